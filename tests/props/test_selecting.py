@@ -18,8 +18,8 @@ from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.facts import Facts
 from forebay.queue.leases.lease import FAILED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.properties import PropertyReader
 from forebay.queue.work.sifting import take_out
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
@@ -31,7 +31,7 @@ VISIBILITY_US = 1_000_000
 TIDIED = 6  # µs passed: beforehand what is used up goes from the lines
 
 
-class LetterFacts(Facts):
+class LetterFacts(PropertyReader):
     """The exchange of a record is `<priority>:<message group>`, its properties the expiration in µs."""
 
     def priority(self, block: Block, index: int) -> int:
@@ -232,7 +232,7 @@ class Model:
             self.tidy()
         out: list[Delivery] = []
         while self.group.dispatch(self.now_us, out):
-            self.group.facts.looks.begin()
+            self.group.properties.looks.begin()
         self.take_note(out)
         for member in self.members:
             consumer = member.consumer

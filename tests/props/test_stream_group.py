@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.properties import MessageProperties
 from forebay.core.message import AMQP091, EXPIRES, MQTT, Properties
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
 from forebay.queue.stream.stream_group import StreamGroup
@@ -64,7 +64,7 @@ class Reader:
 
 @given(st.data())
 def test_readers_get_what_they_want(data: st.DataObject) -> None:
-    facts = MessageFacts()
+    facts = MessageProperties()
     streams = StreamValues(facts)
     retained = False
     with tempfile.TemporaryDirectory() as folder:

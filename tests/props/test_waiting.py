@@ -15,8 +15,8 @@ from forebay.core.message import AMQP091, EXPIRES, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases.lease import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.properties import NoSubject, PropertyReader
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
@@ -25,7 +25,7 @@ KEYS = (b"", b"a", b"b")
 HOW = {"nack": NACKED, "fail": FAILED, "untried": UNTRIED}
 
 
-class RowFacts(Facts):
+class RowFacts(PropertyReader):
     """A record's routing key is `<priority>:<message group>`, its properties the expiration in µs."""
 
     def priority(self, block: Block, index: int) -> int:

@@ -14,8 +14,8 @@ from forebay.broker.events import Events
 from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.log.block import Block
-from forebay.queue.facts import Looks
 from forebay.queue.leases.lease import Delivery
+from forebay.queue.properties import Looks
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
 

@@ -13,7 +13,7 @@ from forebay.broker.dispatcher import Dispatcher
 from forebay.broker.events import QUEUE_NAME
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.primary import primary_name
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.properties import MessageProperties
 from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import QUEUE_PREFIX, Router
 from forebay.core.errors import (
@@ -63,7 +63,7 @@ class Consumers:
         self.events = router.catalog.events
         # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
         self.timeout_us: i64 = timeout_ms * 1000 or FOREVER_MS * 1000
-        self.stream_values = StreamValues(MessageFacts(router.catalog.common.looks))
+        self.stream_values = StreamValues(MessageProperties(router.catalog.common.looks))
         self.by_session: dict[int, list[Consumer]] = {}
         self.paused: set[int] = set()
         self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}

@@ -36,8 +36,8 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
-from forebay.queue.facts import Looks
 from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.properties import Looks
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 

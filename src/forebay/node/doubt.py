@@ -41,7 +41,7 @@ APART: Final = (
     "forebay.broker.auth.topic_acl",
     "forebay.log.block",
     "forebay.queue.declaration.arguments",
-    "forebay.queue.facts",
+    "forebay.queue.properties",
     "forebay.queue.declaration.spec",
 )
 APART_STEPS: Final = (

@@ -13,11 +13,11 @@ from mypy_extensions import i64
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import Limits
-from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.fairness import BURST, ByPriority, Fairness, RoundRobin
 from forebay.queue.key_filter import KeyFilter
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.queue.log_reader import LogReader
+from forebay.queue.properties import NoProperties, PropertyReader
 from forebay.queue.trace import QueueTrace
 from forebay.queue.turn import TurnShare
 
@@ -50,13 +50,19 @@ class Group(ABC):
     """
 
     def __init__(
-        self, id: i64, name: bytes, filter: bytes, log: QueueLog, limits: Limits | None, facts: Facts | None
+        self,
+        id: i64,
+        name: bytes,
+        filter: bytes,
+        log: QueueLog,
+        limits: Limits | None,
+        properties: PropertyReader | None,
     ) -> None:
         self.id = id
         self.name = name
         self.filter = filter
         self.limits = Limits() if limits is None else limits
-        self.facts: Facts = NoFacts() if facts is None else facts
+        self.properties: PropertyReader = NoProperties() if properties is None else properties
         self.counts = Counts()  # the queue's own, once it belongs to one
         self.trace: QueueTrace | None = None
         self.active_us: i64 = 0

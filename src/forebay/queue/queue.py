@@ -12,9 +12,9 @@ from forebay.queue.counts import Counts
 from forebay.queue.declaration.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.declaration.spec import QueueSpec
-from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.properties import NoProperties, PropertyReader
 from forebay.queue.retention.pins import RetentionPins
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.trace import QueueTrace
@@ -56,7 +56,7 @@ class Queue:
     """
 
     def __init__(
-        self, id: i64, name: bytes, kind: i64, spec: QueueSpec, log: QueueLog, facts: Facts | None = None
+        self, id: i64, name: bytes, kind: i64, spec: QueueSpec, log: QueueLog, properties: PropertyReader | None = None
     ) -> None:
         self.id = id
         self.name = name
@@ -65,7 +65,7 @@ class Queue:
         self.limits = Limits()  # whoever makes the queue puts in force what applies to it
         self.log = log
         self.counts = Counts()
-        self.facts: Facts = NoFacts() if facts is None else facts
+        self.properties: PropertyReader = NoProperties() if properties is None else properties
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
@@ -91,14 +91,14 @@ class Queue:
         """Make a group whose first record is `start`."""
         group: Group
         if work:
-            work_group = WorkGroup(id, name, filter, self.log, start, self.limits, self.facts)
+            work_group = WorkGroup(id, name, filter, self.log, start, self.limits, self.properties)
             work_group.ready_queue.expiry.perishable = self.kind != SHARE
             if self.keyed or self.limits.priority_mode:
                 work_group.ready_queue.make_ordered(self.kind == QUORUM)
             self.work_groups += 1
             group = work_group
         else:
-            group = StreamGroup(id, name, filter, self.log, start, auto, self.limits, self.facts)
+            group = StreamGroup(id, name, filter, self.log, start, auto, self.limits, self.properties)
         group.counts = self.counts
         group.trace = self.trace
         self.groups[id] = group
@@ -216,7 +216,7 @@ class Queue:
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         """Hand out records to every group; whether a limit of the turn left some for the next."""
         more = False
-        most = self.facts.looks.octets
+        most = self.properties.looks.octets
         for group in self.groups.values():
             if group.reader.damage is not None:
                 if isinstance(group, WorkGroup):

@@ -14,8 +14,8 @@ from mypy_extensions import i64
 from forebay.core.errors import DamagedBlock
 from forebay.filter.parser import Filter
 from forebay.log.queue_log import QueueLog
-from forebay.queue.facts import Facts
 from forebay.queue.leases.lease import Consumer
+from forebay.queue.properties import PropertyReader
 
 PUBLISHED: Final = "published"
 DELIVERED: Final = "delivered"
@@ -89,11 +89,11 @@ class Trace:
 class QueueTrace:
     """A trace as one queue has it."""
 
-    def __init__(self, trace: Trace, queue: bytes, log: QueueLog, facts: Facts) -> None:
+    def __init__(self, trace: Trace, queue: bytes, log: QueueLog, properties: PropertyReader) -> None:
         self.trace = trace
         self.queue = queue
         self.log = log
-        self.facts = facts
+        self.properties = properties
 
     def note(
         self, type: str, group: bytes, consumer: Consumer | None, first: i64, count: i64, now_us: i64, detail: str
@@ -112,7 +112,7 @@ class QueueTrace:
                 continue
             if block is None or block.base > offset:
                 continue
-            subject = self.facts.subject(self.queue, block, offset - block.base, 0, 0)
+            subject = self.properties.subject(self.queue, block, offset - block.base, 0, 0)
             where = trace.where
             if where is not None and not where.matches(subject):
                 continue

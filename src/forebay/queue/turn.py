@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.queue.facts import TURN_OCTETS
+from forebay.queue.properties import TURN_OCTETS
 
 SCAN_RECORDS: Final = 8192  # most that a filter looks at in one turn
 

@@ -8,13 +8,13 @@ from forebay.core.message import AMQP091, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import FAIR, NO_PRIORITY, STRICT, Limits
-from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases.lease import UNLIMITED
+from forebay.queue.properties import NoSubject, PropertyReader
 from forebay.queue.ready.order import Order
 from tests.logs import memory_log
 
 
-class KeyFacts(Facts):
+class KeyFacts(PropertyReader):
     """A record's routing key says everything: "<priority>" or "<priority>:<message group>"."""
 
     def priority(self, block: Block, index: int) -> int:

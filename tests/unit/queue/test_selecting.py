@@ -11,15 +11,15 @@ from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.facts import Facts, Looks
 from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.properties import Looks, PropertyReader
 from forebay.queue.ready.order import ENTRIES_SLACK
 from forebay.queue.turn import SCAN_RECORDS
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 
-class CountingFacts(Facts):
+class CountingFacts(PropertyReader):
     """The routing key of a record is `<priority>:<letter>`; what was looked at is remembered."""
 
     def __init__(self, looks: Looks | None = None) -> None:

@@ -8,14 +8,14 @@ from forebay.core.message import AMQP091, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery
+from forebay.queue.properties import NoSubject, PropertyReader
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 
-class KeyFacts(Facts):
+class KeyFacts(PropertyReader):
     """The routing key of a record is its priority, its properties are its message group."""
 
     def priority(self, block: Block, index: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.properties import MessageProperties
 from forebay.core.message import AMQP091, EXPIRES, MQTT, Properties
 from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.limits import Limits
@@ -120,7 +120,7 @@ def ageing(tmp_path: Path) -> QueueLog:
 
 
 def ageing_group(log: QueueLog, limits: Limits, filter: bytes = b"", credit: int = 100) -> StreamGroup:
-    group = StreamGroup(1, b"g", filter, log, 0, True, limits, MessageFacts())
+    group = StreamGroup(1, b"g", filter, log, 0, True, limits, MessageProperties())
     group.add(consumer(credit))
     return group
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.properties import MessageProperties
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.log.queue_log import QueueLog
@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> QueueLog:
 
 @pytest.fixture
 def streams() -> StreamValues:
-    return StreamValues(MessageFacts())
+    return StreamValues(MessageProperties())
 
 
 def reader(

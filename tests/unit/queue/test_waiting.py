@@ -11,16 +11,16 @@ from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.limits import RETRY_ALL, RETRY_FAILED, RETRY_RETURNED, STRICT, Limits
-from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases.lease import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.leases.retries import retry_us
+from forebay.queue.properties import NoSubject, PropertyReader
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 MS = 1000
 
 
-class BodyFacts(Facts):
+class BodyFacts(PropertyReader):
     """A record's properties are its expiration in ms, its routing key its priority."""
 
     def priority(self, block: Block, index: int) -> int:

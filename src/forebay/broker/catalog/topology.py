@@ -41,7 +41,7 @@ from forebay.broker.catalog.queue_commands import (
 )
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.common import Common
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.properties import MessageProperties
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.core.options import Options
@@ -49,8 +49,8 @@ from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.arguments import CLASSIC_TYPE
 from forebay.queue.declaration.spec import QueueSpec, check_declaration, locked
-from forebay.queue.facts import Facts
 from forebay.queue.group import Group
+from forebay.queue.properties import PropertyReader
 from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue
 from forebay.queue.trace import QueueTrace, Trace
 from forebay.queue.work.work_group import WorkGroup
@@ -99,7 +99,7 @@ class Topology:
         self.settings.default_queue_type = options.default_queue_type
         self.policies = Policies()
         self.visibility_ms: i64 = options.visibility_timeout_ms
-        self.facts: Facts = MessageFacts(self.common.looks)
+        self.properties: PropertyReader = MessageProperties(self.common.looks)
         self.delivery_limit: i64 = options.delivery_limit
         self.queue_type_relaxed = options.queue_type_equivalence_relaxed
         self.past_counts = Counts()
@@ -273,7 +273,7 @@ class Topology:
         log = self.store.create_log(id, text(name), durable)
         if kind == SHARE:
             spec.visibility_ms = FOREVER_MS
-        queue = Queue(id, name, kind, spec, log, self.facts)
+        queue = Queue(id, name, kind, spec, log, self.properties)
         self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
@@ -288,7 +288,7 @@ class Topology:
         found: QueueTrace | None = None
         for trace in self.traces:
             if allows(trace.pattern, text(queue.name)):
-                found = QueueTrace(trace, queue.name, queue.log, self.facts)
+                found = QueueTrace(trace, queue.name, queue.log, self.properties)
         queue.set_trace(found)
 
     def govern(self, queue: Queue) -> list[TopologyCommand]:

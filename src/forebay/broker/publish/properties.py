@@ -14,7 +14,7 @@ from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.message.fields import expiration_of, filter_value_of, key_of, priority_of
 from forebay.message.subject import RecordSubject
-from forebay.queue.facts import Facts, Looks
+from forebay.queue.properties import Looks, PropertyReader
 
 
 @final
@@ -35,7 +35,7 @@ class AnswerMemo:
 
 
 @final
-class MessageFacts(Facts):
+class MessageProperties(PropertyReader):
     """Reads records of every format."""
 
     def __init__(self, looks: Looks | None = None) -> None:

@@ -49,7 +49,7 @@ def stream_reasons(
 
 def expiry_reasons(group: StreamGroup, subject: RecordSubject, now_us: int, who: str) -> list[Reason]:
     """The reason of a message whose time is over."""
-    due_us = int(expiry_us(group.limits, group.facts, subject.block, subject.index))
+    due_us = int(expiry_us(group.limits, group.properties, subject.block, subject.index))
     if due_us >= now_us:
         return []
     words = f"it expired {duration(now_us - due_us)} ago: {who} passes over it"
@@ -88,7 +88,7 @@ def filter_reasons(group: StreamGroup, subject: RecordSubject, who: str) -> list
         words = f"{who} wants only {selection.text}, and {missed.text} does not hold" + (f": {said}" if said else "")
         values = {place: plain(value) for place, value in missed.values.items()}
         return [Reason("stream_filter", words, {"filter": selection.text, "part": missed.text, "values": values})]
-    value = selection.streams.facts.filter_value(block, index)
+    value = selection.streams.properties.filter_value(block, index)
     asked = sorted(text(each) for each in selection.values or ())
     said = "has none" if value is None else f"has '{text(value)}'"
     words = f"{who} wants only the filter values {', '.join(asked)}, and it {said}"

@@ -197,7 +197,7 @@ class WorkReasons:
         block, index = self.subject.block, self.subject.index
         if order is None or not block.format(index) & KEYED:
             return
-        key = order.facts.key(block, index)
+        key = order.properties.key(block, index)
         behind = order.busy.get(key)
         if behind is None or (self.offset < self.group.settlement.cursor and self.offset not in behind):
             return  # it is the first of its message group itself

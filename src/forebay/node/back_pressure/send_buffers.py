@@ -13,8 +13,8 @@ from typing import Final
 from forebay.broker.mqtt.fanout import Recipient
 from forebay.core.options import Options
 from forebay.node.link import Link
-from forebay.queue.facts import TURN_OCTETS
 from forebay.queue.leases.lease import Delivery
+from forebay.queue.properties import TURN_OCTETS
 
 SHARE: Final = 4  # one part in so many of what is left
 LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up

@@ -9,8 +9,8 @@ from mypy_extensions import i64
 from forebay.core.message import EXPIRES
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import Limits
-from forebay.queue.facts import Facts
 from forebay.queue.log_reader import LogReader
+from forebay.queue.properties import PropertyReader
 
 NEVER: Final = 1 << 62
 
@@ -24,9 +24,9 @@ class Expiry:
     head        the record that was looked up last by its offset, what time to live held then, and what was found
     """
 
-    def __init__(self, limits: Limits, facts: Facts, reader: LogReader) -> None:
+    def __init__(self, limits: Limits, properties: PropertyReader, reader: LogReader) -> None:
         self.limits = limits
-        self.facts = facts
+        self.properties = properties
         self.reader = reader
         self.perishable = True
         self.head: i64 = -1
@@ -35,7 +35,7 @@ class Expiry:
 
     def of(self, block: Block, index: i64) -> i64:
         """The time at which a record expires; NEVER if it does not."""
-        return expiry_us(self.limits, self.facts, block, index)
+        return expiry_us(self.limits, self.properties, block, index)
 
     def at(self, offset: i64) -> i64:
         """As `of`, looked up once for the record asked of last."""
@@ -75,12 +75,12 @@ class Expiry:
         return at - index
 
 
-def expiry_us(limits: Limits, facts: Facts, block: Block, index: i64) -> i64:
+def expiry_us(limits: Limits, properties: PropertyReader, block: Block, index: i64) -> i64:
     """The time at which a record expires; NEVER if it does not."""
     ttl_us = limits.ttl_us(block.base + index) if limits.earlier_ttls else limits.message_ttl_us
     own_us: i64 = -1
     if block.format(index) & EXPIRES:
-        own_us = facts.expiration_us(block, index)
+        own_us = properties.expiration_us(block, index)
     if ttl_us < 0 and own_us < 0:
         return NEVER
     if ttl_us < 0 or 0 <= own_us < ttl_us:

@@ -16,8 +16,8 @@ from mypy_extensions import i64
 from forebay.core.message import KEYED
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import FAIR, Limits
-from forebay.queue.facts import Facts
 from forebay.queue.leases.page import PAGE_BITS, RETURNED, Page
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.levels import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, PriorityLevel, PriorityLevels
 from forebay.queue.ready.selector import Selector
 
@@ -36,9 +36,11 @@ class Order(PriorityLevels):
     parked     records behind others of their message group
     """
 
-    def __init__(self, limits: Limits, facts: Facts, returned_first: bool, pages: dict[int, Page]) -> None:
+    def __init__(
+        self, limits: Limits, properties: PropertyReader, returned_first: bool, pages: dict[int, Page]
+    ) -> None:
         super().__init__(limits, returned_first)
-        self.facts = facts
+        self.properties = properties
         self.pages = pages
         self.selectors: list[Selector] = []
         self.busy: dict[bytes, deque[int]] = {}
@@ -80,7 +82,7 @@ class Order(PriorityLevels):
         """Index of the level of a record."""
         if self.mode == 0:
             return 0
-        priority = self.facts.priority(block, index)
+        priority = self.properties.priority(block, index)
         if self.mode == FAIR:
             return FAIR_HIGH if priority > FAIR_ABOVE else FAIR_NORMAL
         if priority < 0:
@@ -88,7 +90,7 @@ class Order(PriorityLevels):
         return min(priority, i64(len(self.levels)) - 1)
 
     def take_in_keyed(self, block: Block, index: i64) -> None:
-        key = self.facts.key(block, index)
+        key = self.properties.key(block, index)
         offset = block.base + index
         behind = self.busy.get(key)
         if behind is not None:

@@ -14,10 +14,10 @@ from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import Limits
-from forebay.queue.facts import Facts
 from forebay.queue.key_filter import KeyFilter
 from forebay.queue.leases.page import PAGE_RECORDS, RETURNED
 from forebay.queue.log_reader import LogReader
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.expiry import NEVER, Expiry
 from forebay.queue.ready.order import Order
 from forebay.queue.turn import TurnShare
@@ -53,7 +53,7 @@ class ReadyQueue:
     def __init__(
         self,
         limits: Limits,
-        facts: Facts,
+        properties: PropertyReader,
         reader: LogReader,
         settlement: Settlement,
         attempts: Attempts,
@@ -61,14 +61,14 @@ class ReadyQueue:
         turn: TurnShare,
     ) -> None:
         self.limits = limits
-        self.facts = facts
+        self.properties = properties
         self.reader = reader
         self.log = reader.log
         self.settlement = settlement
         self.attempts = attempts
         self.key_filter = key_filter
         self.turn = turn
-        self.expiry = Expiry(limits, facts, reader)
+        self.expiry = Expiry(limits, properties, reader)
         self.octets = ReadyOctets()
         self.order: Order | None = None
         self.returned: list[tuple[int, int]] = []
@@ -328,7 +328,7 @@ class ReadyQueue:
 
     def make_ordered(self, returned_first: bool) -> None:
         """Hand out by priority and message group from now on."""
-        order = Order(self.limits, self.facts, returned_first, self.settlement.pages)
+        order = Order(self.limits, self.properties, returned_first, self.settlement.pages)
         self.order = order
         waiting, self.returned = self.returned, []
         self.returned_count = 0
@@ -389,7 +389,7 @@ class ReadyQueue:
         """Nothing is known of what waits, until `restore` says it."""
         order = self.order
         if order is not None:
-            self.order = Order(self.limits, self.facts, order.returned is not None, self.settlement.pages)
+            self.order = Order(self.limits, self.properties, order.returned is not None, self.settlement.pages)
         self.block = None
         self.octets.measuring = False
         self.expiry.start_over()

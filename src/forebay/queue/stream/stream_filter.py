@@ -9,8 +9,8 @@ from mypy_extensions import i64
 from forebay.log.block import Block
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import Limits
-from forebay.queue.facts import Facts
 from forebay.queue.key_filter import KeyFilter
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.expiry import expiry_us, has_expirations
 from forebay.queue.stream.stream_values import Selection
 from forebay.queue.turn import TurnShare
@@ -26,9 +26,9 @@ class StreamFilter:
     expired          the record that was passed over last for its age
     """
 
-    def __init__(self, limits: Limits, facts: Facts, key_filter: KeyFilter, turn: TurnShare) -> None:
+    def __init__(self, limits: Limits, properties: PropertyReader, key_filter: KeyFilter, turn: TurnShare) -> None:
         self.limits = limits
-        self.facts = facts
+        self.properties = properties
         self.key_filter = key_filter
         self.turn = turn
         self.selection: Selection | None = None
@@ -82,7 +82,7 @@ class StreamFilter:
 
     def pass_expired(self, block: Block, index: i64, counts: Counts) -> bool:
         """True if a wanted record has expired; each that has is counted, once."""
-        if expiry_us(self.limits, self.facts, block, index) >= self.turn.now_us:
+        if expiry_us(self.limits, self.properties, block, index) >= self.turn.now_us:
             return False
         offset = block.base + index
         if offset != self.expired:

@@ -18,9 +18,9 @@ from mypy_extensions import i64
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.limits import Limits
-from forebay.queue.facts import Facts
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
+from forebay.queue.properties import PropertyReader
 from forebay.queue.stream.stream_filter import StreamFilter
 from forebay.queue.stream.stream_values import Selection
 from forebay.queue.trace import DELIVERED
@@ -49,15 +49,15 @@ class StreamGroup(Group):
         start: i64,
         auto: bool,
         limits: Limits | None = None,
-        facts: Facts | None = None,
+        properties: PropertyReader | None = None,
     ) -> None:
-        super().__init__(id, name, filter, log, limits, facts)
+        super().__init__(id, name, filter, log, limits, properties)
         self.cursor: i64 = start
         self.block: Block | None = None
         self.committed: i64 = start
         self.logged: i64 = start
         self.auto = auto
-        self.wanted = StreamFilter(self.limits, self.facts, self.key_filter, self.turn)
+        self.wanted = StreamFilter(self.limits, self.properties, self.key_filter, self.turn)
         self.open: deque[Lease] = deque()
 
     # ---- handing out

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
-from forebay.queue.facts import Facts
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.selector import look_cost
 
 SPANS_MAX: Final = 10_000
@@ -42,8 +42,8 @@ class StreamValues:
     octets  of the values of all of them
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, properties: PropertyReader) -> None:
+        self.properties = properties
         self.spans: dict[tuple[int, int], Span] = {}
         self.octets: i64 = 0
 
@@ -57,7 +57,7 @@ class StreamValues:
         unfiltered = False
         octets: i64 = 0
         for index in range(block.count):
-            value = self.facts.filter_value(block, index)
+            value = self.properties.filter_value(block, index)
             if value is None:
                 unfiltered = True
             elif values is not None and value not in values:
@@ -108,21 +108,21 @@ class Selection:
     def wants(self, block: Block, index: i64) -> bool:
         values = self.values
         if values is not None:
-            value = self.streams.facts.filter_value(block, index)
+            value = self.streams.properties.filter_value(block, index)
             if not (self.unfiltered if value is None else value in values):
                 return False
         filter = self.filter
         if filter is None:
             return True
-        facts = self.streams.facts
-        subject = facts.subject(self.queue, block, index, 0, 0)
+        properties = self.streams.properties
+        subject = properties.subject(self.queue, block, index, 0, 0)
         held = filter.matches(subject)
-        self.cost = facts.looks.charge(look_cost(filter, block.body_span(index, 1)), subject)
+        self.cost = properties.looks.charge(look_cost(filter, block.body_span(index, 1)), subject)
         return held
 
     def is_put_off(self) -> bool:
         """True if filters have cost as much as they may in this turn."""
-        return self.filter is not None and self.streams.facts.looks.left <= 0
+        return self.filter is not None and self.streams.properties.looks.left <= 0
 
     def wants_any(self, span: Span) -> bool:
         """False if no record of the span is wanted."""

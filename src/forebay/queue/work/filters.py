@@ -15,9 +15,9 @@ from forebay.core.message import KEYED
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import Limits
-from forebay.queue.facts import Facts
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.leases.page import PAGE_BITS, RETURNED, Page
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.levels import PriorityLevels
 from forebay.queue.ready.order import ENTRIES_SLACK, Order
 from forebay.queue.ready.ready_queue import ReadyQueue
@@ -39,9 +39,9 @@ class ConsumerFilters:
     is_lent    the ready queue is ordered only as long as some consumer has a filter
     """
 
-    def __init__(self, limits: Limits, facts: Facts, ready: ReadyQueue) -> None:
+    def __init__(self, limits: Limits, properties: PropertyReader, ready: ReadyQueue) -> None:
         self.limits = limits
-        self.facts = facts
+        self.properties = properties
         self.ready = ready
         self.log = ready.log
         self.settlement = ready.settlement
@@ -154,7 +154,7 @@ class ConsumerFilters:
             return True  # whoever takes it finds that it is gone
         attempts = self.attempts.of(offset)
         index = offset - block.base
-        subject = self.facts.subject(selector.queue, block, index, deliveries_in(attempts), failures_in(attempts))
+        subject = self.properties.subject(selector.queue, block, index, deliveries_in(attempts), failures_in(attempts))
         return selector.filter.matches(subject)
 
     def found_length(self, order: Order, selector: Selector, most: i64) -> i64:
@@ -241,8 +241,8 @@ class ConsumerFilters:
         attempts: i64 = self.attempts.of(offset) if self.attempts.by_offset else 0
         octets = block.body_span(index, 1)
         queue = together[0].queue
-        subject = self.facts.subject(queue, block, index, deliveries_in(attempts), failures_in(attempts))
-        looks = self.facts.looks
+        subject = self.properties.subject(queue, block, index, deliveries_in(attempts), failures_in(attempts))
+        looks = self.properties.looks
         for selector in together:
             is_wanted = selector.filter.matches(subject)
             self.turn.looks -= looks.charge(look_cost(selector.filter, octets), subject)
@@ -266,7 +266,7 @@ class ConsumerFilters:
             self.woken_at = self.settlement.cursor
             self.spared = 0
             self.wake_all(order)
-        if self.facts.looks.left <= 0:
+        if self.properties.looks.left <= 0:
             self.turn.looks = 0
 
     def wake_all(self, order: Order) -> None:

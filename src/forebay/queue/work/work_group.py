@@ -16,7 +16,6 @@ from forebay.log.queue_log import QueueLog
 from forebay.message.annotations import PUBLISHER, annotation
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
-from forebay.queue.facts import Facts
 from forebay.queue.fairness import (
     BURST,
     BY_TOPIC,
@@ -33,6 +32,7 @@ from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.leases.lease_table import LeaseTable
 from forebay.queue.leases.page import DEAD_LETTER, DELAYED, RETURNED
 from forebay.queue.leases.retries import is_failure, retry_us
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.delayed import FROM_NOW, DelayedRecords
 from forebay.queue.ready.expiry import NEVER
 from forebay.queue.ready.order import Order
@@ -72,15 +72,15 @@ class WorkGroup(Group):
         log: QueueLog,
         start: i64,
         limits: Limits | None = None,
-        facts: Facts | None = None,
+        properties: PropertyReader | None = None,
     ) -> None:
-        super().__init__(id, name, filter, log, limits, facts)
+        super().__init__(id, name, filter, log, limits, properties)
         self.settlement = Settlement(log, start)
         self.attempts = Attempts(self.settlement)
         self.ready_queue = ReadyQueue(
-            self.limits, self.facts, self.reader, self.settlement, self.attempts, self.key_filter, self.turn
+            self.limits, self.properties, self.reader, self.settlement, self.attempts, self.key_filter, self.turn
         )
-        self.filters = ConsumerFilters(self.limits, self.facts, self.ready_queue)
+        self.filters = ConsumerFilters(self.limits, self.properties, self.ready_queue)
         self.delayed = DelayedRecords()
         self.leases = LeaseTable(self.settlement)
         self.dead_letters = DeadLetterBacklog()
@@ -158,7 +158,7 @@ class WorkGroup(Group):
             consumer = fairness.next(self.consumers, self.next_key(fairness) if fairness.key_of != NO_KEY else b"")
             if consumer is None:
                 if served is not None:
-                    self.facts.looks.pace.note(served.held)
+                    self.properties.looks.pace.note(served.held)
                 return False
             most = consumer.credit
             if len(self.consumers) > 1:
@@ -310,7 +310,9 @@ class WorkGroup(Group):
 
     def retry_each(self, first: i64, count: i64, attempts: i64, due_us: i64) -> None:
         """Records that failed return, or die where their first failure is too long ago."""
-        now_us = max(self.turn.now_us, self.facts.looks.now_us)  # nobody may have had to do with this group for long
+        now_us = max(
+            self.turn.now_us, self.properties.looks.now_us
+        )  # nobody may have had to do with this group for long
         for offset in range(first, first + count):
             since_us = self.attempts.note_failing(offset, now_us)
             if now_us - since_us >= self.limits.retry_timeout_us:

@@ -1,4 +1,4 @@
-"""The facts of a message that a queue has to know, out of properties whose octets only a codec can read."""
+"""The properties of a message by which queues go; only a codec can read their octets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Looks:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Facts(ABC):
+class PropertyReader(ABC):
     """The properties of records, as far as queues go by them; the layer above fills it in."""
 
     def __init__(self, looks: Looks | None = None) -> None:
@@ -96,7 +96,7 @@ class NoSubject(Subject):
 
 
 @final
-class NoFacts(Facts):
+class NoProperties(PropertyReader):
     """Of records that say nothing to a queue."""
 
     def priority(self, block: Block, index: i64) -> i64:

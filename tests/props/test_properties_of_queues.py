@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.properties import MessageProperties
 from forebay.core.message import AMQP091, EXPIRES, KEYED, MQTT, Properties
 from forebay.log.block import BlockWriter
 from forebay.message.fields import expiration_of, key_of, marks_of, priority_of
@@ -70,7 +70,7 @@ def test_records_in_any_order_say_what_their_properties_say(
         octets.append((format, encode_properties(made) if format == AMQP091 else encode_neutral(made)))
         writer.append(u8(format | marks_of(*octets[-1])), b"", b"key", octets[-1][1], b"body")
     block = writer.seal(7, 1, False)
-    facts = MessageFacts()
+    facts = MessageProperties()
     for index in data.draw(st.lists(st.integers(0, len(records) - 1), max_size=12)):
         assert facts.priority(block, index) == priority_of(*octets[index])
         assert facts.expiration_us(block, index) == expiration_of(*octets[index])
