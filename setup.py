@@ -61,7 +61,6 @@ COMPILED = [
     "broker/publish/publishing.py",
     "broker/mqtt/sessions.py",
     "broker/mqtt/session_recovery.py",
-    "broker/catalog/checked.py",
     "broker/mqtt/client_session.py",
     "broker/limits/crowding.py",
     "broker/limits/session_quota.py",

@@ -111,7 +111,7 @@ class Common:
         return pressing
 
     def crowd_behind(self, source: Queue, target: Queue) -> None:
-        """What leaves a queue goes to one that is over its share: publishers of the former wait, too."""
+        """Dead letters of a queue go to one that is over its share: publishers of the former wait, too."""
         if source is not target:
             self.behind[source] = target
             self.crowd(source)
