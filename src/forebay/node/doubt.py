@@ -36,7 +36,7 @@ APART: Final = (
     "forebay.broker.auth.saslprep",
     "forebay.broker.auth.scopes",
     "forebay.broker.auth.scram",
-    "forebay.broker.mqtt.session_notes",
+    "forebay.broker.mqtt.noted_sessions",
     "forebay.broker.auth.throttle",
     "forebay.broker.auth.topic_acl",
     "forebay.log.block",

@@ -24,7 +24,7 @@ from forebay.broker.mqtt.client_session import (
     Will,
 )
 from forebay.broker.mqtt.fanout import is_zero, topic_at
-from forebay.broker.mqtt.session_notes import (
+from forebay.broker.mqtt.noted_sessions import (
     NOTES,
     EndedSession,
     EndedSubscription,
