@@ -14,10 +14,12 @@ from typing import Any
 from setuptools import Extension, setup
 
 COMPILED = [
+    "core/columns.py",
     "core/message.py",
     "wire/**/*.py",
     "log/block.py",
     "log/block_files.py",
+    "log/columns/parts.py",
     "log/frame.py",
     "log/queue_log.py",
     "log/recovery.py",
@@ -88,10 +90,12 @@ COMPILED = [
 # Of these, what each message, each record of a recovery and each filter passes: compiled for speed. The others are
 # compiled for a short build; docs/development.md has the figures.
 FAST = [
+    "core/columns.py",
     "core/message.py",
     "wire/**/*.py",
     "log/block.py",
     "log/block_files.py",
+    "log/columns/parts.py",
     "log/frame.py",
     "log/queue_log.py",
     "log/recovery.py",

@@ -8,7 +8,7 @@ from mypy_extensions import u8
 
 from forebay.client.blocks import BlockClient
 from forebay.core.message import AMQP091
-from forebay.log.block import HEAD_OCTETS, Block, BlockWriter, block_octets, parse_block
+from forebay.log.block import HEAD_OCTETS, Block, BlockWriter, block_octets, parse_whole
 from forebay.wire.blocks.stage import encode_stage
 
 EMPTY = b"\0\0"  # AMQP 0.9.1's properties of a message that has none
@@ -19,7 +19,7 @@ def blocks_of(octets: bytes) -> Iterator[Block]:
     """The blocks that stand back to back, checked."""
     while octets:
         length = block_octets(octets[:HEAD_OCTETS])
-        yield parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+        yield parse_whole(octets[:length])
         octets = octets[length:]
 
 

@@ -309,7 +309,7 @@ def ask(op: str, **fields: object) -> bytes:
 
 def blocks_dialogue(chance: Random, line: Line) -> None:
     """Read in bulk, wait, hold, list, and take little of the answers."""
-    line.send(b"FBLK\x01\0\0\0", ask("auth", user="guest", password="guest"))
+    line.send(b"FBLK\x02\0\0\0", ask("auth", user="guest", password="guest"))
     line.hear()
     while True:
         line.send(b"".join(blocks_act(chance) for _ in range(chance.randrange(1, 4))))

@@ -13,7 +13,7 @@ from typing import Final
 from tests.fuzz.held import Held, HeldLine
 
 AMQP, MQTT, BLOCKS = "amqp", "mqtt", "blocks"
-PREFACES: Final = {AMQP: b"AMQP\x00\x00\x09\x01", BLOCKS: b"FBLK\x01\0\0\0"}
+PREFACES: Final = {AMQP: b"AMQP\x00\x00\x09\x01", BLOCKS: b"FBLK\x02\0\0\0"}
 LOGIN_FRAMES: Final = {AMQP: 4, MQTT: 1, BLOCKS: 2}  # the preface among them
 AUTH_PACKET: Final = 0xF0
 Talk = Callable[[Held], None]

@@ -193,8 +193,8 @@ def test_what_is_no_json_object_is_a_peer_error(payload: bytes) -> None:
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(PeerError, match="version 2"):
-        decode_preface(b"FBLK\x02\0\0\0")
+    with pytest.raises(PeerError, match="version 1"):
+        decode_preface(b"FBLK\x01\0\0\0")
 
 
 def test_a_reply_holds_what_was_put_in() -> None:

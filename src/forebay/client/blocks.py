@@ -83,7 +83,7 @@ class Fetched:
 
     next    every record of the range below this offset has come
     start   the queue's first offset when it was answered
-    blocks  whole blocks back to back, each with its head
+    blocks  whole blocks back to back, each with its head; parts of them, where columns were named
     offsets_follow  the blocks hold only records that were asked for by a filter: behind each stand their offsets, as
                     little-endian i64, and its own offsets mean nothing
     """
@@ -252,7 +252,8 @@ class BlockClient:
         The next part is asked for before this one is read, so the broker works while the caller does.
         filter  the broker sends only records of the range for which it holds (docs/reference/filters.md); an answer
                 may be empty
-        columns  of exchange, routing_key, properties and body those that the blocks are to have; all by default
+        columns  only these of timestamp, format, exchange, routing_key, properties, annotations and body come, as parts
+                of blocks (log/columns/parts.py)
         """
         if first >= end:
             return

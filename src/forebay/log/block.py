@@ -20,11 +20,27 @@ One block, little-endian; every part starts at a multiple of 8, padded with zero
            4(n+1)  i32 offsets into the column's octets: 0, end of record 0, end of record 1, ...
            octets  of all records, back to back
 
+A block of a segment has a head of 88 octets, so that who wants some of its columns can read and check these alone:
+
+     0  4  magic "FBK3"
+     4     as above, to octet 55: these 32 octets more count neither in the block's checksum nor in its length there
+    56  4  CRC32C of the timestamps
+    60  4  ... of the formats; from here on with the column's padding
+    64  4  ... of the exchanges: their offsets and their octets
+    68  4  ... of the routing keys
+    72  4  ... of the properties
+    76  4  ... of the annotations; 0 where there are none
+    80  4  ... of the bodies
+    84  4  CRC32C of the octets 0 to 83
+    88     as from octet 56 on above
+
+Of the small blocks of a turn (the write-ahead log's) that would cost more than it is worth: each has one checksum.
+
 Annotations are what the broker says of a record (message/annotations.py). Few records have any: where none of a block
 has, the column is not there at all, and costs nothing.
 
 Offsets, not lengths, and the alignment: so that a reader can hand each column to Apache Arrow without a copy.
-In memory a block is its 56-octet head and its `data` (octets 56 to the end), so that sealing copies each octet once.
+In memory a block is its head and its `data` (all octets after the head), so that sealing copies each octet once.
 Where it holds one record with a long body, `data` ends before the body, which is `tail`: it is never copied.
 """
 
@@ -40,6 +56,10 @@ from forebay.core.ports import Disk
 
 MAGIC: Final = b"FBK2"
 HEAD_OCTETS: Final = 56
+SUMMED_MAGIC: Final = b"FBK3"
+SUMMED_HEAD_OCTETS: Final = 88  # no block is shorter than that
+SUMS_AT: Final = 56
+HEAD_SUM_AT: Final = 84
 BLOCK_OCTETS_MAX: Final = 1 << 28  # a longer one is refused by readers; writers seal long before
 LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block, or not at all
 ZEROS: Final = b"\0\0\0\0\0\0\0\0"
@@ -59,7 +79,7 @@ def padding(octets: i64) -> i64:
 class Block:
     """A sealed, immutable run of records.
 
-    head   the block's first 56 octets; empty for a block that never goes to a disk
+    head   the block's first 56 or 88 octets; empty for a block that never goes to a disk
     data   all octets after the head, those of `tail` and its padding excepted
     tail   the body of its only record, if that is long
     base   offset of the first record
@@ -107,8 +127,9 @@ class Block:
 
     def octets(self) -> i64:
         """Octets of the whole block, head included."""
+        head: i64 = len(self.head)
         tail: i64 = len(self.tail)
-        return HEAD_OCTETS + len(self.data) + tail + padding(tail)
+        return (head or HEAD_OCTETS) + len(self.data) + tail + padding(tail)
 
     def parts(self) -> list[bytes]:
         """All octets after the head, as they stand in a file."""
@@ -153,13 +174,18 @@ class Block:
 
 
 def block_octets(head: bytes) -> int:
-    """Length of the whole block that these first 56 octets announce; BadBlock if no block starts so."""
-    if len(head) < HEAD_OCTETS or head[:4] != MAGIC:
+    """Length of the whole block that begins with these octets, 56 or more; BadBlock if no block starts so."""
+    if len(head) < HEAD_OCTETS or (head[:4] != MAGIC and head[:4] != SUMMED_MAGIC):
         raise BadBlock("no block starts here")
     octets = i64(read_i32_le(head, 8))
     if octets < HEAD_OCTETS or octets > BLOCK_OCTETS_MAX or octets & 7:
         raise BadBlock(f"a block of {octets} octets cannot be")
-    return int(octets)
+    return int(octets + head_octets(head) - HEAD_OCTETS)
+
+
+def head_octets(octets: bytes) -> i64:
+    """Length of the head of the block that begins with these octets."""
+    return SUMMED_HEAD_OCTETS if octets[:4] == SUMMED_MAGIC else HEAD_OCTETS
 
 
 def tail_octets(head: bytes) -> int:
@@ -174,12 +200,25 @@ def parse_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
     tail  its body without the padding, where that was read for itself
     """
     octets = block_octets(head)
-    found = HEAD_OCTETS + len(data) + len(tail) + int(padding(len(tail)))
-    if found != octets:
+    found = len(head) + len(data) + len(tail) + int(padding(len(tail)))
+    if found != octets or len(head) != head_octets(head):
         raise BadBlock(f"block of {octets} octets has only {found}")
     if checksum(head[8:HEAD_OCTETS], data, tail) != i64(read_i32_le(head, 4)) & 0xFFFFFFFF:
         raise BadBlock("checksum does not match")
+    check_head(head)
     return trusted_block(head, data, tail)
+
+
+def parse_whole(octets: bytes) -> Block:
+    """As `parse_block`, of all its octets in one piece."""
+    head = head_octets(octets)
+    return parse_block(octets[:head], octets[head:])
+
+
+def check_head(head: bytes) -> None:
+    """BadBlock unless a head with checksums of columns is as it was written."""
+    if head[:4] == SUMMED_MAGIC and crc32c(head[:HEAD_SUM_AT]) != i64(read_i32_le(head, HEAD_SUM_AT)) & 0xFFFFFFFF:
+        raise BadBlock("checksum of the head does not match")
 
 
 def checksum(rest_of_head: bytes, data: bytes, tail: bytes) -> i64:
@@ -202,7 +241,7 @@ def trusted_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
         lengths = f"{exchanges}, {keys}, {properties}, {annotations}, {bodies}"
         raise BadBlock(f"block of {count} records with columns of {lengths} octets")
     block = Block(head, data, read_i64_le(head, 16), count, exchanges, keys, properties, tail, annotations)
-    if HEAD_OCTETS + block.body_octets_at + bodies + padding(bodies) != block.octets():
+    if len(head) + block.body_octets_at + bodies + padding(bodies) != block.octets():
         raise BadBlock("column lengths do not add up to the block's")
     return block
 
@@ -212,13 +251,15 @@ def read_block(disk: Disk, handle: int, position: int, octets: int) -> Block:
 
     Read in parts: to cut the head, or a long body, off one long read would copy all the rest.
     """
-    head = disk.pread(handle, HEAD_OCTETS, position)
-    last = tail_octets(head) if len(head) == HEAD_OCTETS else 0
-    size = octets - HEAD_OCTETS - last - int(padding(last))
+    head = disk.pread(handle, SUMMED_HEAD_OCTETS, position)
+    start = int(head_octets(head))
+    head = head[:start]
+    last = tail_octets(head) if len(head) == start else 0
+    size = octets - start - last - int(padding(last))
     if size < 0:
         raise BadBlock(f"block of {octets} octets with a body of {last}")
-    data = disk.pread(handle, size, position + HEAD_OCTETS)
-    tail = disk.pread(handle, last, position + HEAD_OCTETS + size) if last else b""
+    data = disk.pread(handle, size, position + start)
+    tail = disk.pread(handle, last, position + start + size) if last else b""
     return parse_block(head, data, tail)
 
 

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from forebay.core.errors import DamagedBlock, UnreadableFile
 from forebay.core.ports import Disk
 from forebay.log.block import BadBlock, Block, read_block
+from forebay.log.columns.parts import BlockPart, read_part
 
 HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
 
@@ -131,6 +132,23 @@ class BlockFiles:
         if self.damages:
             self.forgive(number, position)
         return block
+
+    def read_part(
+        self, number: i64, position: i64, octets: i64, queue: int, name: str, base: i64, count: i64, columns: i64
+    ) -> BlockPart:
+        """As `read`, of these columns only: damage in the others does not matter."""
+        file = self.files[int(number)]
+        if not file.whole:
+            self.read(number, position, octets, queue, name, base, count)  # which says why not
+        self.reads += 1
+        try:
+            part = read_part(self.disk, self.handle(file), int(position), int(octets), columns)
+            if part.base != base or part.end != base + count:
+                raise BadBlock(f"another block stands here: offsets {part.base} to {part.end - 1}")
+        except (BadBlock, UnreadableFile) as error:
+            raise self.damaged(file, position, queue, name, base, base + count, str(error)).error() from error
+        self.octets_read += part.octets
+        return part
 
     def damaged(self, file: BlockFile, position: i64, queue: int, name: str, base: i64, end: i64, text: str) -> Damage:
         """Have it known that these offsets cannot be read."""

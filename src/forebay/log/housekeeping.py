@@ -15,7 +15,7 @@ from typing import Final
 
 from forebay.core.errors import DiskFull, UnreadableFile
 from forebay.core.ports import Disk
-from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
+from forebay.log.block import BadBlock, Block, parse_whole
 from forebay.log.block_files import BlockFile
 from forebay.log.folder.inventory import Inventory, write_inventory
 from forebay.log.folder.manifest import Manifest, write_manifest
@@ -142,7 +142,7 @@ class Rewrite:
         """The block of these octets; None where they are not as they were written."""
         entries = self.entries
         try:
-            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
+            block = parse_whole(octets)
             if block.base != entries.bases[at] or block.count != entries.counts[at]:
                 raise BadBlock(f"another block stands here: offsets {block.base} to {block.end - 1}")
         except BadBlock as error:

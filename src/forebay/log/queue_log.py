@@ -19,6 +19,7 @@ from mypy_extensions import i32, i64, u8
 
 from forebay.log.block import OBJECT_OCTETS, Block, BlockWriter
 from forebay.log.block_files import BlockFile, BlockFiles
+from forebay.log.columns.parts import BlockPart, part_of
 
 IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
 TRIM_MIN: Final = 1024  # dropped entries that are worth moving the others
@@ -291,6 +292,23 @@ class QueueLog:
             return None
         block = self.cached.get(int(self.index.bases[at]))
         return self.read(at) if block is None else block
+
+    def kept_part(self, offset: i64, columns: i64) -> BlockPart | None:
+        """As `kept_block`, of these columns only (core/columns.py): of a segment no others are read."""
+        at = self.find_kept(offset)
+        if at < 0:
+            return None
+        index = self.index
+        base = index.bases[at]
+        block = self.cached.get(int(base))
+        number = i64(index.files[at])
+        if block is None and number < 0:
+            octets = i64(index.octets[at])
+            count = i64(index.counts[at])
+            return self.files.read_part(
+                number, index.positions[at], octets, self.queue, self.name, base, count, columns
+            )
+        return part_of(self.read(at) if block is None else block, columns)
 
     def find_kept(self, offset: i64) -> i64:
         """Index entry of the block with the first retained record at or after `offset`; -1 if there is none."""

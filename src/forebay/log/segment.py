@@ -9,7 +9,8 @@ A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
     16  8  first: the segment stands for the offsets from here ...
     24  8  end: ... to before here; blocks in the WAL up to here are older and count no more
     32  8  zeros
-    40     blocks (log/block.py), back to back, offsets ascending; offsets may be missing between two of them
+    40     blocks with a checksum for each column (log/block.py), back to back, offsets ascending; offsets may be
+           missing between two of them
            index, one entry a block:
              0  8  offset of its first record
              8  8  timestamp of its first record
@@ -35,13 +36,15 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from crc32c import crc32c
 
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
-from forebay.log.block import Block, BlockWriter
+from forebay.log.block import SUMMED_HEAD_OCTETS, Block, BlockWriter, padding
+from forebay.log.columns.parts import column_starts, with_sums
 from forebay.log.queue_log import BlockIndex
 
 HEAD_MAGIC: Final = b"FBSG"
@@ -196,6 +199,8 @@ class SegmentWriter:
         self.written = HEAD_OCTETS
 
     def add(self, block: Block) -> None:
+        """Take a block, with a checksum for each column."""
+        block = summed(block)
         octets = int(block.octets())
         self.entries.append(
             SegmentEntry(int(block.base), int(block.timestamp_us(0)), self.position, octets, int(block.count))
@@ -237,6 +242,17 @@ class SegmentWriter:
         """It will not be: take away what was written."""
         self.disk.close(self.handle)
         self.disk.remove(self.path + ".tmp")
+
+
+def summed(block: Block) -> Block:
+    """The block with a checksum for each column."""
+    if len(block.head) == SUMMED_HEAD_OCTETS:
+        return block
+    data = memoryview(block.data)
+    sums = [crc32c(data[start:end]) for start, end in pairwise(column_starts(block))]
+    if block.tail:
+        sums[-1] = crc32c(bytes(padding(len(block.tail))), crc32c(block.tail, sums[-1]))
+    return with_sums(block, sums)
 
 
 class Merger:

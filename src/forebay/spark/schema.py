@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from forebay.core.columns import COLUMNS
 from forebay.core.errors import OptionError
 from forebay.spark.arrow.properties import PROPERTY_TYPES
 
@@ -50,12 +51,15 @@ TYPES: Final[dict[str, DataType]] = {
     **PROPERTY_TYPES,
 }
 
-COLUMNS_OF_BLOCKS: Final = {
-    "value": "body",
-    "key": "routing_key",
-    "routing_key": "routing_key",
-    "exchange": "exchange",
-    **dict.fromkeys(["raw_properties", *PROPERTY_TYPES], "properties"),
+COLUMNS_OF_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
+    "value": ("body",),
+    "key": ("routing_key",),
+    "routing_key": ("routing_key",),
+    "exchange": ("exchange",),
+    "timestamp": ("timestamp",),
+    "format": ("format",),
+    # Some annotations are headers to whoever reads properties.
+    **dict.fromkeys(["raw_properties", *PROPERTY_TYPES], ("format", "properties", "annotations")),
 }
 
 
@@ -83,12 +87,18 @@ def check_schema(schema: StructType) -> None:
 
 
 def block_columns(names: Iterable[str]) -> list[str] | None:
-    """The variable columns of a block that these columns are made of, by the block protocol's names.
+    """The columns of a block that these columns are made of, by the block protocol's names.
 
     None for all: with the bodies, the broker sends a block as it is stored, which costs it next to nothing.
     """
-    found = {COLUMNS_OF_BLOCKS[name] for name in names if name in COLUMNS_OF_BLOCKS}
+    found = {column for name in names for column in COLUMNS_OF_BLOCKS.get(name, ())}
     return None if "body" in found else sorted(found)
+
+
+def columns_of(names: Iterable[str]) -> int:
+    """The same as bits (core/columns.py)."""
+    found = {column for name in names for column in COLUMNS_OF_BLOCKS.get(name, ())}
+    return sum(COLUMNS[column] for column in found)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

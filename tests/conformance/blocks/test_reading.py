@@ -20,8 +20,8 @@ class Raw:
 
     def __init__(self, broker: Dialled) -> None:
         self.socket = broker.dial("mqtt")
-        self.socket.sendall(b"FBLK\x01\0\0\0")
-        assert self.read(8) == b"FBLK\x01\0\0\0"
+        self.socket.sendall(b"FBLK\x02\0\0\0")
+        assert self.read(8) == b"FBLK\x02\0\0\0"
 
     def send(self, **request: object) -> None:
         payload = json.dumps(request).encode()

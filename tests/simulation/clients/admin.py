@@ -17,7 +17,7 @@ from tests.simulation.model.facts import Change, Facts
 from tests.simulation.model.passwords import PASSWORDS, hash_of
 from tests.simulation.model.promises import check
 
-PREFACE: Final = b"FBLK\x01\0\0\0"
+PREFACE: Final = b"FBLK\x02\0\0\0"
 REQUEST, REPLY, ERROR = 1, 2, 3
 HEAD_OCTETS: Final = 8
 NAMES: Final = ("ana", "bo", "cy")

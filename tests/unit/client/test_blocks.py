@@ -13,7 +13,7 @@ import pytest
 
 from forebay.client.blocks import BlockClient
 from forebay.core.errors import NOT_FOUND, REFUSED, OptionError, OutcomeUnknown, PeerError, RequestError, Unreachable
-from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
+from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
 from forebay.wire.blocks.frames import BLOCKS, ERROR, PREFACE, REPLY, encode_blocks_head, encode_head, encode_json
 from tests.broker_process import BrokerProcess
 
@@ -72,7 +72,7 @@ def records(client: BlockClient, queue: str, first: int, end: int, octets_max: i
         octets = fetched.blocks
         while octets:
             length = block_octets(octets[:HEAD_OCTETS])
-            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+            block = parse_whole(octets[:length])
             found += [(int(block.base) + at, block.body(at)) for at in range(int(block.count))]
             octets = octets[length:]
     return found

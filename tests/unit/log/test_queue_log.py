@@ -200,7 +200,7 @@ def test_what_stands_back_to_back_in_a_segment_is_one_stretch(opened: Opened) ->
     base = log.index.bases[log.find(4)]
     assert base <= 4 and stretch.end == 30
     octets = opened.disk.pread(log.files.handle(stretch.file), int(stretch.octets), int(stretch.position))
-    assert octets[:4] == b"FBK2" and int.from_bytes(octets[16:24], "little") == base
+    assert octets[:4] == b"FBK3" and int.from_bytes(octets[16:24], "little") == base
     least = log.stretch(4, 30, 1)
     assert least is not None and least.octets == log.index.octets[log.find(4)]
     assert log.stretch(30, 31, 1 << 30) is None

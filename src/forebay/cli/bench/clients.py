@@ -21,7 +21,7 @@ from forebay.client.mqtt import MqttClient
 from forebay.client.staging import StagingClient
 from forebay.core.errors import ForebayError
 from forebay.core.message import AMQP091, Properties
-from forebay.log.block import HEAD_OCTETS, BlockWriter, block_octets, trusted_block
+from forebay.log.block import HEAD_OCTETS, BlockWriter, block_octets, head_octets, trusted_block
 from forebay.wire.amqp091.properties import encode_properties
 
 AMQP, MQTT, BLOCKS = PROTOCOLS = ("amqp", "mqtt", "blocks")
@@ -239,9 +239,9 @@ class BlocksConsumer(BenchConsumer):
             now_ns = time.monotonic_ns()
             at = 0
             while at < len(fetched.blocks):
-                head = fetched.blocks[at : at + HEAD_OCTETS]
-                octets = block_octets(head)
-                block = trusted_block(head, fetched.blocks[at + HEAD_OCTETS : at + octets])
+                octets = block_octets(fetched.blocks[at : at + HEAD_OCTETS])
+                start = at + head_octets(fetched.blocks[at : at + HEAD_OCTETS])
+                block = trusted_block(fetched.blocks[at:start], fetched.blocks[start : at + octets])
                 for index in range(max(self.next - int(block.base), 0), int(block.count)):
                     latencies.add(block.body(index), now_ns)
                     taken += 1

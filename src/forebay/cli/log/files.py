@@ -8,7 +8,8 @@ from typing import Final
 
 from forebay.cli.log.folder import ReadingDisk
 from forebay.core.errors import CorruptFile
-from forebay.log.block import HEAD_OCTETS, BadBlock, check_columns, parse_block
+from forebay.log.block import BadBlock, check_columns, parse_whole
+from forebay.log.columns.parts import check_every_column
 from forebay.log.frame import CHECKPOINT, CLEAN, Frame
 from forebay.log.recovery import WalReader
 from forebay.log.segment import Segment, SegmentEntry, parse_segment, queue_folder
@@ -172,8 +173,9 @@ class Survey:
         """Read one block, and note it where it is not as it was written."""
         octets = self.disk.pread(handle, entry.octets, entry.position)
         try:
-            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
+            block = parse_whole(octets)
             check_columns(block)
+            check_every_column(block)
             if (block.base, block.count) != (entry.base, entry.count):
                 raise BadBlock(f"another block stands here: offsets {block.base} to {block.end - 1}")
         except BadBlock as error:

@@ -15,8 +15,8 @@ from crc32c import crc32c
 from forebay.core.errors import CorruptFile, StorageError
 from forebay.core.ports import Disk
 from forebay.log.block import HEAD_OCTETS as BLOCK_HEAD_OCTETS
-from forebay.log.block import MAGIC as BLOCK_MAGIC
-from forebay.log.block import BadBlock, Block, block_octets, check_columns, parse_block
+from forebay.log.block import SUMMED_MAGIC as BLOCK_MAGIC
+from forebay.log.block import BadBlock, Block, block_octets, check_columns, parse_whole
 from forebay.log.frame import (
     BLOCK,
     CHECKPOINT,
@@ -367,7 +367,7 @@ class SegmentMender:
         try:
             head = self.disk.pread(self.handle, BLOCK_HEAD_OCTETS, position)
             length = block_octets(head) if octets is None else octets
-            block = parse_block(head, self.disk.pread(self.handle, length - len(head), position + len(head)))
+            block = parse_whole(self.disk.pread(self.handle, length, position))
             check_columns(block)
         except (BadBlock, StorageError):
             return None

@@ -49,7 +49,6 @@ from forebay.wire.blocks.frames import (
     DELIVERIES,
     DESCRIBE,
     ENDS,
-    EVERY_COLUMN,
     FETCH,
     FETCH_OCTETS_MAX,
     FETCHES_MAX,
@@ -68,6 +67,7 @@ from forebay.wire.blocks.frames import (
     STAGE,
     STAGE_OCTETS_MAX,
     TRANSACTION,
+    WHOLE_BLOCKS,
     BlocksFrame,
     Request,
     decode_frame,
@@ -282,7 +282,7 @@ class BlocksSession(Session):
         else:
             assert request.op == FETCH, request.op
             common = self.vhost.common
-            is_work = bool(request.filter) or request.columns != EVERY_COLUMN
+            is_work = bool(request.filter) or request.columns != WHOLE_BLOCKS
             if is_work and common.work >= WORK_A_TURN:
                 common.woken.append(int(self.id))
                 return False

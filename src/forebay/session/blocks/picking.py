@@ -14,11 +14,11 @@ from mypy_extensions import i64
 
 from forebay.filter.parser import Filter, parse
 from forebay.log.block import Block, BlockWriter
+from forebay.log.columns.parts import part_of
 from forebay.log.queue_log import QueueLog
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
-from forebay.session.blocks.projection import projected
-from forebay.wire.blocks.frames import EVERY_COLUMN
+from forebay.wire.blocks.frames import WHOLE_BLOCKS
 
 # A unit of work is about 0.1 microseconds.
 WORK_A_RECORD: Final = 8
@@ -46,11 +46,11 @@ class Picking:
         self.log: i64 = 0
 
     def pick(
-        self, queue: Queue, text: str, first: i64, end: i64, octets_max: i64, now_us: i64, columns: i64 = EVERY_COLUMN
+        self, queue: Queue, text: str, first: i64, end: i64, octets_max: i64, now_us: i64, columns: i64 = WHOLE_BLOCKS
     ) -> list[bytes]:
         """A block of matching records of [first, end) and their offsets, in pieces; none if there are none.
 
-        columns  those that the block is to have
+        columns  those that the block is to have; WHOLE_BLOCKS for all, with a head of its own
         raises  RequestError(INVALID) where the text is no filter, StorageError
         """
         filter = self.parsed(text)
@@ -76,7 +76,7 @@ class Picking:
         if picked.count == 0:
             return []
         made = picked.seal(base, 0, True)
-        found = [made.head, *made.parts()] if columns == EVERY_COLUMN else projected(made, columns)
+        found = [made.head, *made.parts()] if columns == WHOLE_BLOCKS else part_of(made, columns).parts
         return [*found, offsets.getvalue()]
 
     def look_through(

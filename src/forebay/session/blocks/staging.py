@@ -87,7 +87,7 @@ class Stager:
             return {"rows": 0, "again": True}
         octets = data[at + stage.block_at : end]
         try:
-            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
+            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])  # none with a longer head
             check_columns(block)
             if block.annotated:
                 raise BadBlock("annotations are the broker's alone")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -17,84 +18,141 @@ import pyarrow as pa
 from crc32c import crc32c
 from pyspark.sql.types import StructType
 
+from forebay.core.columns import (
+    ANNOTATIONS,
+    BODIES,
+    COLUMN_NAMES,
+    EVERY_COLUMN,
+    EXCHANGES,
+    FORMATS,
+    KEYS,
+    PROPERTIES,
+    TIMESTAMPS,
+)
 from forebay.core.errors import CorruptFile
 from forebay.core.message import FORMAT_MASK
-from forebay.log.block import HEAD_OCTETS, BadBlock, Block, block_octets, trusted_block
+from forebay.log.block import (
+    SUMMED_HEAD_OCTETS,
+    SUMS_AT,
+    BadBlock,
+    Block,
+    block_octets,
+    check_head,
+    head_octets,
+    trusted_block,
+)
+from forebay.log.columns.parts import column_lengths, parse_part
 from forebay.message.rendered import rendered_block
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
-from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arrow_schema
+from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arrow_schema, columns_of
 
 BATCH_ROWS: Final = 4096  # measured: 2 to 4 thousand rows a batch are fastest in Spark
 BATCH_OCTETS: Final = 4 << 20
 WHOLE_ROWS_MIN: Final = 1024  # a block from here on makes a batch of its own
+CELLS: Final = {
+    "value": BODIES,
+    "key": KEYS,
+    "routing_key": KEYS,
+    "exchange": EXCHANGES,
+    "raw_properties": PROPERTIES,
+}
 
 Octets = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
 
 class BlockView:
-    """A block where it lies in a longer buffer.
+    """A block, or a part of one, where it lies in a longer buffer.
 
     buffer   the octets around it, as Arrow and numpy see them
-    data_at  where its `data` begins in there
-    layout   the positions of its columns, relative to `data_at`
+    base     the offset of its first record, of which it has `count`
+    octets   from its head on
+    columns  those of it that are there
     picked   the offsets of its records where they are not those from its base on
     """
 
-    __slots__ = ("buffer", "data_at", "layout", "octets", "picked")
+    __slots__ = ("at", "base", "buffer", "columns", "count", "octets", "picked", "starts", "sums", "unchecked")
 
-    def __init__(self, buffer: Buffer, at: int) -> None:
-        source, position = buffer.source, buffer.origin + at
-        head = bytes(buffer.view[at : at + HEAD_OCTETS])
-        try:
-            octets = block_octets(head)
-        except BadBlock as error:
-            raise CorruptFile(source, position, str(error)) from None
-        if at + octets > len(buffer.view):
-            raise CorruptFile(source, position, f"a block of {octets} octets ends after the file")
-        crc, count = _u32(head, 4), _u32(head, 12)
-        if crc32c(buffer.view[at + HEAD_OCTETS : at + octets], crc32c(head[8:])) != crc:
-            base = int.from_bytes(head[16:24], "little")
-            raise CorruptFile(source, position, f"checksum of the block at offset {base} does not match")
-        base = int.from_bytes(head[16:24], "little", signed=True)
+    def __init__(self, buffer: Buffer, at: int, columns: int | None = None) -> None:
+        """Find the block that begins there.
+
+        columns  those of it that are there, where it is a part
+        raises   CorruptFile where no block begins; where it has but one checksum, also if that does not match
+        """
         self.buffer = buffer
-        self.data_at = at + HEAD_OCTETS
-        self.octets = octets
+        self.at = at
         self.picked: Offsets | None = None
-        columns = _u32(head, 32), _u32(head, 36), _u32(head, 40)
-        self.layout = Block(head, b"", base, count, *columns, annotations=_u32(head, 48))
+        self.columns = EVERY_COLUMN if columns is None else columns
+        view = buffer.view
+        start = at + int(head_octets(bytes(view[at : at + 4])))
+        head = bytes(view[at:start])
+        try:
+            whole = block_octets(head)
+            check_head(head)
+            self.base: int = _I64.unpack_from(head, 16)[0]
+            self.count = _u32(head, 12)
+            self.unchecked = EVERY_COLUMN
+            self.sums: tuple[int, ...] = ()
+            if columns is None and at + whole > len(view):
+                raise BadBlock(f"a block of {whole} octets ends after the file")
+            if start - at == SUMMED_HEAD_OCTETS:
+                # Each column is checked when it is first asked for.
+                self.sums = _SUMS.unpack_from(head, SUMS_AT)
+            elif columns is not None:
+                raise BadBlock("a part of a block without checksums of its columns")
+            else:
+                self.unchecked = 0
+                if crc32c(view[start : at + whole], crc32c(head[8:])) != _u32(head, 4):
+                    raise BadBlock(f"checksum of the block at offset {self.base} does not match")
+            lengths = column_lengths(head)
+        except BadBlock as error:
+            raise self.corrupt(str(error)) from None
+        if columns is not None:
+            lengths = [length if columns & 1 << place else 0 for place, length in enumerate(lengths)]
+        self.starts = list(accumulate(lengths, initial=start))
+        self.octets = self.starts[-1] - at
+        if self.starts[-1] > len(view):
+            raise self.corrupt(f"a part of a block of {self.octets} octets ends after the answer")
+
+    def corrupt(self, text: str) -> CorruptFile:
+        return CorruptFile(self.buffer.source, self.buffer.origin + self.at, text)
+
+    def start(self, column: int) -> int:
+        """The place in the buffer at which a column begins; CorruptFile unless it is as it was written."""
+        place = column.bit_length() - 1
+        start = self.starts[place]
+        if self.unchecked & column:
+            end = self.starts[place + 1]
+            if start < end and crc32c(self.buffer.view[start:end]) != self.sums[place]:
+                name = COLUMN_NAMES[place]
+                raise self.corrupt(f"checksum of the column {name} of the block at offset {self.base} does not match")
+            self.unchecked &= ~column
+        return start
 
     def offsets(self, first: int, end: int) -> Offsets:
         """Those of its records [first, end)."""
         if self.picked is not None:
             return self.picked[first:end]
-        base = self.layout.base
-        return np.arange(base + first, base + end, dtype=np.int64)
+        return np.arange(self.base + first, self.base + end, dtype=np.int64)
 
     def inside(self, first: int, end: int) -> tuple[int, int]:
         """The places of its records with offsets in [first, end)."""
         if self.picked is not None:
             low, high = np.searchsorted(self.picked, [first, end])
             return int(low), int(high)
-        return max(first - self.layout.base, 0), min(end - self.layout.base, self.layout.count)
+        return max(first - self.base, 0), min(end - self.base, self.count)
 
     def end(self) -> int:
         """The offset after that of its last record."""
         if self.picked is not None:
             return int(self.picked[-1]) + 1 if len(self.picked) else 0
-        return self.layout.base + self.layout.count
+        return self.base + self.count
 
     def cells(self, column: str) -> tuple[int, int]:
         """The places in the buffer at which a variable column's offsets and its octets begin."""
-        layout, at = self.layout, self.data_at
-        if column == "value":
-            return at + layout.body_at, at + layout.body_octets_at
-        if column in {"key", "routing_key"}:
-            return at + layout.key_at, at + layout.key_octets_at
-        if column == "exchange":
-            return at + layout.exchange_at, at + layout.exchange_octets_at
-        assert column == "raw_properties"
-        return at + layout.properties_at, at + layout.properties_octets_at
+        start = self.start(CELLS[column])
+        offsets = 4 * (self.count + 1)
+        return start, start + offsets + (-offsets & 7)
 
 
 class Buffer:
@@ -112,26 +170,37 @@ class Buffer:
         self.arrow = pa.py_buffer(octets)
         self.numpy: Octets = np.frombuffer(octets, np.uint8)
 
-    def blocks(self, picked: bool = False) -> Iterator[BlockView]:
+    def blocks(self, picked: bool = False, columns: int | None = None) -> Iterator[BlockView]:
         """The blocks that lie back to back from the start on.
 
-        picked  after each come the offsets of its records
+        picked   after each come the offsets of its records
+        columns  they are parts, with these
         """
         at = 0
         while at < len(self.view):
-            block = BlockView(self, at)
+            block = BlockView(self, at, columns)
             at += block.octets
             if picked:
-                block.picked = np.frombuffer(self.view, "<i8", block.layout.count, at)
-                at += 8 * block.layout.count
+                block.picked = np.frombuffer(self.view, "<i8", block.count, at)
+                at += 8 * block.count
             yield block
 
 
-def block_of(view: BlockView) -> Block:
-    """The block as the log has it."""
-    at, octets = view.data_at - HEAD_OCTETS, view.octets
-    whole = bytes(view.buffer.view[at : at + octets])
-    return trusted_block(whole[:HEAD_OCTETS], whole[HEAD_OCTETS:])
+def block_of(view: BlockView, columns: int = EVERY_COLUMN) -> Block:
+    """The block as the log has it; of one whose columns have checksums these only, as far as they are there."""
+    octets = view.buffer.view
+    start = view.starts[0]
+    if not view.sums:
+        return trusted_block(bytes(octets[view.at : start]), bytes(octets[start : view.starts[-1]]))
+    columns &= view.columns
+    parts = [octets[view.at : start]]
+    for place, (first, end) in enumerate(pairwise(view.starts)):
+        if columns & 1 << place:
+            parts.append(octets[first:end])
+    try:
+        return parse_part(b"".join(parts), 0, columns)[0]
+    except BadBlock as error:
+        raise view.corrupt(f"the block at offset {view.base}: {error}") from None
 
 
 def view_of(block: Block) -> BlockView:
@@ -139,11 +208,15 @@ def view_of(block: Block) -> BlockView:
     return BlockView(Buffer(b"".join([block.head, *block.parts()]), "a block of these records"), 0)
 
 
-def as_readers_see(view: BlockView) -> BlockView:
-    """The same records with the headers that annotations stand for: few have any."""
-    if not view.layout.annotated:
+def as_readers_see(view: BlockView, columns: int = EVERY_COLUMN) -> BlockView:
+    """The same records, with the headers that annotations stand for in their properties: few have any.
+
+    columns  those that will be read
+    """
+    annotated = view.starts[ANNOTATIONS.bit_length() - 1] < view.starts[ANNOTATIONS.bit_length()]
+    if not annotated or not columns & PROPERTIES:
         return view
-    made = view_of(rendered_block(block_of(view)))
+    made = view_of(rendered_block(block_of(view, columns | FORMATS | ANNOTATIONS)))
     made.picked = view.picked
     return made
 
@@ -179,10 +252,10 @@ class WholeRun(RowRun):
         return self.block.offsets(self.first, self.first + self.count)
 
     def timestamps(self) -> pa.Buffer:
-        return self.block.buffer.arrow.slice(self.block.data_at + 8 * self.first, 8 * self.count)
+        return self.block.buffer.arrow.slice(self.block.start(TIMESTAMPS) + 8 * self.first, 8 * self.count)
 
     def formats(self) -> Octets:
-        at = self.block.data_at + self.block.layout.formats_at + self.first
+        at = self.block.start(FORMATS) + self.first
         return self.block.buffer.numpy[at : at + self.count]
 
     def cells(self, column: str, type: pa.DataType) -> pa.Array:
@@ -203,7 +276,7 @@ class GatheredRun(RowRun):
     def offsets(self) -> Offsets:
         if any(block.picked is not None for block, _, _ in self.parts):
             return np.concatenate([block.offsets(first, end) for block, first, end in self.parts])
-        bases = np.array([block.layout.base + first for block, first, _ in self.parts], dtype=np.int64)
+        bases = np.array([block.base + first for block, first, _ in self.parts], dtype=np.int64)
         before = np.cumsum(self.counts) - self.counts
         return np.repeat(bases - before, self.counts) + np.arange(self.count, dtype=np.int64)
 
@@ -211,7 +284,7 @@ class GatheredRun(RowRun):
         return pa.py_buffer(
             b"".join(
                 [
-                    block.buffer.view[block.data_at + 8 * first : block.data_at + 8 * end]
+                    block.buffer.view[block.start(TIMESTAMPS) + 8 * first : block.start(TIMESTAMPS) + 8 * end]
                     for block, first, end in self.parts
                 ]
             )
@@ -220,7 +293,7 @@ class GatheredRun(RowRun):
     def formats(self) -> Octets:
         pieces = []
         for block, first, end in self.parts:
-            at = block.data_at + block.layout.formats_at
+            at = block.start(FORMATS)
             pieces.append(block.buffer.view[at + first : at + end])
         return np.frombuffer(b"".join(pieces), np.uint8)
 
@@ -255,6 +328,7 @@ class BatchMaker:
     def __init__(self, schema: StructType, queue: str, deliveries: Mapping[int, int] | None = None) -> None:
         self.schema = arrow_schema(schema)
         self.deliveries = deliveries
+        self.columns = columns_of(schema.names)
         self.decoded = [name for name in self.schema.names if name in PROPERTY_TYPES]
         # Slices of these cost nothing, and they are the same for every batch.
         self.constants = {
@@ -273,7 +347,7 @@ class BatchMaker:
         short: list[tuple[BlockView, int, int]] = []
         rows = octets = 0
         for stored in blocks:
-            block = as_readers_see(stored)
+            block = as_readers_see(stored, self.columns)
             low, high = block.inside(first, end)
             first = max(first, block.end())
             if low >= high:
@@ -351,6 +425,8 @@ def text_array(octets: pa.Array) -> pa.Array:
 
 
 _U32: Final = struct.Struct("<I")
+_I64: Final = struct.Struct("<q")
+_SUMS: Final = struct.Struct("<7I")
 
 
 def _u32(octets: bytes | memoryview, at: int) -> int:

@@ -153,8 +153,13 @@ def read_span(disk: Disk, path: str) -> FileSpan:
     return FileSpan(first, end, octets)
 
 
-def read_segment_blocks(disk: Disk, queue: int, span: FileSpan, first: int, end: int) -> Iterator[BlockView]:
-    """The blocks of a segment with records of [first, end); Vanished if it is another one by now."""
+def read_segment_blocks(
+    disk: Disk, queue: int, span: FileSpan, first: int, end: int, whole: bool = True
+) -> Iterator[BlockView]:
+    """The blocks of a segment with records of [first, end); Vanished if it is another one by now.
+
+    whole  nearly all of each will be read; else the disk is asked for no more than what is
+    """
     path = segment_path(queue, span.first)
     with opened(disk, path) as handle:
         segment = parse_segment(disk, path, handle)
@@ -164,7 +169,7 @@ def read_segment_blocks(disk: Disk, queue: int, span: FileSpan, first: int, end:
         else:
             # Never closed by hand: Arrow arrays may outlive this function, and each keeps its buffer.
             mapped = mmap.mmap(handle, 0, prot=mmap.PROT_READ)
-            mapped.madvise(mmap.MADV_SEQUENTIAL)
+            mapped.madvise(mmap.MADV_SEQUENTIAL if whole else mmap.MADV_RANDOM)
             buffer = Buffer(mapped, disk.path(path), 0)
     for entry in segment.entries:
         if entry.base < end and entry.base + entry.count > first:
@@ -225,7 +230,7 @@ def neighbours(places: Sequence[FileBlock], at: int) -> int:
 def view_of(buffer: Buffer, at: int, base: int, records: int) -> BlockView:
     """The block that is to be there."""
     block = BlockView(buffer, at)
-    if block.layout.base != base or block.layout.count != records:
+    if block.base != base or block.count != records:
         raise CorruptFile(buffer.source, buffer.origin + at, f"not the block of offset {base}")
     return block
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from forebay.core.columns import TIMESTAMPS
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.filter.pattern import Pattern
 from forebay.spark.arrow.batches import BlockView
@@ -67,11 +68,11 @@ class LocalLogs(LogAccess):
         # The first block that begins late enough, or the end of the one before it.
         if later > 0:
             before = blocks[later - 1]
-            for block in places.read(self.disk, before.base, before.base + before.records):
-                stamps = np.frombuffer(block.buffer.view, "<i8", block.layout.count, block.data_at)
+            for block in places.read(self.disk, before.base, before.base + before.records, False):
+                stamps = np.frombuffer(block.buffer.view, "<i8", block.count, block.start(TIMESTAMPS))
                 inside = int(np.searchsorted(stamps, timestamp_us))
-                if inside < block.layout.count:
-                    return max(block.layout.base + inside, places.start)
+                if inside < block.count:
+                    return max(block.base + inside, places.start)
         return max(blocks[later].base, places.start) if later < len(blocks) else places.end
 
     def share(self, range: Range) -> Places:
@@ -88,11 +89,12 @@ class LocalLogs(LogAccess):
         share: object = None,
         columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
-        blocks = self.found(queue, first, end, fail_on_data_loss, id, share)
+        whole = bool(filter) or columns is None or "body" in columns
+        blocks = self.found(queue, first, end, fail_on_data_loss, id, share, whole)
         yield from sifted(blocks, filter, queue) if filter else blocks
 
     def found(
-        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None, share: object
+        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None, share: object, whole: bool
     ) -> Iterator[BlockView]:
         """The blocks, looked for again where files went before they were read."""
         # The planner has seen these offsets on the disk, so the frames need no second check; the blocks get theirs.
@@ -105,7 +107,7 @@ class LocalLogs(LogAccess):
             if fail_on_data_loss:
                 check_there(places, queue, wanted, end, id)
             try:
-                for block in places.read(self.disk, wanted, end):
+                for block in places.read(self.disk, wanted, end, whole):
                     yield block
                     wanted, tries = block.end(), 0
             except Vanished:

@@ -76,11 +76,14 @@ class Places:
         low = bisect_right(self.wal, first, key=lambda place: place.base + place.records)
         return self.wal[low : bisect_left(self.wal, end, lo=low, key=lambda place: place.base)]
 
-    def read(self, disk: ReadOnlyDisk, first: int, end: int) -> Iterator[BlockView]:
-        """The blocks with records of [first, end); one file is open at a time."""
+    def read(self, disk: ReadOnlyDisk, first: int, end: int, whole: bool = True) -> Iterator[BlockView]:
+        """The blocks with records of [first, end); one file is open at a time.
+
+        whole  nearly all of each will be read
+        """
         part = self.part(first, end)
         for span in part.spans:
-            yield from read_segment_blocks(disk, self.id, span, first, end)
+            yield from read_segment_blocks(disk, self.id, span, first, end, whole)
         for number, places in groupby(part.wal, lambda place: place.file):
             yield from read_wal(disk, wal_path(number), list(places))
 

@@ -28,7 +28,7 @@ def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[Blo
     for stored in blocks:
         view = as_readers_see(stored)
         places = matching(block_of(view), parsed, queue.encode()) if by_record else places_of(view, parsed.root, queue)
-        if len(places) == view.layout.count:
+        if len(places) == view.count:
             yield view
         elif places:
             yield picked(block_of(view), places)
@@ -44,7 +44,7 @@ def places_of(view: BlockView, root: FilterNode, queue: str) -> list[int]:
 
 def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Array]:
     """The fields of `Rows` that a filter asks for, of all records of a block; at least one."""
-    count = int(view.layout.count)
+    count = int(view.count)
     run = WholeRun(view, 0, count)
     facts = facts_of(root)
     found: dict[str, pa.Array] = {}

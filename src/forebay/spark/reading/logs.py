@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
 from forebay.client.blocks import TIMEOUT_S, BlockClient
+from forebay.core.columns import COLUMNS
 from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError, Unreachable
 from forebay.spark.access import Access
 from forebay.spark.arrow.batches import BlockView, Buffer
@@ -103,7 +104,7 @@ class LogAccess(ABC):
         id      the log that is meant; None for the one of that name
         filter  only records that match; the blocks then hold no others
         share   as the planner's `share` gave it
-        columns  of exchange, routing_key, properties and body those that will be read; all by default
+        columns  those of a block, by the block protocol's names, that will be read; all by default
         raises  DataLost if records of the range went before they were read, unless told not to fail
         """
 
@@ -195,6 +196,7 @@ class RemoteLogs(LogAccess):
         columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
         wanted = first
+        parts = None if columns is None else sum(COLUMNS[name] for name in columns)
         patience = Patience(self.access.retry_s)
         while wanted < end:
             try:
@@ -209,7 +211,7 @@ class RemoteLogs(LogAccess):
                     if fetched.start > wanted and fail_on_data_loss:
                         raise lost(queue, wanted, fetched.start)
                     source = f"{self.access.servers}: queue {queue!r}"
-                    yield from Buffer(fetched.blocks, source).blocks(fetched.offsets_follow)
+                    yield from Buffer(fetched.blocks, source).blocks(fetched.offsets_follow, parts)
                     wanted = fetched.next
                     patience = Patience(self.access.retry_s)
                 if wanted == before or wanted < end:

@@ -3,7 +3,7 @@
 Both directions of a connection begin with eight octets:
 
      0  4  "FBLK"
-     4  1  version, 1
+     4  1  version, 2
      5  3  zeros
 
 A server that does not speak the client's version answers with its own, and closes. Then frames, little-endian:
@@ -61,9 +61,10 @@ Requests are answered one by one, in their order:
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
     {"op": "fetch", ..., "filter": f}               -> PICKED; an answer may be empty and go on all the same
-    {"op": "fetch", ..., "columns": [c, ...]}       -> BLOCKS or PICKED whose blocks have of their variable columns only
-                                                       those named of exchange, routing_key, properties and body; the
-                                                       values of the others are empty
+    {"op": "fetch", ..., "columns": [c, ...]}       -> BLOCKS or PICKED with parts of blocks
+                                                       (log/columns/parts.py): of each its head, and those of the
+                                                       columns timestamp, format, exchange, routing_key, properties,
+                                                       annotations and body that are named
     {"op": "control", "do": operation, …}           -> REPLY as the operation says, which
                                                        docs/reference/control.md lists, and the arguments that
                                                        stand beside "do". For administrators only
@@ -93,11 +94,12 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
+from forebay.core.columns import COLUMNS
 from forebay.core.errors import INVALID, MALFORMED, TOO_LARGE, UNSUPPORTED_VERSION, PeerError, RequestError
 
 MAGIC: Final = b"FBLK"
-VERSION: Final = 1
-PREFACE: Final = b"FBLK\x01\0\0\0"
+VERSION: Final = 2
+PREFACE: Final = b"FBLK\x02\0\0\0"
 PREFACE_OCTETS: Final = 8
 
 REQUEST: Final = 1
@@ -135,13 +137,7 @@ CONTROL: Final = "control"
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
 TRANSACTION: Final = "transaction"
-# The variable columns of blocks, as a fetch names them, and as bits.
-EXCHANGES: Final = 1
-KEYS: Final = 2
-PROPERTIES: Final = 4
-BODIES: Final = 8
-EVERY_COLUMN: Final = 15
-COLUMNS: Final = {"exchange": EXCHANGES, "routing_key": KEYS, "properties": PROPERTIES, "body": BODIES}
+WHOLE_BLOCKS: Final = -1  # of a fetch that names no columns
 FIELDS: Final = {
     AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
@@ -179,7 +175,7 @@ class BlocksFrame:
 class Request:
     """A client's request; fields that its `op` does not have are empty.
 
-    columns        of FETCH: those that are wanted, added up
+    columns        of FETCH: those that are wanted (core/columns.py), added up; or WHOLE_BLOCKS
     from_name      where a list goes on
     after          of ENDS: by queue, the end that the client knows
     do, arguments  of CONTROL; the arguments are as they came
@@ -197,7 +193,7 @@ class Request:
         self.end = 0
         self.octets_max: int = FETCH_OCTETS_MAX
         self.filter = ""
-        self.columns: int = EVERY_COLUMN
+        self.columns: int = WHOLE_BLOCKS
         self.pattern = ""
         self.from_name = ""
         self.after: dict[str, int] = {}
@@ -417,7 +413,7 @@ def columns_field(values: dict[str, object]) -> int:
     for name in given:
         if not isinstance(name, str) or name not in COLUMNS:
             known = ", ".join(COLUMNS)
-            raise RequestError(INVALID, f"{FETCH}: {shown(name)} is no variable column; known are {known}")
+            raise RequestError(INVALID, f"{FETCH}: {shown(name)} is no column; known are {known}")
         columns |= COLUMNS[name]
     return columns
 

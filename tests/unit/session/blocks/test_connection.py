@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.message import ACCEPTED
-from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
+from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
 from forebay.session.blocks.connection import BlocksSession
 from forebay.session.session import Session
 from forebay.wire.blocks.frames import (
@@ -129,7 +129,7 @@ def blocks(frame: BlocksFrame) -> tuple[int, int, list[tuple[int, int]]]:
     found = []
     while octets:
         length = block_octets(octets[:HEAD_OCTETS])
-        block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+        block = parse_whole(octets[:length])
         found.append((int(block.base), int(block.count)))
         octets = octets[length:]
     return *decode_blocks_head(frame.payload), found

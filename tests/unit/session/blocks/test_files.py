@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
+from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
 from forebay.session.blocks.connection import FILE_OCTETS_MIN
 from forebay.wire.blocks.frames import (
     BLOCKS,
@@ -67,7 +67,7 @@ def taken(rig: Rig) -> tuple[int, list[tuple[int, int]]]:
     found: list[tuple[int, int]] = []
     while octets:
         length = block_octets(octets[:HEAD_OCTETS])
-        block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+        block = parse_whole(octets[:length])
         assert block.body(0)[:8] == b"%08d" % block.base
         found.append((int(block.base), int(block.count)))
         octets = octets[length:]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.message import ACCEPTED, AMQP091
-from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
+from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
 from forebay.session.blocks.picking import WORK_A_RECORD, WORK_A_REQUEST, WORK_A_TURN
 from forebay.wire.blocks.frames import (
     BLOCKS_HEAD_OCTETS,
@@ -43,7 +43,7 @@ def picked(frame: BlocksFrame) -> tuple[int, int, list[tuple[int, bytes]]]:
     found: list[tuple[int, bytes]] = []
     while octets:
         length = block_octets(octets[:HEAD_OCTETS])
-        block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+        block = parse_whole(octets[:length])
         end = length + 8 * int(block.count)
         for at in range(int(block.count)):
             offset = int.from_bytes(octets[length + 8 * at : length + 8 * at + 8], "little")
@@ -108,7 +108,7 @@ def test_timestamps_come_with_the_records(rig: Rig) -> None:
     publish(rig, 600)
     (answer,) = rig.ask(fetch("s", 400, 600, filter="/n IN (499, 500)"))
     octets = answer.payload[BLOCKS_HEAD_OCTETS:]
-    block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS : block_octets(octets[:HEAD_OCTETS])])
+    block = parse_whole(octets[: block_octets(octets[:HEAD_OCTETS])])
     assert [int(block.timestamp_us(1) - block.timestamp_us(0)), int(block.count)] == [1000, 2]
 
 

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.columns import ANNOTATIONS, BODIES, COLUMNS, PROPERTIES
 from forebay.core.message import ACCEPTED, AMQP091
-from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, Block, BlockWriter, block_octets, check_columns, parse_block
-from forebay.session.blocks.projection import READ_OCTETS, projected
+from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, Block, BlockWriter, block_octets, parse_whole
+from forebay.log.columns.parts import parse_part, parse_parts, part_of
+from forebay.session.blocks.projection import OCTETS_A_WORK, WORK_A_REQUEST
 from forebay.wire.blocks.frames import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
-    BODIES,
-    COLUMNS,
     PICKED,
     PREFACE,
-    PROPERTIES,
     REQUEST,
     decode_blocks_head,
     encode_json,
 )
 from tests.unit.session.blocks.test_connection import LOGIN, Rig, error, fetch
 
-SUBSETS = list(chain.from_iterable(combinations(COLUMNS, count) for count in range(len(COLUMNS) + 1)))
+SUBSETS = list(chain.from_iterable(combinations(COLUMNS, count) for count in (0, 1, 2, len(COLUMNS))))
 MEBIBYTE = 1 << 20
+READ_OCTETS = OCTETS_A_WORK * WORK_A_REQUEST
 
 
 @pytest.fixture
@@ -50,13 +50,15 @@ def publish(rig: Rig, queue: bytes, bodies: list[bytes]) -> None:
     rig.turn()
 
 
-def blocks_of(octets: bytes, offsets_follow: bool = False) -> Iterator[Block]:
+def blocks_of(octets: bytes) -> Iterator[Block]:
     while octets:
         length = block_octets(octets[:HEAD_OCTETS])
-        block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
-        check_columns(block)
-        yield block
-        octets = octets[length + (8 * int(block.count) if offsets_follow else 0) :]
+        yield parse_whole(octets[:length])
+        octets = octets[length:]
+
+
+def bits(columns: tuple[str, ...]) -> int:
+    return sum(COLUMNS[name] for name in columns)
 
 
 Row = tuple[int, int, int, bytes, bytes, bytes, bytes]
@@ -71,8 +73,8 @@ def rows(block: Block, columns: tuple[str, ...]) -> list[Row]:
     return [
         (
             block.base + at,
-            block.timestamp_us(at),
-            block.format(at),
+            block.timestamp_us(at) if "timestamp" in columns else 0,
+            block.format(at) if "format" in columns else 0,
             kept("exchange", block.exchange(at)),
             kept("routing_key", block.routing_key(at)),
             kept("properties", block.properties(at)),
@@ -93,7 +95,7 @@ def test_exactly_the_columns_that_are_asked_for_come(rig: Rig, queue: str, colum
     assert some.kind == BLOCKS
     assert decode_blocks_head(some.payload) == decode_blocks_head(whole.payload)
     stored = list(blocks_of(whole.payload[BLOCKS_HEAD_OCTETS:]))
-    came = list(blocks_of(some.payload[BLOCKS_HEAD_OCTETS:]))
+    came = parse_parts(some.payload[BLOCKS_HEAD_OCTETS:], bits(columns))
     every = tuple(COLUMNS)
     assert [rows(block, every) for block in came] == [rows(block, columns) for block in stored]
     assert (len(some.payload) < LONG_OCTETS) == ("body" not in columns)
@@ -103,7 +105,9 @@ def test_of_records_that_match_too(rig: Rig) -> None:
     publish(rig, b"s", [b'{"n": %d}' % number for number in range(10)])
     (answer,) = rig.ask(fetch("s", 0, 10, filter="/n >= 8", columns=["properties"]))
     assert answer.kind == PICKED
-    (block,) = blocks_of(answer.payload[BLOCKS_HEAD_OCTETS:], offsets_follow=True)
+    parts = answer.payload[BLOCKS_HEAD_OCTETS:]
+    block, taken = parse_part(parts, 0, PROPERTIES)
+    assert parts[taken:] == b"".join(offset.to_bytes(8, "little") for offset in (8, 9))
     assert [(block.properties(at), block.body(at), block.routing_key(at)) for at in range(int(block.count))] == [
         (b"properties 8", b"", b""),
         (b"properties 9", b"", b""),
@@ -126,8 +130,8 @@ def test_an_answer_reads_no_more_than_it_may_and_the_turn_no_more_than_that(rig:
     ("columns", "said"),
     [
         ("body", "columns is 'body', not a list of columns"),
-        (["body", "offset"], "'offset' is no variable column; known are exchange, routing_key, properties, body"),
-        ([5], "5 is no variable column"),
+        (["body", "offset"], "'offset' is no column; known are timestamp, format, exchange, routing_key, properties, "),
+        ([5], "5 is no column"),
     ],
 )
 def test_what_is_no_column_is_refused_by_name(rig: Rig, columns: object, said: str) -> None:
@@ -135,10 +139,10 @@ def test_what_is_no_column_is_refused_by_name(rig: Rig, columns: object, said: s
     assert said in str(error(answer)["text"])
 
 
-def test_annotations_come_with_the_properties() -> None:
+def test_annotations_are_a_column_like_any_other() -> None:
     writer = BlockWriter()
     writer.append_annotated(AMQP091, b"e", b"k", b"p", b"b", b"said")
     block = writer.seal(0, 1, True)
-    for columns, said in ((PROPERTIES, b"said"), (BODIES, b"")):
-        head, *rest = projected(block, columns)
-        assert parse_block(head, b"".join(rest)).annotations(0) == said
+    for columns, said in ((PROPERTIES | ANNOTATIONS, b"said"), (PROPERTIES | BODIES, b"")):
+        (part,) = parse_parts(b"".join(part_of(block, columns).parts), columns)
+        assert (part.annotations(0), part.properties(0)) == (said, b"p")

@@ -13,16 +13,19 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructField, StructType
 
-from forebay.log.block import Block, BlockWriter
-from forebay.log.segment import HEAD_OCTETS, SegmentEntry, encode_foot, encode_head, segment_path
+from forebay.core.errors import CorruptFile
+from forebay.log.block import SUMMED_HEAD_OCTETS, Block, BlockWriter
+from forebay.log.columns.parts import column_starts
+from forebay.log.segment import HEAD_OCTETS, SegmentEntry, encode_foot, encode_head, segment_path, summed
 from forebay.spark.arrow.batches import BatchMaker
 from forebay.spark.directory.files import ReadOnlyDisk
 from forebay.spark.directory.local import LocalLogs
 from forebay.spark.directory.look import Places, look
 from forebay.spark.reading.logs import DataLost
 from forebay.spark.reading.plan import Range
-from forebay.spark.schema import full_schema
+from forebay.spark.schema import TYPES, block_columns, full_schema
 from tests.stores import Everything, Opened
 
 QUEUE = 1
@@ -58,7 +61,7 @@ def write_segment(folder: Path, first: int, end: int, *blocks: Block) -> Path:
     head = encode_head(QUEUE, first, end)
     entries: list[SegmentEntry] = []
     octets = b""
-    for block in blocks:
+    for block in map(summed, blocks):
         position = HEAD_OCTETS + len(octets)
         entries.append(SegmentEntry(block.base, block.timestamp_us(0), position, block.octets(), block.count))
         octets += block.head + b"".join(block.parts())
@@ -225,9 +228,7 @@ def test_what_is_gone_since_it_was_planned_is_said(folder: Path) -> None:
     (folder / segment_path(QUEUE, 0)).unlink()
     with LocalLogs(str(folder)) as logs, pytest.raises(DataLost, match="offsets 5 to 9 of queue 'q' are gone"):
         offsets(logs, 5, 95, share)
-    assert [block.layout.base for block in logs.blocks("q", 5, 95, False, QUEUE, share=share)] == list(
-        range(10, 100, 10)
-    )
+    assert [block.base for block in logs.blocks("q", 5, 95, False, QUEUE, share=share)] == list(range(10, 100, 10))
 
 
 def test_times_of_segments_some_of_which_hold_nothing(folder: Path) -> None:
@@ -242,3 +243,25 @@ def test_times_of_segments_some_of_which_hold_nothing(folder: Path) -> None:
         for offset in range(-1, 52):
             wanted = next((each for each in there if each >= offset), 50)
             assert logs.offset_at("q", stamp_of(offset)) == wanted, offset
+
+
+@pytest.mark.parametrize(("column", "place"), [("timestamp", 0), ("routing_key", 3), ("body", 6)])
+def test_damage_in_a_column_that_nobody_reads_does_not_fail_the_read(folder: Path, column: str, place: int) -> None:
+    block = block_of(0, 10)
+    path = write_segment(folder, 0, 10, block)
+    octets = bytearray(path.read_bytes())
+    octets[HEAD_OCTETS + SUMMED_HEAD_OCTETS + column_starts(block)[place]] ^= 1
+    path.write_bytes(octets)
+    logs = LocalLogs(str(folder))
+    for name, needs in (("timestamp", "timestamp"), ("key", "routing_key"), ("value", "body"), ("offset", "")):
+        schema = StructType([StructField(name, TYPES[name])])
+
+        def read(schema: StructType = schema) -> int:
+            blocks = logs.blocks("q", 0, 10, True, columns=block_columns(schema.names))
+            return sum(batch.num_rows for batch in BatchMaker(schema, "q").batches(blocks, 0, 10))
+
+        if needs == column:
+            with pytest.raises(CorruptFile, match=f"the column {column} of the block at offset 0"):
+                read()
+        else:
+            assert read() == 10

@@ -98,9 +98,7 @@ def test_what_is_asked_of_all_records_at_once_is_what_each_would_say(filter: str
     (view,) = Buffer(block.head + block.data, "test").blocks()
     parsed = parse(filter)
     by_record = matching(block, parsed, b"q")
-    assert [
-        int(at) - 7 for each in sifted([view], filter, "q") for at in each.offsets(0, each.layout.count)
-    ] == by_record
+    assert [int(at) - 7 for each in sifted([view], filter, "q") for at in each.offsets(0, each.count)] == by_record
     if "failures" not in filter:
         assert places_of(view, parsed.root, "q") == by_record
 
@@ -115,7 +113,7 @@ def test_a_dead_letter_shows_where_it_died() -> None:
     block = writer.seal(7, NOW_US, True)
     (view,) = Buffer(block.head + block.data, "test").blocks()
     (found,) = sifted([view], "death_reason = 'expired' AND header.x-first-death-queue = 'orders'", "q")
-    assert found.offsets(0, found.layout.count).tolist() == [8, 10]
+    assert found.offsets(0, found.count).tolist() == [8, 10]
     assert as_readers_see(found) is found
     (batch,) = BatchMaker(full_schema(), "q").batches([view], 7, 11)
     assert batch.column("value").to_pylist() == [b"0", b"1", b"2", b"3"]
