@@ -52,6 +52,7 @@ WORDS: Final = {
     ),
     "binding": Word("manage.exchanges:bindings", "Bindings: which messages of an exchange go where.", TOPOLOGY),
     "channel": Word("manage.readers:channels", "Channels of AMQP connections.", CLIENTS),
+    "cluster": Word("manage.cluster:app", "The cluster: its members, who leads, and who leaves.", RUN),
     "completion": Word(
         "completion:completion",
         "Print what has a shell complete commands, options and names of queues; `--install-completion` sets it up.",

@@ -81,6 +81,22 @@ class Webhooks(ABC):
         """Each with its `url`, what it was sent, and how that went."""
 
 
+class Cluster(ABC):
+    """The cluster that the broker leads, which only the server knows."""
+
+    @abstractmethod
+    def status(self) -> dict[str, object]:
+        """Name, epoch, leader, `min_in_sync`, and `members`: each with its `node`, `role`, and how far it is behind."""
+
+    @abstractmethod
+    def transfer(self, node: str) -> None:
+        """Have a member lead that is in sync; RequestError says why it cannot."""
+
+    @abstractmethod
+    def remove(self, node: str) -> None:
+        """Take a member out; RequestError says why it cannot be."""
+
+
 class Control(Administration, Gate):
     """All that operations work on, and the way in to them.
 
@@ -93,6 +109,7 @@ class Control(Administration, Gate):
         self.server: ServerFacts | None = None
         self.configuration: Configuration | None = None
         self.webhooks: Webhooks | None = None
+        self.cluster: Cluster | None = None  # where the broker stands alone
 
     def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
         try:

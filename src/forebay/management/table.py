@@ -5,6 +5,7 @@ from __future__ import annotations
 from forebay.management.control import OPERATIONS, Control
 from forebay.management.operations import (
     broker,
+    cluster,
     exchanges,
     explain,
     groups,
@@ -23,6 +24,7 @@ __all__ = ["OPERATIONS", "PARTS", "Control"]
 
 PARTS = (
     broker,
+    cluster,
     exchanges,
     explain,
     groups,

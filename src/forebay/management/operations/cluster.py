@@ -1,0 +1,44 @@
+"""Operations on the cluster that the broker leads: how its members stand, who leads, and who leaves."""
+
+from __future__ import annotations
+
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.management.arguments import TEXT, Arguments, Parameter
+from forebay.management.control import Cluster, Control, operation
+
+NODE = Parameter("node", TEXT, "the member's name")
+
+
+@operation("cluster.status")
+def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
+    """The cluster: its leader and epoch, and of each member whether it is in sync, and how far it is behind.
+
+    A broker that stands alone says so: `clustered` is false, and there is nothing else.
+    """
+    cluster = control.cluster
+    if cluster is None:
+        return {"clustered": False}
+    return {"clustered": True, **cluster.status()}
+
+
+@operation("cluster.transfer", NODE, changes=True)
+def transfer(control: Control, given: Arguments) -> dict[str, object]:
+    """Have another member lead, which must be in sync. Clients are cut off, and go on with it when they reconnect."""
+    node = given.text("node")
+    cluster_of(control).transfer(node)
+    return {"node": node}
+
+
+@operation("cluster.remove", NODE, changes=True)
+def remove(control: Control, given: Arguments) -> dict[str, object]:
+    """Take a member out of the cluster, unless too few would be left. It may come back as a new one."""
+    node = given.text("node")
+    cluster_of(control).remove(node)
+    return {"node": node}
+
+
+def cluster_of(control: Control) -> Cluster:
+    """The cluster; RequestError where the broker stands alone."""
+    if control.cluster is None:
+        raise RequestError(PRECONDITION, "this broker stands alone: its configuration has no section 'cluster'")
+    return control.cluster
