@@ -54,6 +54,10 @@ NEEDED_BY = {
     "rabbitmqadmin": ["tests/interop/test_rabbitmqadmin.py"],
     "prometheus": ["tests/interop/test_prometheus.py"],
     "etcd": [
+        "docs/tutorials/three-nodes.md",
+        "tests/cluster/test_relay.py",
+        "tests/cluster/test_take_over.py",
+        "tests/cluster/test_what_survives.py",
         "tests/unit/server/cluster/test_register.py",
         "tests/unit/server/cluster/test_register_faults.py",
     ],

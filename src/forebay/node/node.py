@@ -64,6 +64,7 @@ from forebay.session.session import Session
 SECRET_OCTETS: Final = 32
 TICKS_A_SECOND: Final = 10
 NO_LIMIT: Final = 1 << 62
+ALONE: Final = -1  # instead of an epoch: there is no group
 
 
 class Surroundings:
@@ -165,13 +166,13 @@ class Node:
         recovery = self.store.open()
         for line in recovery.report:
             self.journal.warning("%s", line)
-        self.load_from(recovery, 0)
+        self.load_from(recovery)
 
-    def load_from(self, recovery: Recovery, epoch: int) -> None:
+    def load_from(self, recovery: Recovery, epoch: int = ALONE) -> None:
         """Come to the state that an open store tells, and write from here on in this epoch."""
         now_us = self.clock.now_us()
         self.vhosts.recover(recovery.entries, now_us)
-        self.store.start(self.checkpoint())
+        self.store.start(self.checkpoint(), epoch)
         self.vhosts.sweep(now_us)
         declare_configured(self.vhosts, self.options)
 

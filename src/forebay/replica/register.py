@@ -154,6 +154,20 @@ def encode_register(value: RegisterValue) -> bytes:
     )
 
 
+def encode_addresses(addresses: MemberAddresses) -> bytes:
+    """As a node says them of itself."""
+    return msgspec.json.encode({"peer": addresses.peer, "clients": addresses.clients})
+
+
+def decode_addresses(node: str, octets: bytes) -> MemberAddresses:
+    """Of one node; RegisterError unless a node of this version can have said it."""
+    try:
+        given: object = msgspec.json.decode(octets)
+    except msgspec.DecodeError as error:
+        raise RegisterError(f"{node!r} says of itself what is no JSON: {error}") from error
+    return addresses_of(node, given)
+
+
 def decode_register(octets: bytes) -> RegisterValue:
     """RegisterError unless a node of this version can have written it."""
     try:

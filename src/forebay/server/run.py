@@ -164,4 +164,8 @@ def serve(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService] = 
     pause_collector()
     start_log(loaded.options)
     raise_limit(loaded.options.connections_max)
+    if loaded.options.cluster.name:
+        from forebay.server.cluster.run import run_member  # noqa: PLC0415  a broker that stands alone needs none of it
+
+        return uvloop.run(run_member(source, loaded, makers))
     return uvloop.run(run(source, loaded, makers))

@@ -121,6 +121,17 @@ class RelayedClient(RelayEnd):
             return
         super().data_received(data)
 
+    def seat(self, protocol: asyncio.Protocol) -> None:
+        """Have the client, who was still waiting for a leader, be served on this node."""
+        if self.joining is not None:
+            self.joining.cancel()
+        self.relay.clients.discard(self)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        self.transport.resume_reading()
+        if self.first:
+            protocol.data_received(self.first)
+
     def preface(self) -> bytes:
         """The octets that the leader is told before the client's own."""
         peer = self.peer
@@ -168,6 +179,10 @@ class Relay:
     def make(self, endpoint: Endpoint, peer: Peer | None) -> RelayedClient:
         """The protocol for a client of a listener."""
         return RelayedClient(self, endpoint, peer)
+
+    def waiting(self) -> list[RelayedClient]:
+        """The clients that wait for a leader."""
+        return [each for each in self.clients if each.other is None and not each.is_gone()]
 
     def begin(self, client: RelayedClient) -> bool:
         """A client has come; False, and it has to go, if there are too many."""

@@ -102,7 +102,10 @@ def test_tls_files_that_are_none_are_refused(tmp_path: Path) -> None:
     assert "cluster.etcd.key: " in refused(etcd={"endpoints": ["x:1"], "ca": ca, "certificate": own, "key": gone})
 
 
-def test_a_start_is_refused_with_a_section_that_would_not_be_served() -> None:
+def test_a_start_is_refused_with_a_section_whose_files_are_wrong(tmp_path: Path) -> None:
     cluster = {"name": "shop", "listen": "127.0.0.1:1", "etcd": {"endpoints": ["x:1"]}, "secret": SECRET}
-    with pytest.raises(OptionError, match=re.escape("cluster.name: 'shop': this version serves no cluster yet")):
+    check_options(make_options({"cluster": cluster}))
+    del cluster["secret"]
+    cluster["secret_file"] = str(tmp_path / "gone")
+    with pytest.raises(OptionError, match=re.escape("cluster.secret_file: ")):
         check_options(make_options({"cluster": cluster}))

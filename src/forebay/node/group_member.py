@@ -1,0 +1,304 @@
+"""A node's part in its group: the store, the member that decides, and what must be done for both.
+
+    member = GroupMember(name, disk, clock, chance, options, settings)
+    member.open()                      # what the disk holds; a follower from here on
+    member.start(now)
+    member.replica.message(…), seen(…), tick(…), refused(…), …   # what comes in; see replica/member.py
+    ready = member.take(now)           # what is to be done: messages, the register, commits to run
+    member.written(commit, now)        # one of these has run
+
+While the member leads, a `Node` writes to the store, and says so: `appended`, `written_own`. A member that has led and
+does so no longer is at its end: what it has in memory may be what nobody else ever had. Its process begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from forebay.core.options import Options
+from forebay.core.ports import Clock, Disk, Random
+from forebay.log.folder.identity import UnfinishedCopy, own_identity, promise
+from forebay.log.replication.copying import begin_empty
+from forebay.log.replication.mirror import ForeignLog
+from forebay.log.shipment import Shipment
+from forebay.log.store import Job, Recovery, Store
+from forebay.log.wal import Commit
+from forebay.node.wanted import store_options
+from forebay.replica.member import Member
+from forebay.replica.messages import Run
+from forebay.replica.outcome import FOLLOWER, LEADER, Change, Outcome, Taking
+from forebay.replica.replica_log import ReplicaLog
+from forebay.replica.settings import ReplicaSettings
+
+ORDERS_MAX: Final = 1000  # the oldest are forgotten: such files stay until an order speaks of all
+
+
+class StoreLog(ReplicaLog):
+    """A store as replication sees it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def end(self) -> tuple[int, int]:
+        return self.store.end()
+
+    def runs(self) -> list[Run]:
+        return self.store.runs()
+
+    def epoch_of(self, lsn: int) -> int | None:
+        return self.store.epoch_of(lsn)
+
+    def frames_from(self, lsn: int, octets_max: int) -> list[Shipment] | None:
+        return self.store.frames_from(lsn, octets_max)
+
+
+class GroupReady:
+    """To be done in the order of the fields.
+
+    messages  member and octets
+    read      the register is to be read
+    change    of the register
+    probe     members to connect to anew
+    commits   to be run one after the other; then `GroupMember.written` of each
+    copy_from  the member whose files this store is to be replaced by; "" for none
+    needs_copy  the reason why this store can never take the frames of the leader; "" for none
+    events    for people
+    leads     it leads from now on: a node is to be made on the store, in `epoch`
+    deposed   it leads no more: the process is to begin anew
+    committed  all frames up to here are committed; 0 where that is nothing new
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, bytes]] = []
+        self.read = False
+        self.change: Change | None = None
+        self.probe: list[str] = []
+        self.commits: list[Commit] = []
+        self.job: Job | None = None
+        self.copy_from = ""
+        self.needs_copy = ""
+        self.events: list[str] = []
+        self.leads = False
+        self.deposed = False
+        self.committed = 0
+
+
+class GroupMember:
+    """One member of one group.
+
+    role       as replica/outcome.py names it
+    epoch      in which it leads, or which it follows
+    leader     the name of who leads, "" where that is not known
+    commit     all frames up to here are committed; of a group that does not wait for others, on the leader's disk
+    found      when the folder was opened
+    is_foreign  what is in the folder is not of this group: it can begin a group with it, and follow nobody
+    taken      epoch and last frame of what the store was given to take, and the disk does not have yet
+    under_way  a commit of these is being run
+    orders     of the leader, by file: the offsets of it that are still wanted
+    """
+
+    def __init__(
+        self, name: str, disk: Disk, clock: Clock, chance: Random, options: Options, settings: ReplicaSettings
+    ) -> None:
+        self.name = name
+        self.disk = disk
+        self.clock = clock
+        self.chance = chance
+        self.settings = settings
+        self.store = Store(disk, clock, store_options(options), replicated=True)
+        self.identity = own_identity(disk, chance)
+        self.found = Recovery([], {}, [])
+        self.is_foreign = False
+        self.replica: Member
+        self.role = FOLLOWER
+        self.epoch = 0
+        self.leader = ""
+        self.commit = 0
+        self.taken: deque[tuple[int, int]] = deque()
+        self.under_way = False
+        self.orders: dict[int, dict[int, list[tuple[int, int]]]] = {}
+
+    def open(self) -> None:
+        """Come to the state in which the disk was left, and follow."""
+        try:
+            self.found = self.store.open()
+        except UnfinishedCopy as error:
+            self.identity = begin_empty(self.disk, self.chance)
+            self.found = self.store.open()
+            self.found.report.append(str(error))
+        try:
+            self.store.follow()
+        except ForeignLog:
+            self.is_foreign = True
+        self.replica = Member(
+            self.name, self.identity.store, self.identity.promised, StoreLog(self.store), self.settings
+        )
+
+    def recovery(self) -> Recovery:
+        """The state that the log tells, for a node that leads from now on; nothing may be under way.
+
+        What was taken and not yet written is written now: the barrier stands behind it.
+        """
+        assert not self.under_way
+        if self.is_foreign:
+            return self.found
+        while (commit := self.store.commit()) is not None:
+            commit.run()
+            self.store.written(commit)
+        return self.store.recovery()
+
+    def status(self, now: int) -> dict[str, object]:
+        """The standing of the member and, while it leads, of all others, for people."""
+        found = self.replica.status(now)
+        view = self.replica.standing.view
+        members = {} if view is None else view.value.members
+        own: dict[str, object] = {"node": self.name, "role": found.role, "frames_behind": 0, "behind_ms": 0, "why": ""}
+        listed = [own]
+        for other in found.others:
+            listed.append(
+                {
+                    "node": other.name,
+                    "role": other.role,
+                    "frames_behind": None if other.frames_behind < 0 else int(other.frames_behind),
+                    "behind_ms": int(other.ms_behind),
+                    "silent_ms": int(other.silent_ms),
+                    "why": other.why,
+                }
+            )
+        for each in listed:
+            name = str(each["node"])
+            each["in_sync"] = name in found.in_sync
+            each["peer"] = members[name].peer if name in members else ""
+        return {
+            "epoch": int(found.epoch),
+            "leader": found.leader,
+            "frame": int(found.end),
+            "committed": int(found.commit),
+            "in_sync": found.in_sync,
+            "min_in_sync": found.min_in_sync,
+            "waits": found.waits,
+            "members": sorted(listed, key=lambda each: str(each["node"])),
+        }
+
+    def can_deliver(self, now: int) -> bool:
+        """True if what is committed may be delivered at this very instant."""
+        return self.replica.can_deliver(now)
+
+    # ---- what has happened
+
+    def written(self, commit: Commit, now: int) -> None:
+        """Frames of the leader are on the disk."""
+        self.under_way = False
+        self.store.written(commit)
+        self.tell_written(now)
+
+    def not_written(self, commit: Commit) -> None:
+        """The disk had no room for them: they are asked for again, and others go on without this member meanwhile."""
+        self.under_way = False
+        self.store.not_written(commit)
+        self.taken.clear()
+
+    def tell_written(self, now: int) -> None:
+        """Tell the member what is on the disk of the frames that it has had taken."""
+        while self.taken and self.taken[0][1] <= self.store.on_disk:
+            epoch, last = self.taken.popleft()
+            self.replica.written(epoch, last, now)
+
+    def appended(self, lsn: int, now: int) -> None:
+        """The node that leads has given frames up to here to the disk."""
+        self.replica.appended(lsn, now)
+
+    def written_own(self, lsn: int, now: int) -> None:
+        """The disk has them."""
+        self.replica.written(self.epoch, lsn, now)
+
+    # ---- what is to be done
+
+    def take(self, now: int) -> GroupReady:
+        """All that is to be done since it was called last."""
+        ready = GroupReady()
+        again = True
+        while again:
+            out = self.replica.take()
+            self.stand(out, ready)
+            if ready.deposed:
+                return ready
+            again = self.obey(out, ready, now)
+        if self.role != LEADER:
+            self.follow(ready)
+        return ready
+
+    def obey(self, out: Outcome, ready: GroupReady, now: int) -> bool:
+        """Do what the store can do at once, and pass on the rest; whether the member may have more to say for it."""
+        for taking in out.takings:
+            self.take_frames(taking, ready, now)
+        if out.promise:
+            self.identity = promise(self.disk, self.identity, int(out.promise))
+            self.replica.promised(out.promise, now)
+        ready.messages += out.messages
+        ready.read = ready.read or out.read
+        ready.change = out.change or ready.change
+        ready.probe += out.probe
+        ready.events += out.events
+        ready.copy_from = out.copy_from or ready.copy_from
+        for order in out.rewrites:
+            self.orders[int(order.number)] = order.wanted
+        self.store.keep_from(int(out.keep_from))
+        return bool(out.takings) or out.promise > 0
+
+    def take_frames(self, taking: Taking, ready: GroupReady, now: int) -> None:
+        """Have the store take frames of the leader."""
+        refused = self.store.take(int(taking.prev_lsn), int(taking.prev_epoch), taking.shipments)
+        if refused is None:
+            self.taken.append((int(taking.epoch), int(taking.last)))
+            self.tell_written(now)
+            return
+        ready.events.append(f"frames are not taken: {refused.why}")
+        if refused.needs_copy:
+            ready.needs_copy = refused.why
+        else:
+            self.replica.mismatched(taking.epoch, now)
+
+    def housekeep(self, now: int) -> Job | None:
+        """The work on files that a second brings, if this member follows; the next when `Store.done` has it back."""
+        if self.role == LEADER or self.is_foreign:
+            return None
+        for number in sorted(self.orders):
+            job = self.store.plan_as_told(number, self.orders[number])
+            if job is not None:
+                del self.orders[number]
+                return job
+        while len(self.orders) > ORDERS_MAX:
+            del self.orders[min(self.orders)]
+        return self.store.plan_following()
+
+    def tell_orders(self, now: int) -> None:
+        """As the leader: tell followers which offsets of a file that was rewritten somebody still wants."""
+        for order in self.store.orders():
+            self.replica.rewritten(order.number, order.lsn, order.wanted, now)
+
+    def follow(self, ready: GroupReady) -> None:
+        """Give the disk what was taken, and the logs what is committed."""
+        if not self.under_way:
+            commit = self.store.commit()
+            if commit is not None:
+                self.under_way = True
+                ready.commits.append(commit)
+        lsn = min(self.commit, self.store.on_disk)
+        if lsn > self.store.durable:
+            self.store.commit_to(lsn)
+
+    def stand(self, out: Outcome, ready: GroupReady) -> None:
+        """Take note of how the member stands."""
+        led = self.role == LEADER
+        leads = out.role == LEADER
+        if led and (not leads or out.epoch != self.epoch):
+            ready.deposed = True
+        elif leads and not led:
+            ready.leads = True
+        self.role = out.role
+        self.epoch = int(out.epoch)
+        self.leader = out.leader
+        if out.confirmed > self.commit:
+            self.commit = ready.committed = int(out.confirmed)

@@ -1,0 +1,98 @@
+"""The broker in the process of a node that leads its group.
+
+It is the broker of a single node but for three things: the store was open before, and is written from here on in the
+leader's epoch; what is on the own disk is durable only once it is committed; and clients come by listeners that were
+open before, or over other nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import forebay
+from forebay.core.options import Options
+from forebay.log.wal import Commit
+from forebay.node.commit_gate import CommitGate
+from forebay.node.node import Node
+from forebay.server.app import NANOSECONDS, App
+from forebay.server.chance import SystemRandom
+from forebay.server.config.definitions import import_definitions
+from forebay.server.disk import DataDisk
+from forebay.server.listen import Closable, Endpoint, MakeProtocol
+from forebay.server.transport.tls import TlsContexts
+
+if TYPE_CHECKING:
+    from forebay.server.cluster.member_process import MemberProcess
+
+
+class LeaderApp(App):
+    """A broker that leads in one epoch, from its take-over to the end of its process."""
+
+    def __init__(
+        self, member: MemberProcess, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts
+    ) -> None:
+        self.member = member
+        super().__init__(options, loop, tls)
+        self.disk.synced = self.histograms.synced
+        self.node.gate = CommitGate()
+        self.addresses = dict(member.listeners.addresses)
+
+    def make_disk(self) -> DataDisk:
+        return self.member.disk
+
+    def make_node(self) -> Node:
+        built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
+        group = self.member.group
+        return Node(self.options, self.disk, self.clock, SystemRandom(), built_us, group.store)
+
+    def recover(self) -> None:
+        """Finish what every follower does all the time: come to the state that the log tells."""
+        self.look_around()
+        group = self.member.group
+        self.node.load_from(group.recovery(), group.epoch)
+        self.write_lines(self.node.journal.take())
+        import_definitions(self.vhosts, self.options)
+        self.event_log.log(self.options.log_events)
+        self.node.begin()
+        self.look()
+
+    async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
+        return self.member.listeners.serve(make, endpoint.name)
+
+    # ---- what is on the disk, and what is committed
+
+    def turn(self) -> None:
+        self.set_gate()
+        super().turn()
+
+    def set_gate(self) -> None:
+        """Let deliveries leave, or not, as the lease is at this moment."""
+        self.node.open_gate(self.member.group.can_deliver(self.member.now_us()))
+
+    def look_at_gate(self) -> None:
+        """As `set_gate`, between turns."""
+        self.set_gate()
+        self.look()
+
+    def start_commit(self, commit: Commit | None) -> None:
+        super().start_commit(commit)
+        if commit is not None:
+            self.member.appended(commit.lsn)
+
+    def synced(self, commit: Commit, error: BaseException | None) -> None:
+        if error is not None:
+            super().synced(commit, error)
+            return
+        self.store.written(commit)
+        self.node.is_due = True
+        self.member.written(commit.lsn)
+        self.let_durable()
+
+    def committed(self, lsn: int) -> None:
+        """All in sync have the frames up to here."""
+        self.store.commit_to(lsn)
+        self.set_gate()
+        self.node.committed(lsn)
+        self.let_durable()

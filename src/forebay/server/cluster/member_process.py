@@ -1,0 +1,540 @@
+"""The process of one node of a cluster: sockets, threads, etcd and an event loop around a `GroupMember`, which decides.
+
+While the node follows, its disk threads write what the leader sends. Once it leads there is a broker (`LeaderApp`) on
+the same store. A process that has led and does so no longer begins anew (`begin_anew`): it must forget what nobody else
+may ever have had, as after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from forebay.core.errors import DiskFull, PeerError, RequestError, StorageError
+from forebay.core.option_cluster import FORWARD, REDIRECT
+from forebay.core.options import Options
+from forebay.core.ports import RegisterListener
+from forebay.log.replication.copying import BadCopy, begin_copy
+from forebay.log.store import Job
+from forebay.log.wal import Commit
+from forebay.management.control import Cluster
+from forebay.node.group_member import GroupMember, GroupReady
+from forebay.node.peer import Peer
+from forebay.replica.membership import PresentNode
+from forebay.replica.outcome import Change
+from forebay.replica.register import (
+    MemberAddresses,
+    RegisterError,
+    RegisterValue,
+    View,
+    decode_addresses,
+    decode_register,
+    encode_addresses,
+    encode_register,
+    founding,
+)
+from forebay.replica.settings import MS, ReplicaSettings
+from forebay.server.chance import SystemRandom
+from forebay.server.clock import SystemClock
+from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
+from forebay.server.cluster.copying import message as copy_message
+from forebay.server.cluster.etcd import EtcdClient
+from forebay.server.cluster.leader_app import LeaderApp
+from forebay.server.cluster.links import LinkListener, Links
+from forebay.server.cluster.listeners import ClientListeners
+from forebay.server.cluster.refusing import Refusals
+from forebay.server.cluster.register import EtcdRegister
+from forebay.server.cluster.relay import Relay
+from forebay.server.cluster.settings import ClusterSettings
+from forebay.server.disk import DataDisk
+from forebay.server.disk_work import Worker
+from forebay.server.faults import Faults
+from forebay.server.listen import HTTP, Endpoint
+from forebay.server.transport.tls import TlsContexts
+
+TICK_S: Final = 0.02
+NANOSECONDS: Final = 1000  # a microsecond
+MILLISECONDS: Final = 1000
+HAND_OVER_S: Final = 3.0
+EXIT_CONFIGURATION: Final = 1
+STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+LAST_SIGNAL_S: Final = 0.02
+COPY_MARK: Final = bytes((COPY,))
+logger = logging.getLogger("forebay")
+
+
+class MemberProcess(RegisterListener, LinkListener, Cluster):
+    """One node of a cluster.
+
+    group      what it is a process for
+    listeners  for clients
+    app        the broker, while it leads
+    source     of copies of its files, while it leads
+    taker      of such a copy: there is no store until that is done
+    led        set once it leads
+    is_to_lead  it does as soon as what the last leader sent is written
+    leaving    it hands over to another before it ends
+    handed_over  set once another leads
+    watchers   called at each look at the clock
+    is_told_to_stop  a signal has come that ends the process
+    asked      changes of the register whose outcome is not known, by number
+    nodes      who is there, as the register says
+    """
+
+    def __init__(
+        self, options: Options, settings: ClusterSettings, loop: asyncio.AbstractEventLoop, tls: TlsContexts
+    ) -> None:
+        self.options = options
+        self.settings = settings
+        self.loop = loop
+        self.tls = tls
+        self.faults = Faults()
+        self.disk = DataDisk(options.data)
+        self.chance = SystemRandom()
+        self.group = GroupMember(
+            settings.node, self.disk, SystemClock(), self.chance, options, replica_settings(settings)
+        )
+        self.commits = Worker("commit", self.commit_done, loop.call_soon_threadsafe)
+        self.jobs = Worker("housekeeping", self.job_done, loop.call_soon_threadsafe)
+        self.register = EtcdRegister(make_client(settings), self, settings.root, settings.options.etcd.presence_s)
+        self.arrivals = Arrivals()
+        self.links = Links(settings, self.group.identity.store, self, self.now_us, self.chance.octets, self.arrivals)
+        self.relay = Relay(self.links, options.connections_max)
+        self.refusals = Refusals(settings.node, settings.options.clients == REDIRECT, options.connections_max)
+        self.listeners = ClientListeners(self.elsewhere, self.arrivals)
+        self.app: LeaderApp | None = None
+        self.asked: dict[int, Change] = {}
+        self.nodes: dict[str, PresentNode] = {}
+        self.next_change = 1
+        self.second_us = 0
+        self.ended = False
+        self.source: CopySource | None = None
+        self.taker: CopyTaker | None = None
+        self.is_to_lead = False
+        self.leaving = False
+        self.led = asyncio.Event()
+        self.handed_over = asyncio.Event()
+        self.watchers: list[Callable[[], None]] = []
+        self.is_told_to_stop: Callable[[], bool] = lambda: False
+
+    def now_us(self) -> int:
+        """Of the clock that never goes back."""
+        return time.monotonic_ns() // NANOSECONDS
+
+    def elsewhere(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
+        """The protocol of a client that this node does not serve; over HTTP it is always relayed."""
+        if self.settings.options.clients == FORWARD or endpoint.protocol == HTTP:
+            return self.relay.make(endpoint, peer)
+        return self.refusals.make(endpoint, peer)
+
+    def open(self) -> None:
+        """Open the data folder, as a follower."""
+        self.group.open()
+        for line in self.group.found.report:
+            logger.warning("%s", line)
+
+    async def start(self) -> None:
+        """Take part: from here on others can lead this node, and it can lead them."""
+        await self.links.start()
+        self.group.replica.start(self.now_us())
+        self.register.start()
+        self.register.be_present(self.settings.node, self.group.identity.store, encode_addresses(self.own_addresses()))
+        self.step()
+        self.loop.call_later(TICK_S, self.guard, self.tick)
+
+    # ---- from the register
+
+    def seen(self, revision: int, value: bytes) -> None:
+        if revision == 0:
+            if not self.asked:
+                self.found()
+            return
+        try:
+            record = decode_register(value)
+        except RegisterError as error:
+            logger.error("etcd: the record of the cluster cannot be used: %s", error)
+            return
+        self.links.want({name: each.peer for name, each in record.members.items()})
+        self.check_belongs(record)
+        self.tell_relay(record)
+        self.guard(lambda: self.group.replica.seen(View(revision, record), self.now_us()))
+        self.guard(self.step)
+
+    def tell_relay(self, record: RegisterValue) -> None:
+        """Clients that come here go to whoever leads, unless that is this node."""
+        leader = record.members[record.leader]
+        self.refusals.addresses = leader.clients
+        if record.leader == self.settings.node:
+            self.relay.lead("", "")
+        else:
+            self.relay.lead(record.leader, leader.peer)
+
+    def check_belongs(self, record: RegisterValue) -> None:
+        """End the process where its folder holds what the cluster has never had: to join would take that away."""
+        own = record.in_sync.get(self.settings.node)
+        if self.group.is_foreign and own != self.group.identity.store:
+            logger.critical(
+                "%s holds the data of a broker that stood alone, and the cluster '%s' is there already, led by '%s': "
+                "start this node with an empty data directory",
+                self.disk.root,
+                record.cluster,
+                record.leader,
+            )
+            os._exit(EXIT_CONFIGURATION)
+
+    def found(self) -> None:
+        """There is no record: be the first member, which leads."""
+        record = founding(
+            self.settings.options.name,
+            self.settings.node,
+            self.group.identity.store,
+            self.own_addresses(),
+            self.settings.options.quorum(),
+        )
+        self.ask(Change(0, record))
+
+    def outcome(self, number: int, outcome: str, why: str) -> None:
+        change = self.asked.pop(number, None)
+        if why:
+            logger.warning("etcd: a change of the cluster's record is %s: %s", outcome, why)
+        if change is not None and change.revision:
+            self.group.replica.outcome(change, outcome, self.now_us())
+            self.guard(self.step)
+
+    def present(self, nodes: Mapping[tuple[str, str], bytes]) -> None:
+        self.nodes = {}
+        for (node, store_id), said in nodes.items():
+            try:
+                self.nodes[node] = PresentNode(store_id, decode_addresses(node, said))
+            except RegisterError as error:
+                logger.error("etcd: %s", error)
+
+    def reached(self, why: str) -> None:
+        if why:
+            logger.warning("etcd: %s", why)
+        else:
+            logger.info("etcd answers")
+
+    def own_addresses(self) -> MemberAddresses:
+        """The addresses at which others and clients find this node."""
+        advertised = self.settings.options.advertise_clients
+        clients = {name: getattr(advertised, name, "") or address for name, address in self.listeners.addresses.items()}
+        return MemberAddresses(self.settings.address(self.links.address), clients)
+
+    # ---- from other nodes
+
+    def connected(self, node: str, store: str) -> None:
+        self.group.replica.connected(node, self.now_us())
+        self.guard(self.step)
+
+    def reset(self, node: str, why: str) -> None:
+        if not self.ended:
+            self.group.replica.reset(node, self.now_us())
+            self.guard(self.step)
+
+    def refused(self, node: str, tried_us: int) -> None:
+        self.group.replica.refused(node, tried_us, self.now_us())
+        self.guard(self.step)
+
+    def message(self, node: str, octets: bytes) -> None:
+        if octets[:1] == COPY_MARK:
+            self.guard(lambda: self.take_copy(node, octets))
+            return
+        if self.taker is not None:
+            return  # there is no store: it is being filled
+        try:
+            self.group.replica.message(node, octets, self.now_us())
+        except PeerError:
+            raise  # the end of that connection, and of nothing else
+        except Exception as error:  # noqa: BLE001  the process's boundary
+            self.faults.stop(error)
+        self.guard(self.step)
+
+    def bulk_ready(self, node: str) -> None:
+        """Nothing goes by it yet."""
+
+    # ---- copies of the files
+
+    def take_copy(self, node: str, octets: bytes) -> None:
+        """A message about a copy has come."""
+        if octets[1:2] == bytes((ASK,)):
+            if self.source is not None:
+                self.source.ask(node)
+            return
+        taker = self.taker
+        if taker is None or taker.node != node:
+            return
+        try:
+            is_whole = taker.take(octets, self.now_us())
+        except (BadCopy, DiskFull) as error:
+            self.begin_anew(f"the copy of the files of {node} failed: {error}")
+            return
+        if is_whole:
+            self.begin_anew(f"the files of {node} are copied")
+
+    def begin_copying(self, node: str) -> None:
+        """Have this node's files be replaced by those of the leader, as soon as nothing writes to them."""
+        if self.taker is not None or self.group.under_way or self.group.store.job_running is not None:
+            return  # it is said again until it is done
+        logger.warning("cluster: this node lacks what is in no log file any more: it copies the files of %s", node)
+        self.group.store.close()
+        self.taker = CopyTaker(begin_copy(self.disk, self.chance), node, self.now_us())
+        self.links.send(node, copy_message(ASK))
+
+    # ---- from the disk
+
+    def commit_done(self, commit: Commit, error: BaseException | None) -> None:
+        """Frames of the leader are on the disk, or cannot be."""
+        self.guard(lambda: self.followed(commit, error))
+
+    def followed(self, commit: Commit, error: BaseException | None) -> None:
+        if isinstance(error, DiskFull):
+            logger.error("cluster: the disk is full, so this node cannot follow: %s", error)
+            self.group.not_written(commit)
+        elif error is not None:
+            raise error
+        else:
+            self.group.written(commit, self.now_us())
+        self.step()
+
+    def job_done(self, job: Job, error: BaseException | None) -> None:
+        """Files are rewritten as the leader has told."""
+        self.guard(lambda: self.group.store.done(job, error))
+        self.guard(self.step)
+
+    # ---- from the broker, while it leads
+
+    def appended(self, lsn: int) -> None:
+        """A commit has been given to the own disk."""
+        if self.ended:
+            return  # another leads, and nobody will hear of it
+        self.group.appended(lsn, self.now_us())
+        self.step()
+
+    def written(self, lsn: int) -> None:
+        """It is there."""
+        if self.ended:
+            return
+        self.group.written_own(lsn, self.now_us())
+        self.step()
+
+    # ---- what is to be done
+
+    def tick(self) -> None:
+        """Look at the clock."""
+        if self.ended:
+            return
+        now = self.now_us()
+        for watcher in self.watchers:
+            watcher()
+        if self.taker is not None:
+            if self.taker.is_silent(now):
+                self.begin_anew(f"nothing more came of the files of {self.taker.node}")
+            self.loop.call_later(TICK_S, self.guard, self.tick)
+            return
+        if self.source is not None:
+            self.source.look()
+        if now >= self.second_us:
+            self.second_us = now + 1000 * MS
+            self.every_second(now)
+        self.group.replica.tick(now)
+        self.group.replica.admit(self.nodes, now)
+        self.step()
+        if self.app is not None:
+            self.app.look_at_gate()
+        self.loop.call_later(TICK_S, self.guard, self.tick)
+
+    def every_second(self, now: int) -> None:
+        """Have files rewritten, here or by others as they are here."""
+        if self.app is not None:
+            self.group.tell_orders(now)
+            return
+        job = self.group.housekeep(now)
+        if job is not None:
+            self.jobs.put(job)
+
+    def step(self) -> None:
+        """Do all that the member asks for."""
+        if self.ended or self.taker is not None:
+            return
+        ready = self.group.take(self.now_us())
+        for line in ready.events:
+            logger.info("cluster: %s", line)
+        if ready.deposed and self.leaving:
+            self.ended = True
+            if self.app is not None:
+                self.app.node.ended = True
+            self.handed_over.set()
+            return
+        if ready.deposed:
+            self.begin_anew(f"{self.group.leader or 'another node'} leads in epoch {self.group.epoch}")
+            return
+        self.pass_on(ready)
+        if ready.copy_from:
+            self.begin_copying(ready.copy_from)
+            return
+        self.is_to_lead = self.is_to_lead or ready.leads
+        job = self.group.store.job_running
+        if self.is_to_lead and job is not None:
+            job.stop()
+        elif self.is_to_lead and not self.group.under_way:
+            self.is_to_lead = False
+            self.lead()
+        elif ready.committed and self.app is not None:
+            self.app.committed(ready.committed)
+
+    def pass_on(self, ready: GroupReady) -> None:
+        """Give others what is theirs to do."""
+        for peer, octets in ready.messages:
+            self.links.send(peer, octets)
+        for commit in ready.commits:
+            self.commits.put(commit)
+        if ready.job is not None:
+            self.jobs.put(ready.job)
+        if ready.read:
+            self.register.read()
+        if ready.change is not None:
+            self.ask(ready.change)
+
+    def ask(self, change: Change) -> None:
+        """Have the register changed."""
+        number = self.next_change
+        self.next_change += 1
+        self.asked[number] = change
+        self.register.change(number, int(change.revision), encode_register(change.value))
+
+    def lead(self) -> None:
+        """Begin to serve clients, on what the log tells."""
+        began = self.now_us()
+        self.source = CopySource(self.group.store, self.links)
+        app = self.app = LeaderApp(self, self.options, self.loop, self.tls)
+        app.recover()
+        lsn = app.store.lsn - 1
+        self.group.appended(lsn, self.now_us())
+        self.group.written_own(lsn, self.now_us())
+        logger.info("cluster: leads after %d ms of recovery", (self.now_us() - began) // MS)
+        self.led.set()
+        self.step()
+
+    def begin_anew(self, why: str) -> None:
+        """Forget everything that is not on the disk: the process is another from here on."""
+        logger.warning("cluster: begins anew as a follower: %s", why)
+        self.ended = True
+        if self.app is not None:
+            self.app.node.ended = True
+        self.cut_clients()
+        # A signal that has come by now must not be lost: one that comes from now on waits for the new process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        self.loop.call_later(LAST_SIGNAL_S, self.replace_process)
+
+    def replace_process(self) -> None:
+        """Have the same command run in the place of this process."""
+        for handler in logging.getLogger().handlers:
+            handler.flush()
+        if self.is_told_to_stop():
+            os._exit(0)  # nothing is lost by that: what counts is on the disk
+        os.execv(sys.executable, sys.orig_argv)
+
+    # ---- for administrators
+
+    def status(self) -> dict[str, object]:
+        return {"name": self.settings.options.name, "node": self.settings.node, **self.group.status(self.now_us())}
+
+    def transfer(self, node: str) -> None:
+        self.group.replica.transfer(node, self.now_us())
+        self.step()
+
+    def remove(self, node: str) -> None:
+        self.group.replica.remove(node, self.now_us())
+        self.step()
+
+    # ---- the end
+
+    def hung_up(self) -> None:
+        """SIGHUP, while the node does not lead."""
+        logger.info("the configuration is read again when this node leads, or starts")
+
+    def ended_serving(self, serving: asyncio.Task[None]) -> None:
+        """An error while a broker began to serve is the end of the process."""
+        if not serving.cancelled() and (error := serving.exception()) is not None:
+            self.faults.stop(error)
+
+    def serve_waiting(self) -> None:
+        """Serve the clients that came while nobody led."""
+        for client in self.relay.waiting():
+            client.seat(self.listeners.make(client.endpoint, client.peer))
+
+    async def hand_over(self) -> bool:
+        """Have another member lead, so that clients go on with it at once; False where none can, or time is up.
+
+        From there on this process may write nothing more, and its clients are cut off.
+        """
+        self.leaving = True
+        try:
+            self.group.replica.drain(self.now_us())
+        except RequestError as error:
+            logger.info("cluster: nobody takes over: %s", error.text)
+        else:
+            self.step()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HAND_OVER_S):
+                    await self.handed_over.wait()
+        self.leaving = self.handed_over.is_set()
+        return self.leaving
+
+    def cut_clients(self) -> None:
+        """End every client's connection at once."""
+        if self.app is not None:
+            for connection in list(self.app.open):
+                connection.transport.abort()
+
+    async def stop(self) -> None:
+        """Take part no more; the files stay as they are."""
+        self.ended = True
+        self.listeners.close()
+        await self.relay.stop()
+        await self.links.stop()
+        await self.register.stop()
+        self.commits.stop()
+        self.jobs.stop()
+        if self.app is None:
+            self.disk.close_all()
+
+    def guard(self, step: Callable[[], None]) -> None:
+        """Do what the loop has called for. An error in it is our own, and the end of the process."""
+        try:
+            step()
+        except StorageError as error:
+            self.faults.stop_storage(error)
+        except Exception as error:  # noqa: BLE001  the process's boundary
+            self.faults.stop(error)
+
+
+def make_client(settings: ClusterSettings) -> EtcdClient:
+    """The way to etcd that the options name."""
+    etcd = settings.options.etcd
+    timeout_s = etcd.timeout_ms / MILLISECONDS
+    return EtcdClient(settings.etcd, settings.etcd_context, timeout_s, etcd.username, settings.etcd_password)
+
+
+def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
+    """The times that the options ask for."""
+    found = ReplicaSettings()
+    timeout = settings.options.replica_timeout_ms * MS
+    found.silence_us = timeout
+    found.lease_us = timeout * 9 // 10
+    found.put_out_us = timeout * 6 // 10
+    found.lag_us = timeout
+    found.heartbeat_us = timeout // 5
+    found.members_max = settings.options.members
+    found.replace_us = settings.options.auto_replace_s * 1000 * MS
+    found.is_async = settings.options.mode == "async"
+    return found

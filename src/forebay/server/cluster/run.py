@@ -1,0 +1,100 @@
+"""One node of a cluster from its start to its end: listeners, its part in the group, services while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from forebay.server.app import TICK_S
+from forebay.server.cluster.leader_app import LeaderApp
+from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
+from forebay.server.cluster.member_process import MemberProcess
+from forebay.server.cluster.settings import make_settings
+from forebay.server.config.checks import check_options
+from forebay.server.config.reload import Reloader
+from forebay.server.config.sources import Loaded, OptionSource, placed
+from forebay.server.drain import drain
+from forebay.server.heap import tune_collector
+from forebay.server.listen import endpoints, http_endpoints, make_protocol, metrics_endpoints
+from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify
+from forebay.server.run import MakeService, Service, Signals, grace, how_to_mend, on_hangup
+from forebay.server.telemetry.status import AppFacts
+from forebay.server.transport.tls import TlsContexts
+
+
+async def run_member(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService]) -> int:
+    """Run one node until SIGTERM; the process's exit code. Arguments and errors as of `forebay.server.run.serve`."""
+    loop = asyncio.get_running_loop()
+    options = loaded.options
+    tls = TlsContexts(options)
+    with placed(loaded):
+        check_options(options)
+        settings = make_settings(options)
+        listeners = [*endpoints(options, tls), *http_endpoints(options, tls), *metrics_endpoints(options)]
+    member = MemberProcess(options, settings, loop, tls)
+    with how_to_mend(options.data), placed(loaded):
+        member.open()
+    signals = Signals(loop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING_SIGNALS)  # of a process that has begun anew
+    member.is_told_to_stop = signals.stop.is_set
+    loop.add_signal_handler(signal.SIGHUP, member.hung_up)
+    services: list[Service] = []
+    await member.listeners.open(listeners)
+    await member.start()
+    if is_watched():
+        member.watchers.append(partial(notify, WATCHDOG))
+    serving = loop.create_task(serve_when_leading(member, source, loaded, makers, services))
+    serving.add_done_callback(member.ended_serving)
+    ready = {"pid": os.getpid(), "data": member.disk.root, "node": settings.node, **member.listeners.addresses}
+    sys.stdout.write("ready " + json.dumps(ready) + "\n")
+    sys.stdout.flush()
+    notify(READY)
+    await signals.stop.wait()
+    notify(STOPPING)
+    app = member.app
+    if app is None or member.ended:
+        serving.cancel()
+        await member.stop()
+        return signals.exit_code()
+    await grace(app, signals.hurry)
+    handed_over = await member.hand_over()
+    member.listeners.close()
+    for service in services:
+        await service.stop()
+    if handed_over:
+        member.cut_clients()
+    else:
+        await drain(app, signals.hurry)
+    await member.stop()
+    return signals.exit_code()
+
+
+async def serve_when_leading(
+    member: MemberProcess, source: OptionSource, loaded: Loaded, makers: Sequence[MakeService], services: list[Service]
+) -> None:
+    """Once the node leads, have its listeners and services serve clients."""
+    await member.led.wait()
+    app = member.app
+    assert app is not None
+    begin(app, source, loaded)
+    for endpoint in endpoints(loaded.options, member.tls):
+        await app.listen(partial(make_protocol, app), endpoint)
+    member.serve_waiting()
+    for make in makers:
+        services.append(make(app))
+        app.addresses.update(await services[-1].start())
+    tune_collector()
+
+
+def begin(app: LeaderApp, source: OptionSource, loaded: Loaded) -> None:
+    """Have administrators find what only this process knows, and time go by."""
+    app.control.server = AppFacts(app)
+    app.control.cluster = app.member
+    reloader = app.control.configuration = Reloader(app, source, loaded)
+    app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
+    app.loop.call_later(TICK_S, app.step, app.tick)
