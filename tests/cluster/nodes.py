@@ -1,0 +1,108 @@
+"""Nodes of a cluster as users run them: processes, with a real etcd."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.broker_process import BrokerProcess, free_port
+from tests.etcd import Etcd
+from tests.waiting import until
+
+SECRET = "of nodes that know each other"
+
+
+class ClusterNode(BrokerProcess):
+    """One node; it begins anew in its own process, which it can only where it is one of its own from the start."""
+
+    def __init__(self, folder: Path, etcd: Etcd, name: str, cluster: dict[str, object], **options: object) -> None:
+        self.name = name
+        self.listen = f"127.0.0.1:{free_port()}"
+        section = {
+            "name": "tests",
+            "node": name,
+            "listen": self.listen,
+            "etcd": {"endpoints": etcd.endpoints},
+            "secret": SECRET,
+            **cluster,
+        }
+        super().__init__(folder, cluster=section, wrapper=["env"], **options)
+
+    def is_running(self) -> bool:
+        """True unless it was ended."""
+        return self._process is not None
+
+
+def control(node: ClusterNode, *words: str, code: int = 0) -> str:
+    """The output of a command that is asked of a node, which must end with this code."""
+    command = [sys.executable, "-m", "forebay", *words, "--server", f"127.0.0.1:{node.amqp_port}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+class Cluster:
+    """An etcd, and the nodes a, b and c."""
+
+    def __init__(self, folder: Path, etcd: Etcd, names: str = "abc", *, cluster: dict[str, object], **options: object):
+        self.etcd = etcd
+        self.nodes = {name: ClusterNode(folder / name, etcd, name, cluster, **options) for name in names}
+
+    def record(self) -> dict[str, Any]:
+        """The cluster's record in etcd; empty where there is none."""
+        found = self.etcd.members[0].control("get", "--prefix", "/forebay/tests/register/", "--print-value-only")
+        return json.loads(found) if found.strip() else {}
+
+    def start(self) -> None:
+        """Start all nodes, and wait until all are in sync."""
+        for node in self.nodes.values():
+            node.start()
+        self.wait_in_sync(*self.nodes)
+
+    def wait_in_sync(self, *names: str) -> None:
+        """Wait until these, and no others, are in sync."""
+        until(lambda: sorted(self.record().get("in_sync", {})) == sorted(names), self.told)
+
+    def told(self) -> str:
+        """The record and the end of each log, for whoever reads that something did not come."""
+        logs = [f"--- {name}\n{node.log_text()[-3000:]}" for name, node in self.nodes.items()]
+        return "\n".join([str(self.record()), *logs])
+
+    def leader(self) -> ClusterNode:
+        """Who leads, as the record says."""
+        return self.nodes[self.record()["leader"]]
+
+    def followers(self) -> list[ClusterNode]:
+        """All others."""
+        leads = self.record()["leader"]
+        return [node for name, node in self.nodes.items() if name != leads]
+
+    def running(self) -> list[ClusterNode]:
+        """Those that were not ended."""
+        return [node for node in self.nodes.values() if node.is_running()]
+
+    def wait_led_by_another(self, name: str) -> ClusterNode:
+        """Wait until another node than this one leads; that one."""
+        until(lambda: self.record()["leader"] != name, self.told)
+        return self.leader()
+
+
+@contextmanager
+def cluster_of(folder: Path, etcd: Etcd, names: str = "abc", **options: object) -> Iterator[Cluster]:
+    """A started cluster, whose nodes are stopped and looked over at the end."""
+    section = options.pop("cluster", {})
+    assert isinstance(section, dict)
+    made = Cluster(folder, etcd, names, cluster=section, **options)
+    try:
+        made.start()
+        yield made
+        for node in made.nodes.values():
+            node.finish()
+    finally:
+        for node in made.nodes.values():
+            node.abandon()
