@@ -21,7 +21,7 @@ from forebay.core.errors import OptionError
 from forebay.core.option_names import NONE
 from forebay.core.option_table import split_address
 from forebay.node.peer import Peer
-from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.connection import ConnectionOwner, MakeNonce, NodeConnection
 from forebay.server.cluster.handshake import BULK, BUSY, MESSAGES, RELAY, Hello, Rejection
 from forebay.server.cluster.settings import ClusterSettings

@@ -43,16 +43,16 @@ from forebay.replica.register import (
 from forebay.replica.settings import MS, ReplicaSettings
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
-from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.clients.arrivals import Arrivals
+from forebay.server.cluster.clients.listeners import ClientListeners
+from forebay.server.cluster.clients.refusing import Refusals
+from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
 from forebay.server.cluster.copying import message as copy_message
 from forebay.server.cluster.etcd import EtcdClient
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links import LinkListener, Links
-from forebay.server.cluster.listeners import ClientListeners
-from forebay.server.cluster.refusing import Refusals
 from forebay.server.cluster.register import EtcdRegister
-from forebay.server.cluster.relay import Relay
 from forebay.server.cluster.settings import ClusterSettings
 from forebay.server.disk import DataDisk
 from forebay.server.disk_work import Worker
@@ -85,6 +85,7 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
     handed_over  set once another leads
     watchers   called at each look at the clock
     is_told_to_stop  a signal has come that ends the process
+    told_lost  the log says that the record is gone
     asked      changes of the register whose outcome is not known, by number
     nodes      who is there, as the register says
     """
@@ -115,6 +116,7 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
         self.nodes: dict[str, PresentNode] = {}
         self.next_change = 1
         self.second_us = 0
+        self.told_lost = False
         self.ended = False
         self.source: CopySource | None = None
         self.taker: CopyTaker | None = None
@@ -154,8 +156,7 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
 
     def seen(self, revision: int, value: bytes) -> None:
         if revision == 0:
-            if not self.asked:
-                self.found()
+            self.found()
             return
         try:
             record = decode_register(value)
@@ -191,7 +192,17 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
             os._exit(EXIT_CONFIGURATION)
 
     def found(self) -> None:
-        """There is no record: be the first member, which leads."""
+        """There is no record: be the first member, which leads; unless there must have been one."""
+        if self.asked:
+            return
+        if self.group.identity.promised:
+            if not self.told_lost:
+                self.told_lost = True
+                logger.error(
+                    "cluster: etcd has no record of the cluster, and this node was in it already. Bring etcd back from "
+                    "a backup, or have the node with the newest data lead: forebay cluster force"
+                )
+            return
         record = founding(
             self.settings.options.name,
             self.settings.node,
@@ -535,6 +546,7 @@ def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
     found.lag_us = timeout
     found.heartbeat_us = timeout // 5
     found.members_max = settings.options.members
+    found.min_in_sync = settings.options.quorum()
     found.replace_us = settings.options.auto_replace_s * 1000 * MS
     found.is_async = settings.options.mode == "async"
     return found

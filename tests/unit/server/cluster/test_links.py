@@ -11,7 +11,7 @@ import pytest
 
 from forebay.core.errors import OptionError
 from forebay.server.cluster import connection as connections
-from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.frames import HELLO, frame
 from forebay.server.cluster.links import STARTING_MAX, Links
 from tests.certificates import Certificates

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from forebay.node.peer import Peer
-from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.listen import Closable, Endpoint, MakeProtocol, listen
 
 

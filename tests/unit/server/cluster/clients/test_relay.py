@@ -22,10 +22,10 @@ from forebay.node.peer import Peer
 from forebay.server.app import App
 from forebay.server.cluster import arrivals as arriving
 from forebay.server.cluster import relay as relaying
-from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.clients.arrivals import Arrivals
+from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.handshake import RELAY
 from forebay.server.cluster.links import OneContext
-from forebay.server.cluster.relay import Relay
 from forebay.server.listen import Endpoint, endpoints, listen, make_protocol
 from forebay.server.transport.proxy import header_for
 from tests.certificates import Certificates
