@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from forebay.core.options import make_options
-from forebay.server.cluster.arrivals import Arrivals
+from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.links import LinkListener, Links
 from forebay.server.cluster.settings import ClusterSettings, make_settings
 from tests.waiting import until_async

@@ -55,6 +55,7 @@ NEEDED_BY = {
     "prometheus": ["tests/interop/test_prometheus.py"],
     "etcd": [
         "docs/tutorials/three-nodes.md",
+        "tests/cluster/test_force.py",
         "tests/cluster/test_relay.py",
         "tests/cluster/test_take_over.py",
         "tests/cluster/test_what_survives.py",

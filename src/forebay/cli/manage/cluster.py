@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm
+from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, refuse
 from forebay.cli.as_json import show_json
 from forebay.cli.show import show_table
 
@@ -63,3 +64,37 @@ def remove(access: AdminAccess, node: Node, yes: YesOption = False) -> None:
     """
     confirm(f"Take {node} out of the cluster?", yes)
     access.change(f"{node} is no member any more", "cluster.remove", node=node)
+
+
+@app.command("force")
+def force(
+    config: Annotated[str, typer.Option(metavar="FILE", help="The node's configuration, as for `forebay serve`.")],
+    data: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the node's files.")] = None,
+    may_lose: Annotated[
+        bool, typer.Option("--may-lose", help="Also where the node may lack messages that were confirmed.")
+    ] = False,
+    yes: YesOption = False,
+) -> None:
+    """Have one node lead alone, which does not run just now.
+
+    For a cluster that cannot help itself: too few nodes are left, or etcd has lost its record. Other nodes are left
+    behind, and catch up or copy this one's files when they come. Nothing that was confirmed is lost where the node is
+    in sync; where it is not, that is refused unless you say --may-lose.
+
+    Example: forebay cluster force --config b.yaml --data /var/lib/forebay --yes
+    """
+    from forebay.core.errors import RequestError
+    from forebay.server.cluster.forcing import force as force_node
+    from forebay.server.config.sources import OptionSource
+
+    given = {} if data is None else {"data": data}
+    options = OptionSource(given, os.environ, config).load().options
+    if not options.cluster.name:
+        refuse(f"{config} has no section 'cluster'")
+    confirm(f"Have the node of {config} lead alone, and leave all others behind?", yes)
+    try:
+        done = force_node(options, may_lose)
+    except RequestError as error:
+        refuse(error.text)
+    left = f"; left behind: {', '.join(done.left_behind)}" if done.left_behind else ""
+    print(f"{done.node} leads alone in epoch {done.epoch} as soon as it runs{left}")
