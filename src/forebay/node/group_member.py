@@ -19,6 +19,7 @@ from typing import Final
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
 from forebay.log.folder.identity import UnfinishedCopy, own_identity, promise
+from forebay.log.housekeeping import Liveness
 from forebay.log.replication.copying import begin_empty
 from forebay.log.replication.mirror import ForeignLog
 from forebay.log.shipment import Shipment
@@ -31,6 +32,7 @@ from forebay.replica.outcome import FOLLOWER, LEADER, Change, Outcome, Taking
 from forebay.replica.replica_log import ReplicaLog
 from forebay.replica.settings import ReplicaSettings
 
+ORDER_ALL_S: Final = 60
 ORDERS_MAX: Final = 1000  # the oldest are forgotten: such files stay until an order speaks of all
 
 
@@ -95,6 +97,7 @@ class GroupMember:
     is_foreign  what is in the folder is not of this group: it can begin a group with it, and follow nobody
     taken      epoch and last frame of what the store was given to take, and the disk does not have yet
     under_way  a commit of these is being run
+    seconds    in which this member has led
     orders     of the leader, by file: the offsets of it that are still wanted
     """
 
@@ -117,6 +120,7 @@ class GroupMember:
         self.commit = 0
         self.taken: deque[tuple[int, int]] = deque()
         self.under_way = False
+        self.seconds = 0
         self.orders: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
     def open(self) -> None:
@@ -181,6 +185,10 @@ class GroupMember:
             "members": sorted(listed, key=lambda each: str(each["node"])),
         }
 
+    def is_in_sync(self) -> bool:
+        """This very store is one of those that hold all that is committed, as the register was last seen."""
+        return self.replica.standing.is_in_sync()
+
     def can_deliver(self, now: int) -> bool:
         """True if what is committed may be delivered at this very instant."""
         return self.replica.can_deliver(now)
@@ -193,11 +201,14 @@ class GroupMember:
         self.store.written(commit)
         self.tell_written(now)
 
-    def not_written(self, commit: Commit) -> None:
+    def not_written(self, commit: Commit, now: int) -> None:
         """The disk had no room for them: they are asked for again, and others go on without this member meanwhile."""
         self.under_way = False
         self.store.not_written(commit)
-        self.taken.clear()
+        if self.taken:
+            epoch = self.taken[-1][0]
+            self.taken.clear()
+            self.replica.mismatched(epoch, now)
 
     def tell_written(self, now: int) -> None:
         """Tell the member what is on the disk of the frames that it has had taken."""
@@ -273,8 +284,14 @@ class GroupMember:
             del self.orders[min(self.orders)]
         return self.store.plan_following()
 
-    def tell_orders(self, now: int) -> None:
-        """As the leader: tell followers which offsets of a file that was rewritten somebody still wants."""
+    def tell_orders(self, liveness: Liveness, now: int) -> None:
+        """As the leader, about once a second: tell followers which offsets of rewritten files somebody still wants.
+
+        Now and then of all files, for followers that were away when it was said of one.
+        """
+        self.seconds += 1
+        if self.seconds % ORDER_ALL_S == 0:
+            self.store.order_all(liveness)
         for order in self.store.orders():
             self.replica.rewritten(order.number, order.lsn, order.wanted, now)
 

@@ -21,7 +21,7 @@ from forebay.core.errors import DiskFull, PeerError, RequestError, StorageError
 from forebay.core.option_cluster import FORWARD, REDIRECT
 from forebay.core.options import Options
 from forebay.core.ports import RegisterListener
-from forebay.log.replication.copying import BadCopy, begin_copy
+from forebay.log.replication.copying import BadCopy, begin_copy, begin_empty
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.management.control import Cluster
@@ -300,6 +300,18 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
         self.taker = CopyTaker(begin_copy(self.disk, self.chance), node, self.now_us())
         self.links.send(node, copy_message(ASK))
 
+    def begin_empty(self, why: str) -> None:
+        """Give up what this node has: it can never be made the leader's log again. The files come by a copy then."""
+        if self.group.under_way or self.group.store.job_running is not None:
+            return  # the leader's frames come again, and are refused again
+        if self.group.is_in_sync():
+            raise StorageError(
+                f"{self.disk.root}: this store is in sync, and yet has another log than the leader: {why}"
+            )
+        self.group.store.close()
+        begin_empty(self.disk, self.chance)
+        self.begin_anew(why)
+
     # ---- from the disk
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
@@ -309,7 +321,7 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
     def followed(self, commit: Commit, error: BaseException | None) -> None:
         if isinstance(error, DiskFull):
             logger.error("cluster: the disk is full, so this node cannot follow: %s", error)
-            self.group.not_written(commit)
+            self.group.not_written(commit, self.now_us())
         elif error is not None:
             raise error
         else:
@@ -366,7 +378,7 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
     def every_second(self, now: int) -> None:
         """Have files rewritten, here or by others as they are here."""
         if self.app is not None:
-            self.group.tell_orders(now)
+            self.group.tell_orders(self.app.node.wanted, now)
             return
         job = self.group.housekeep(now)
         if job is not None:
@@ -391,6 +403,9 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
         self.pass_on(ready)
         if ready.copy_from:
             self.begin_copying(ready.copy_from)
+            return
+        if ready.needs_copy:
+            self.begin_empty(ready.needs_copy)
             return
         self.is_to_lead = self.is_to_lead or ready.leads
         job = self.group.store.job_running

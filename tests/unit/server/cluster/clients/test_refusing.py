@@ -17,7 +17,7 @@ from pika.exceptions import AMQPConnectionError
 from forebay.client.blocks import BlockClient
 from forebay.core.errors import ForebayError
 from forebay.core.options import make_options
-from forebay.server.cluster import refusing
+from forebay.server.cluster.clients import refusing
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.listen import endpoints, listen
 from forebay.server.transport.tls import TlsContexts

@@ -20,8 +20,8 @@ import pytest
 from forebay.core.options import make_options
 from forebay.node.peer import Peer
 from forebay.server.app import App
-from forebay.server.cluster import arrivals as arriving
-from forebay.server.cluster import relay as relaying
+from forebay.server.cluster.clients import arrivals as arriving
+from forebay.server.cluster.clients import relay as relaying
 from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.handshake import RELAY
