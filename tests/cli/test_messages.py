@@ -291,7 +291,7 @@ def test_a_deleted_queue_ends_the_reading(forebay: Forebay) -> None:
 
 def test_progress_is_shown_where_somebody_looks(forebay: Forebay) -> None:
     forebay("queue", "declare", "progress")
-    terminal = Terminal(forebay, "publish", "-q", "progress", "x", "-n", "40", "--rate", "40")
+    terminal = Terminal(forebay, "publish", "-q", "progress", "x", "-n", "40", "--rate", "16")
     assert terminal.end() == 0, terminal.shown
     assert "published" in terminal.shown
     assert "40 messages are on disk" in terminal.shown

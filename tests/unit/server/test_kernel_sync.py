@@ -49,7 +49,9 @@ class Site:
         return commit
 
     def wait_for_kernel(self) -> None:
-        assert select.select([self.kernel.fileno], [], [], WAIT_S)[0]
+        waiting = select.poll()  # `select` takes no handle above 1,023
+        waiting.register(self.kernel.fileno, select.POLLIN)
+        assert waiting.poll(WAIT_S * 1000)
 
     def close(self) -> None:
         self.work.stop()

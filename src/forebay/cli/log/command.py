@@ -51,6 +51,16 @@ def inspect_log(
     Example: forebay log inspect /var/lib/forebay --queue orders --offset 0 --limit 3
     """
     disk = opened(folder)
+    try:
+        inspect(disk, queue, vhost, offset, limit, body, as_json)
+    finally:
+        disk.close_all()
+
+
+def inspect(
+    disk: ReadingDisk, queue: str | None, vhost: str, offset: int | None, limit: int, body: bool, as_json: bool
+) -> None:
+    """Show what is asked for of a folder."""
     recovered, failure = recovery_of(disk)
     if offset is not None:
         if queue is None:

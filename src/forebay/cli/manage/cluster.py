@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, refuse
-from forebay.cli.as_json import show_json
+from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.show import show_table
 
 app = typer.Typer(help="The cluster: its members, who leads, and who leaves.", no_args_is_help=True)
@@ -74,6 +74,7 @@ def force(
         bool, typer.Option("--may-lose", help="Also where the node may lack messages that were confirmed.")
     ] = False,
     yes: YesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Have one node lead alone, which does not run just now.
 
@@ -96,5 +97,8 @@ def force(
         done = force_node(options, may_lose)
     except RequestError as error:
         refuse(error.text)
+    if as_json:
+        show_json({"node": done.node, "epoch": done.epoch, "left_behind": done.left_behind})
+        return
     left = f"; left behind: {', '.join(done.left_behind)}" if done.left_behind else ""
     print(f"{done.node} leads alone in epoch {done.epoch} as soon as it runs{left}")
