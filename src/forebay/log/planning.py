@@ -245,7 +245,9 @@ class Planner:
         return found
 
     def remove_wals(self, job: Job, wals: list[WalFile], empty: list[WalFile], durable: int) -> None:
-        octets = sum(wal.tail for wal in wals)
+        octets = 0
+        for wal in wals:
+            octets += wal.tail
         for wal in empty:
             if self.replicated and wal.last >= self.keep_lsn and octets <= self.options.catch_up_octets_max:
                 break
@@ -398,7 +400,7 @@ class Planner:
             files += [SnapshotFile(each.segment.path, each.segment.octets) for each in stored.segments]
         files += [SnapshotFile(wal.blocks.path, tails[wal.head.number]) for wal in wals if wal.head.number in tails]
         current = self.current(wals, durable)
-        inventory = Inventory(current.floor, tuple(each for each in current.wals if each in tails), current.segments)
+        inventory = Inventory(current.floor, tuple([each for each in current.wals if each in tails]), current.segments)
         snapshot = Snapshot(self.disk, files, end, inventory)
         self.snapshots.append(snapshot)
         return snapshot
@@ -452,7 +454,10 @@ class Planner:
 
 def oldest(wals: list[WalFile], durable: int) -> WalFile:
     """The first WAL file of which it is not on the disk that it holds nothing, or the last."""
-    return next((wal for wal in wals[:-1] if not 0 < wal.empty_lsn <= durable), wals[-1])
+    for wal in wals[:-1]:
+        if not 0 < wal.empty_lsn <= durable:
+            return wal
+    return wals[-1]
 
 
 def noted_lsn(frame: GatheredFrame) -> int:
