@@ -67,7 +67,15 @@ class Faults:
         """Note what a callback or a task has raised, and nobody has taken."""
         error = context.get("exception")
         message = str(context.get("message", "an error in the event loop"))
-        if error is None or isinstance(error, OSError):  # of the network: nobody was wrong
+        if is_of_a_lost_protocol(message, error):
+            logger.info("%s: its connection had ended", message)
+        elif error is None or isinstance(error, OSError):  # of the network: nobody was wrong
             logger.warning("%s: %s", message, error)
         else:
             self.note(CALLBACK, f"a callback ({message})", error)
+
+
+def is_of_a_lost_protocol(message: str, error: BaseException | None) -> bool:
+    """True if uvloop's TLS has told a protocol about its buffer that it had let go of: the connection was over."""
+    told = message.startswith(("protocol.pause_writing()", "protocol.resume_writing()"))
+    return told and isinstance(error, AttributeError) and error.obj is None

@@ -7,7 +7,7 @@ import importlib
 import logging
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -392,3 +392,17 @@ def test_every_place_that_the_boundary_names_is_there() -> None:
         found = importlib.import_module(module)
         holders = [found, *(each for each in vars(found).values() if isinstance(each, type))]
         assert any(step in vars(each) for each in holders), (module, step)
+
+
+def test_a_protocol_that_uvloop_s_tls_has_let_go_of_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    found = Faults()
+    with closing(asyncio.new_event_loop()) as loop, caplog.at_level(logging.INFO, "forebay"):
+        for message in ("protocol.pause_writing() failed", "protocol.resume_writing() failed"):
+            with pytest.raises(AttributeError) as gone:
+                cast(Any, None).pause_writing()
+            found.on_loop_error(loop, {"message": message, "exception": gone.value})
+        assert not found.counts[CALLBACK]
+        with pytest.raises(AttributeError) as ours:
+            cast(Any, found).pause_writing()
+        found.on_loop_error(loop, {"message": "protocol.pause_writing() failed", "exception": ours.value})
+    assert found.counts[CALLBACK] == 1
