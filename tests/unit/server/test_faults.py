@@ -401,7 +401,7 @@ def test_a_protocol_that_uvloop_s_tls_has_let_go_of_is_no_fault(caplog: pytest.L
             with pytest.raises(AttributeError) as gone:
                 cast(Any, None).pause_writing()
             found.on_loop_error(loop, {"message": message, "exception": gone.value})
-        assert not found.counts[CALLBACK]
+        assert sum(found.counts.values()) == 0
         with pytest.raises(AttributeError) as ours:
             cast(Any, found).pause_writing()
         found.on_loop_error(loop, {"message": "protocol.pause_writing() failed", "exception": ours.value})
