@@ -61,7 +61,6 @@ class GroupReady:
     messages  member and octets
     read      the register is to be read
     change    of the register
-    probe     members to connect to anew
     commits   to be run one after the other; then `GroupMember.written` of each
     copy_from  the member whose files this store is to be replaced by; "" for none
     needs_copy  the reason why this store can never take the frames of the leader; "" for none
@@ -75,7 +74,6 @@ class GroupReady:
         self.messages: list[tuple[str, bytes]] = []
         self.read = False
         self.change: Change | None = None
-        self.probe: list[str] = []
         self.commits: list[Commit] = []
         self.job: Job | None = None
         self.copy_from = ""
@@ -247,10 +245,9 @@ class GroupMember:
         if out.promise:
             self.identity = promise(self.disk, self.identity, int(out.promise))
             self.replica.promised(out.promise, now)
-        ready.messages += out.messages
+        ready.messages += out.messages  # links connect anew by themselves: `probe` asks for nothing more
         ready.read = ready.read or out.read
         ready.change = out.change or ready.change
-        ready.probe += out.probe
         ready.events += out.events
         ready.copy_from = out.copy_from or ready.copy_from
         for order in out.rewrites:

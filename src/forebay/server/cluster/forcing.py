@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.option_cluster import EtcdOptions
 from forebay.core.options import Options
 from forebay.core.ports import LOST, WON, RegisterListener
 from forebay.log.folder.identity import read_identity
@@ -24,8 +23,7 @@ from forebay.replica.register import (
     encode_register,
     founding,
 )
-from forebay.server.cluster.etcd import EtcdClient
-from forebay.server.cluster.register import EtcdRegister
+from forebay.server.cluster.register import make_register
 from forebay.server.cluster.settings import ClusterSettings, make_settings
 from forebay.server.disk import DataDisk
 
@@ -86,12 +84,8 @@ def force(options: Options, may_lose: bool) -> Forced:
 
 async def forced(settings: ClusterSettings, store_id: str, promised: int, may_lose: bool) -> Forced:
     """As `force`, of a store."""
-    etcd: EtcdOptions = settings.options.etcd
-    client = EtcdClient(
-        settings.etcd, settings.etcd_context, etcd.timeout_ms / 1000, etcd.username, settings.etcd_password
-    )
     seen = Seen()
-    register = EtcdRegister(client, seen, settings.root, etcd.presence_s)
+    register = make_register(settings, seen)
     try:
         register.read()
         revision, octets = await answer(seen.record, seen)

@@ -49,10 +49,9 @@ from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
 from forebay.server.cluster.copying import message as copy_message
-from forebay.server.cluster.etcd import EtcdClient
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links import LinkListener, Links
-from forebay.server.cluster.register import EtcdRegister
+from forebay.server.cluster.register import make_register
 from forebay.server.cluster.settings import ClusterSettings
 from forebay.server.disk import DataDisk
 from forebay.server.disk_work import Worker
@@ -62,7 +61,6 @@ from forebay.server.transport.tls import TlsContexts
 
 TICK_S: Final = 0.02
 NANOSECONDS: Final = 1000  # a microsecond
-MILLISECONDS: Final = 1000
 HAND_OVER_S: Final = 3.0
 EXIT_CONFIGURATION: Final = 1
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
@@ -105,7 +103,7 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
         )
         self.commits = Worker("commit", self.commit_done, loop.call_soon_threadsafe)
         self.jobs = Worker("housekeeping", self.job_done, loop.call_soon_threadsafe)
-        self.register = EtcdRegister(make_client(settings), self, settings.root, settings.options.etcd.presence_s)
+        self.register = make_register(settings, self)
         self.arrivals = Arrivals()
         self.links = Links(settings, self.group.identity.store, self, self.now_us, self.chance.octets, self.arrivals)
         self.relay = Relay(self.links, options.connections_max)
@@ -542,13 +540,6 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
             self.faults.stop_storage(error)
         except Exception as error:  # noqa: BLE001  the process's boundary
             self.faults.stop(error)
-
-
-def make_client(settings: ClusterSettings) -> EtcdClient:
-    """The way to etcd that the options name."""
-    etcd = settings.options.etcd
-    timeout_s = etcd.timeout_ms / MILLISECONDS
-    return EtcdClient(settings.etcd, settings.etcd_context, timeout_s, etcd.username, settings.etcd_password)
 
 
 def replica_settings(settings: ClusterSettings) -> ReplicaSettings:

@@ -20,12 +20,14 @@ from typing import Any, Final
 
 from forebay.core.ports import LOST, UNKNOWN, WON, Register, RegisterListener
 from forebay.server.cluster.etcd import EtcdAway, EtcdClient, EtcdRefusal, Json, after, octets
+from forebay.server.cluster.settings import ClusterSettings
 
 GROUP: Final = "1"  # one group now; each will have a record of its own
 WAIT_MIN_S: Final = 0.05
 WAIT_MAX_S: Final = 1.0
 KEEP_ALIVES: Final = 3  # while a lease lasts
 LEAVE_S: Final = 1.0
+MILLISECONDS: Final = 1000
 logger = logging.getLogger("forebay")
 
 
@@ -280,3 +282,11 @@ class EtcdRegister(Register):
 
 def value_of(kv: Json) -> bytes:
     return b64decode(kv.get("value", ""))
+
+
+def make_register(settings: ClusterSettings, listener: RegisterListener) -> EtcdRegister:
+    """The register that the options name."""
+    etcd = settings.options.etcd
+    timeout_s = etcd.timeout_ms / MILLISECONDS
+    client = EtcdClient(settings.etcd, settings.etcd_context, timeout_s, etcd.username, settings.etcd_password)
+    return EtcdRegister(client, listener, settings.root, etcd.presence_s)
