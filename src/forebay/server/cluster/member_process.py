@@ -24,7 +24,6 @@ from forebay.core.ports import RegisterListener
 from forebay.log.replication.copying import BadCopy, begin_copy, begin_empty
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from forebay.management.control import Cluster
 from forebay.node.group_member import GroupMember, GroupReady
 from forebay.node.peer import Peer
 from forebay.replica.membership import PresentNode
@@ -69,7 +68,7 @@ COPY_MARK: Final = bytes((COPY,))
 logger = logging.getLogger("forebay")
 
 
-class MemberProcess(RegisterListener, LinkListener, Cluster):
+class MemberProcess(RegisterListener, LinkListener):
     """One node of a cluster.
 
     group      what it is a process for
@@ -466,19 +465,6 @@ class MemberProcess(RegisterListener, LinkListener, Cluster):
         if self.is_told_to_stop():
             os._exit(0)  # nothing is lost by that: what counts is on the disk
         os.execv(sys.executable, sys.orig_argv)
-
-    # ---- for administrators
-
-    def status(self) -> dict[str, object]:
-        return {"name": self.settings.options.name, "node": self.settings.node, **self.group.status(self.now_us())}
-
-    def transfer(self, node: str) -> None:
-        self.group.replica.transfer(node, self.now_us())
-        self.step()
-
-    def remove(self, node: str) -> None:
-        self.group.replica.remove(node, self.now_us())
-        self.step()
 
     # ---- the end
 

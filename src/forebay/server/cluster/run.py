@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from forebay.server.app import TICK_S
+from forebay.server.cluster.administration import LedCluster
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
 from forebay.server.cluster.member_process import MemberProcess
@@ -94,7 +95,7 @@ async def serve_when_leading(
 def begin(app: LeaderApp, source: OptionSource, loaded: Loaded) -> None:
     """Have administrators find what only this process knows, and time go by."""
     app.control.server = AppFacts(app)
-    app.control.cluster = app.member
+    app.control.cluster = LedCluster(app.member)
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
     app.loop.call_later(TICK_S, app.step, app.tick)
