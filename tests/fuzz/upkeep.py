@@ -131,7 +131,7 @@ def forget_memos(vhost: Vhost) -> None:
     """Empty what is remembered only to be quicker, has a limit, and goes when somebody needs the place."""
     vhost.router.remembered(b"", [], b"")  # routes of the topology before
     vhost.consumers.stream_values.spans.clear()
-    vhost.staged_rows.asked.clear()
+    vhost.staged_rows.known_headers.clear()
     vhost.staged_rows.routes.clear()
     vhost.dead_letters.routes.clear()
 

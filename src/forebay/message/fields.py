@@ -1,7 +1,7 @@
 """Single fields of a message, read off the publisher's octets where they stand, without a decode of the rest.
 
-This is the one reader of priority, expiration, message group, and any header by its name, for every format. The octets
-must have been checked.
+This is the one reader of priority, expiration, message group, and headers, for every format: a user property of MQTT
+is a header. The octets must have been checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from mypy_extensions import i64
 from forebay.core.message import AMQP091, EXPIRES, KEYED, MQTT
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, Reader
 from forebay.wire.amqp091.properties import EXPIRATION, PRIORITY, field_at, flags_of, header_at, short_field
-from forebay.wire.mqtt.properties import LONG, expiry_at, property_number, user_property
+from forebay.wire.amqp091.properties import headers_of as amqp_headers_of
+from forebay.wire.mqtt.properties import (
+    LONG,
+    USER_PROPERTY,
+    decode_properties,
+    expiry_at,
+    property_number,
+    user_property,
+)
 
 GROUP_HEADER: Final = b"x-group-id"  # a header over AMQP, a user property over MQTT
 CC: Final = b"CC"
@@ -75,15 +83,32 @@ def filter_value_of(format: i64, properties: bytes) -> bytes | None:
 def keys_in_cc(properties: bytes) -> list[bytes]:
     """The routing keys in the header CC of checked properties of AMQP 0.9.1."""
     at = header_at(properties, CC, TABLE_DEPTH_MAX)
-    values = Reader(properties, at, len(properties), TABLE_DEPTH_MAX).value() if at >= 0 else None
-    keys: list[bytes] = []
+    return texts_in(Reader(properties, at, len(properties), TABLE_DEPTH_MAX).value()) if at >= 0 else []
+
+
+def texts_in(values: object) -> list[bytes]:
+    """The texts of a header that is an array; what else is in it says nothing, as with RabbitMQ."""
+    texts: list[bytes] = []
     if isinstance(values, list):
         for value in values:
             if isinstance(value, bytes):
-                keys.append(value)
+                texts.append(value)
             elif isinstance(value, str):
-                keys.append(value.encode())
-    return keys
+                texts.append(value.encode())
+    return texts
+
+
+def headers_of(format: i64, properties: bytes) -> dict[str, object]:
+    """All headers of checked properties, decoded; of several of one name the last."""
+    found: dict[str, object] = {}
+    if format == AMQP091:
+        for name, value in amqp_headers_of(properties, TABLE_DEPTH_MAX):
+            found[name] = value
+    elif format == MQTT:
+        for each in decode_properties(properties):
+            if each.id == USER_PROPERTY:
+                found[each.text.decode()] = each.value.decode()
+    return found
 
 
 def header_of(format: i64, properties: bytes, name: bytes) -> bytes | None:

@@ -1,11 +1,11 @@
-"""Priority, expiration and message group of one message."""
+"""Priority, expiration, message group and headers of one message."""
 
 from __future__ import annotations
 
 from librt.strings import BytesWriter
 
 from forebay.core.message import AMQP091, AMQP10, EXPIRES, KEYED, MQTT, Properties
-from forebay.message.fields import expiration_of, key_of, marks_of, priority_of
+from forebay.message.fields import expiration_of, headers_of, key_of, marks_of, priority_of
 from forebay.wire.amqp091.codec import put_table
 from forebay.wire.amqp091.properties import encode_properties
 from forebay.wire.mqtt.properties import encode_neutral
@@ -73,3 +73,11 @@ def test_an_mqtt_priority_that_cannot_be_is_none() -> None:
     for text in ("256", "-1", "1000", "", "x"):
         assert priority_of(MQTT, encode_neutral(message(headers=[("amqp-priority", text)]))) == -1
     assert priority_of(MQTT, encode_neutral(message(headers=[("amqp-priority", "255")]))) == 255
+
+
+def test_headers_of_each_format_decoded() -> None:
+    over_amqp = encode_properties(message(headers=[("a", 1), ("a", [None, "x"]), ("b", True)]))
+    assert headers_of(AMQP091, over_amqp) == {"a": [None, "x"], "b": True}
+    over_mqtt = encode_neutral(message(content_type="t", headers=[("a", "1"), ("a", "ä")]))
+    assert headers_of(MQTT, over_mqtt) == {"a": "ä"}
+    assert headers_of(AMQP091, b"\0\0") == headers_of(MQTT, b"") == {}

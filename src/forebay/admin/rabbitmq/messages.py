@@ -22,12 +22,13 @@ from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_facts
 from forebay.admin.rights import Manager, check_vhost
 from forebay.broker.auth.permissions import READ
-from forebay.broker.publish.headers import ASKS, MARKS, check_message, publish_with_headers, read_publish_headers
+from forebay.broker.publish.headers import check_message, publish_with_headers, read_publish_headers
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
+from forebay.message.requests import MARKS, REQUESTS
 from forebay.queue.leases.lease import FAILED as AS_FAILED
 from forebay.queue.leases.lease import UNTRIED, Delivery
 from forebay.routing.exchange import text
@@ -78,10 +79,10 @@ def publish(
     rights = caller.rights(vhost.name)
     is_topic = vhost.catalog.is_topic_exchange(exchange)
     rights.check_publish(exchange, routing_key, is_topic)
-    asked = int(check_message(properties, caller.user.encode(), TABLE_DEPTH_MAX))
-    format = u8(AMQP091 | asked & MARKS)
+    found = int(check_message(properties, caller.user.encode(), TABLE_DEPTH_MAX))
+    format = u8(AMQP091 | found & MARKS)
     route = vhost.router.route(exchange, routing_key)
-    if asked & ASKS:
+    if found & REQUESTS:
         headers = read_publish_headers(properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)

@@ -14,23 +14,16 @@ from mypy_extensions import i64, u8
 from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
-from forebay.broker.publish.headers import (
-    ASKS,
-    MARKS,
-    PublishHeaders,
-    asks_of,
-    publish_with_headers,
-    read_publish_headers,
-)
+from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.broker.publish.staging import CommittedBatch, Staging
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block
+from forebay.message.requests import MARKS, REQUESTS, requests_of
 from forebay.queue.declaration.limits import REJECT_PUBLISH
 from forebay.queue.queue import SHARE
-from forebay.wire.amqp091.properties import flags_of
 
 ROWS_AT_ONCE: Final = 20_000  # that one turn publishes one by one
 OCTETS_AT_ONCE: Final = 8 << 20  # of the blocks that one turn looks at
@@ -44,9 +37,9 @@ class RowHeaders:
     """The requests in the properties of an AMQP row."""
 
     def __init__(self, properties: bytes) -> None:
-        asked = asks_of(properties, flags_of(properties))
-        self.marks: i64 = asked & MARKS
-        self.headers: PublishHeaders | None = read_publish_headers(properties) if asked & ASKS else None
+        found = requests_of(properties)
+        self.marks: i64 = found & MARKS
+        self.headers: PublishHeaders | None = read_publish_headers(properties) if found & REQUESTS else None
 
 
 @final
@@ -62,7 +55,7 @@ class StagedRows:
         self.waits = False
         self.epoch: i64 = 0
         self.routes: dict[tuple[bytes, bytes, bool], Route | None] = {}
-        self.asked: dict[bytes, RowHeaders] = {}
+        self.known_headers: dict[bytes, RowHeaders] = {}
         self.octets: i64 = 0  # left of this turn's share, and rows
         self.rows: i64 = 0
 
@@ -126,18 +119,18 @@ class StagedRows:
         marks: i64 = 0
         formats = bytearray()
         if is_uniform(block, block.properties_at, block.properties_octets_at):
-            asked = self.asked_by(block.properties(0))
-            if asked.headers is not None:
+            row = self.headers_of(block.properties(0))
+            if row.headers is not None:
                 return self.publish_rows(commit, block)
-            marks = asked.marks
+            marks = row.marks
             formats = bytearray([int(AMQP091 | marks)]) * int(count)
         else:
             for index in range(count):
-                asked = self.asked_by(block.properties(index))
-                if asked.headers is not None:
+                row = self.headers_of(block.properties(index))
+                if row.headers is not None:
                     return self.publish_rows(commit, block)
-                marks |= asked.marks
-                formats.append(int(AMQP091 | asked.marks))
+                marks |= row.marks
+                formats.append(int(AMQP091 | row.marks))
         if not self.publishing.publish_block(route, block, bytes(formats), marks):
             return False
         self.staging.advance(commit, count, 0 if route.queues else count, -1)
@@ -176,9 +169,9 @@ class StagedRows:
             return UNROUTABLE
         headers: PublishHeaders | None = None
         if format & FORMAT_MASK == AMQP091:
-            asked = self.asked_by(properties)
-            headers = asked.headers
-            format = AMQP091 | asked.marks
+            row = self.headers_of(properties)
+            headers = row.headers
+            format = AMQP091 | row.marks
             if headers is not None and headers.delay_us and not self.publishing.delayed.has_places(1):
                 return REJECTED
         if route.headers_exchange is not None and headers is None:
@@ -225,16 +218,16 @@ class StagedRows:
         self.routes[address] = route
         return route
 
-    def asked_by(self, properties: bytes) -> RowHeaders:
+    def headers_of(self, properties: bytes) -> RowHeaders:
         """The requests in checked properties."""
-        asked = self.asked.get(properties)
-        if asked is None:
-            asked = RowHeaders(properties)
+        row = self.known_headers.get(properties)
+        if row is None:
+            row = RowHeaders(properties)
             if len(properties) <= MEMO_OCTETS_MAX:
-                if len(self.asked) >= MEMO_MAX:
-                    self.asked.clear()
-                self.asked[properties] = asked
-        return asked
+                if len(self.known_headers) >= MEMO_MAX:
+                    self.known_headers.clear()
+                self.known_headers[properties] = row
+        return row
 
 
 def has_room(admission: Admission, route: Route, headers: PublishHeaders | None, octets: i64) -> bool:

@@ -32,29 +32,27 @@ class Extension:
         self.extend_ms: i64 = extend_ms
 
 
-def read_extension(queue: bytes, channel: i64, headers: list[tuple[str, object]]) -> Extension:
+def read_extension(queue: bytes, channel: i64, headers: dict[str, object]) -> Extension:
     """The extension that a publish to a queue's `$extend` asks for; tag 0 where the message is named otherwise."""
-    fields = dict(headers)
-    for name in fields:
+    for name in headers:
         meant = slip_of(name, KNOWN)
         if meant:
             raise RequestError(PRECONDITION, f"{name}: nothing puts it in force; did you mean {meant}?")
     extend_ms: i64 = 0
-    if "x-extend-ms" in fields:
-        extend_ms = number_in(fields, "x-extend-ms", 1, EXTEND_MS_MAX)
+    if "x-extend-ms" in headers:
+        extend_ms = number_in(headers, "x-extend-ms", 1, EXTEND_MS_MAX)
     tag: i64 = 0
-    if "x-delivery-tag" in fields:
-        tag = number_in(fields, "x-delivery-tag", 1, TAG_MAX)
+    if "x-delivery-tag" in headers:
+        tag = number_in(headers, "x-delivery-tag", 1, TAG_MAX)
     return Extension(queue, channel, tag, extend_ms)
 
 
-def extend_offset(vhost: Vhost, wanted: Extension, headers: list[tuple[str, object]], session_id: i64) -> bool:
+def extend_offset(vhost: Vhost, wanted: Extension, headers: dict[str, object], session_id: i64) -> bool:
     """Give the message at an offset more time; whether somebody holds it. RequestError(REFUSED): somebody else does."""
-    fields = dict(headers)
-    group = fields.get("x-group-id", "")
+    group = headers.get("x-group-id", "")
     if not isinstance(group, str):
         raise RequestError(PRECONDITION, f"x-group-id: {group!r} is no text")
-    offset = number_in(fields, "x-offset", 0, TAG_MAX)
+    offset = number_in(headers, "x-offset", 0, TAG_MAX)
     lease = vhost.settling.find_lease(wanted.queue, group.encode(), offset)
     if lease is None:
         return False
@@ -64,11 +62,11 @@ def extend_offset(vhost: Vhost, wanted: Extension, headers: list[tuple[str, obje
     return vhost.settling.extend(lease, offset, 1, wanted.extend_ms) > 0
 
 
-def number_in(fields: dict[str, object], name: str, least: int, most: int) -> i64:
+def number_in(headers: dict[str, object], name: str, least: int, most: int) -> i64:
     """A header that must be a number, or its digits; a field of AMQP may hold one that is too large for 64 bits."""
-    value = fields.get(name)
+    value = headers.get(name)
     if isinstance(value, str):
         value = whole_number(value.encode())
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise RequestError(PRECONDITION, f"{name}: {fields.get(name)!r} is no number within {least} .. {most}")
+        raise RequestError(PRECONDITION, f"{name}: {headers.get(name)!r} is no number within {least} .. {most}")
     return value

@@ -7,8 +7,8 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
-from forebay.broker.publish.headers import ORIGIN_HEADERS
 from forebay.core import option_names as words
+from forebay.message.requests import ORIGIN_HEADERS
 from forebay.wire.amqp091.codec import SHORT_STRING_MAX, put_long_string, put_short_string
 
 FLUXMQ_NAMES: Final[list[bytes]] = [b"message-id", b"group-id", b"queue", b"offset"]  # in the order of ORIGIN_HEADERS

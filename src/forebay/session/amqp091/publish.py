@@ -16,8 +16,6 @@ from forebay.broker.auth.authorizer import Undecided
 from forebay.broker.auth.permissions import READ, Grants, Rights
 from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
 from forebay.broker.publish.headers import (
-    ASKS,
-    MARKS,
     PublishHeaders,
     check_message,
     publish_with_headers,
@@ -31,6 +29,8 @@ from forebay.core.errors import CONNECTION, NOT_IMPLEMENTED, PRECONDITION, REFUS
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
 from forebay.core.pieces import Part
+from forebay.message.fields import headers_of
+from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
 from forebay.session.amqp091.target import PublishTarget
@@ -43,7 +43,6 @@ from forebay.wire.amqp091.methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPE
 from forebay.wire.amqp091.properties import (
     REPLY_TO,
     flags_of,
-    headers_of,
     short_field,
     whole_number,
     with_short_field,
@@ -242,8 +241,8 @@ class Publisher:
         depth_max = self.link.table_depth_max
         self.link.meter.start(len(properties) >> CHECK_SHIFT)
         self.properties = b""  # nothing holds of them if one of these checks fails
-        asked = check_message(properties, self.link.user, depth_max)
-        headers = read_publish_headers(properties) if asked & ASKS else None
+        found = check_message(properties, self.link.user, depth_max)
+        headers = read_publish_headers(properties) if found & REQUESTS else None
         if flags_of(properties) & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
             if not self.reply_name:
                 raise RequestError(PRECONDITION, "fast reply consumer does not exist")
@@ -251,7 +250,7 @@ class Publisher:
             headers.properties = with_short_field(headers.properties, REPLY_TO, self.reply_name, depth_max)
             headers.delayed = with_short_field(headers.delayed, REPLY_TO, self.reply_name, depth_max)
         self.properties = properties
-        self.format = u8(AMQP091 | asked & MARKS)
+        self.format = u8(AMQP091 | found & MARKS)
         self.headers = headers
         self.plain = headers is None and self.transaction is None
 
@@ -390,14 +389,14 @@ class Publisher:
             return ACCEPTED if self.vhost.replies.append(target.subject, AMQP091, kept, body) else UNROUTABLE
         if command == CANCEL_DELAYED:
             return ACCEPTED if self.vhost.delayed.cancel(target.subject) else UNROUTABLE
-        table = headers_of(properties, self.link.table_depth_max)
+        table = headers_of(AMQP091, properties)
         if command == EXTEND_LEASE:
             return self.extend_lease(target.subject, table)
         assert command == COMMIT_OFFSET
         self.commit_offset(target.subject, table)
         return ACCEPTED
 
-    def extend_lease(self, queue: bytes, headers: list[tuple[str, object]]) -> i64:
+    def extend_lease(self, queue: bytes, headers: dict[str, object]) -> i64:
         wanted = read_extension(queue, self.number, headers)
         if wanted.tag:
             self.link.extensions.append(wanted)
@@ -420,15 +419,10 @@ class Publisher:
             elif outcome == REJECTED:
                 raise RequestError(PRECONDITION, "partial tx completion")
 
-    def commit_offset(self, queue: bytes, headers: list[tuple[str, object]]) -> None:
+    def commit_offset(self, queue: bytes, headers: dict[str, object]) -> None:
         """`$queue/<queue>/$commit`: the group `x-group-id` resumes at `x-offset`."""
-        group: object = None
-        offset: object = None
-        for name, value in headers:
-            if name == "x-group-id":
-                group = value
-            elif name == "x-offset":
-                offset = value
+        group = headers.get("x-group-id")
+        offset = headers.get("x-offset")
         if isinstance(offset, str):
             offset = whole_number(offset.encode())
         if not isinstance(group, str) or isinstance(offset, bool) or not isinstance(offset, int) or offset >> 63:

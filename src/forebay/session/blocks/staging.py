@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.auth.permissions import Rights
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
-from forebay.broker.publish.headers import ASKS, check_message, read_publish_headers
+from forebay.broker.publish.headers import check_message, read_publish_headers
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.staged_rows import has_one_format, is_uniform
 from forebay.broker.publish.staging import CommittedBatch
@@ -21,6 +21,7 @@ from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerE
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN
 from forebay.core.options import Options
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, check_columns, parse_block
+from forebay.message.requests import REQUESTS
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_topic
 from forebay.wire.amqp091.properties import REPLY_TO, flags_of, short_field
@@ -148,10 +149,10 @@ class Stager:
 
     def check_amqp(self, vhost: Vhost, rights: Rights, exchange: bytes, properties: bytes) -> bool:
         """Errors as for a publisher's properties; whether they would have to be checked for another exchange again."""
-        asked = check_message(properties, rights.user.encode(), self.depth_max)
+        found = check_message(properties, rights.user.encode(), self.depth_max)
         if flags_of(properties) & REPLY_TO and short_field(properties, REPLY_TO, self.depth_max) == REPLY_QUEUE:
             raise RequestError(PRECONDITION, "fast reply consumer does not exist")
-        if not asked & ASKS:
+        if not found & REQUESTS:
             return False
         keys = read_publish_headers(properties).keys
         for key in keys:

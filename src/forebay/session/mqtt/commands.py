@@ -23,9 +23,10 @@ from forebay.broker.address import QUEUE_PREFIX
 from forebay.broker.publish.commands import ACK, COMMIT, EXTEND, NACK, TOPIC_COMMANDS, name_end
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
+from forebay.core.message import MQTT
 from forebay.core.nearest import slip_of
+from forebay.message.fields import header_of, headers_of
 from forebay.queue.leases.lease import Lease
-from forebay.wire.mqtt.properties import USER_PROPERTY, decode_properties, user_property
 
 DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
 DURATION_MS_MAX: Final = 10**10
@@ -37,7 +38,7 @@ def commanded_queue(topic: bytes, at: i64, block: bytes) -> bytes:
     """The queue that a command is for, `at` being where it stands; RequestError(INVALID) where nothing says that."""
     cut = name_end(topic)
     if cut + 1 != at and topic[at:] != COMMIT:
-        value = user_property(block, b"message-id")
+        value = header_of(MQTT, block, b"message-id")
         if value is None:
             raise RequestError(INVALID, "message-id: missing")
         colon: i64 = value.rfind(b":")
@@ -55,7 +56,7 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
     raises      RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by
                 it, REFUSED where somebody else holds the message; and what `DeadLetters.reject` raises
     """
-    group = user_property(block, b"group-id")
+    group = header_of(MQTT, block, b"group-id")
     if command == COMMIT:
         if group is None:
             raise RequestError(INVALID, "group-id: missing")
@@ -78,15 +79,12 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
     elif command == EXTEND:
         vhost.settling.extend(lease, offset, 1, extension(block))
     else:
-        vhost.dead_letters.reject(lease, offset, user_property(block, b"reason") or b"")
+        vhost.dead_letters.reject(lease, offset, header_of(MQTT, block, b"reason") or b"")
 
 
 def check_fields(block: bytes) -> None:
     """RequestError where a user property looks like a field of a command; others are the client's own."""
-    for property in decode_properties(block):
-        name = property.text.decode("utf-8", "replace")
-        if property.id != USER_PROPERTY:
-            continue
+    for name in headers_of(MQTT, block):
         meant = slip_of(name, FIELDS)
         if meant:
             raise RequestError(INVALID, f"{name}: nothing puts it in force; did you mean {meant}?")
@@ -95,7 +93,7 @@ def check_fields(block: bytes) -> None:
 def extension(block: bytes) -> i64:
     """The number in `extend-ms`, which may not be 0; 0 where it is absent."""
     found = number_field(block, "extend-ms", 0)
-    if found == 0 and user_property(block, b"extend-ms") is not None:
+    if found == 0 and header_of(MQTT, block, b"extend-ms") is not None:
         raise RequestError(INVALID, "extend-ms: 0 is not above 0")
     return found
 
@@ -112,7 +110,7 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: i64) -> Lease:
 
 def message_offset(block: bytes, queue: bytes) -> i64:
     """The offset in the user property `message-id`, which must be one of this queue."""
-    value = user_property(block, b"message-id")
+    value = header_of(MQTT, block, b"message-id")
     if value is None:
         raise RequestError(INVALID, "message-id: missing")
     cut = value.rfind(b":")
@@ -123,7 +121,7 @@ def message_offset(block: bytes, queue: bytes) -> i64:
 
 def number_field(block: bytes, name: str, default: i64) -> i64:
     """The number in a user property; a negative default means that there must be one."""
-    value = user_property(block, name.encode())
+    value = header_of(MQTT, block, name.encode())
     if value is None:
         if default < 0:
             raise RequestError(INVALID, f"{name}: missing")

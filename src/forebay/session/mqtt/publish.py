@@ -18,12 +18,14 @@ from forebay.broker.mqtt.client_session import FORGOTTEN, RECEIVED, ClientSessio
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
-from forebay.broker.publish.headers import RESERVED, check_name
+from forebay.broker.publish.headers import check_name
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
+from forebay.message.fields import header_of, headers_of
+from forebay.message.requests import DEDUPLICATION_KEY, PRODUCER, RESERVED, SEQUENCE
 from forebay.routing.topic_trie import swap_key
 from forebay.session.meter import Meter
 from forebay.session.mqtt.commands import commanded_queue, run_command
@@ -184,9 +186,9 @@ class Inbox:
             if RESERVED in properties:
                 check_user_properties(properties)
             identity = identity_of(
-                user_text(properties, b"x-producer-id"),
-                user_text(properties, b"x-sequence"),
-                user_text(properties, b"x-deduplication-key"),
+                user_text(properties, PRODUCER),
+                user_text(properties, SEQUENCE),
+                user_text(properties, DEDUPLICATION_KEY),
             )
         except RequestError as error:
             self.answer_error(packet, error)
@@ -384,15 +386,14 @@ class Inbox:
 
 def user_text(properties: bytes, name: bytes) -> str | None:
     """A user property as text; None where there is none of that name."""
-    value = props.user_property(properties, name)
+    value = header_of(MQTT, properties, name)
     return None if value is None else value.decode("utf-8", "surrogateescape")
 
 
 def check_user_properties(properties: bytes) -> None:
     """RequestError where a user property has a name that is reserved."""
-    for each in props.decode_properties(properties):
-        if each.id == props.USER_PROPERTY:
-            check_name(each.text.decode("utf-8", "backslashreplace"), "user property")
+    for name in headers_of(MQTT, properties):
+        check_name(name, "user property")
 
 
 def topic_address(topic: bytes) -> bytes:

@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from mypy_extensions import u8
 
 from forebay.broker.publish.headers import (
-    ASKS,
     DELAY_MS_MAX,
-    GROUPED,
-    NAMES,
-    asked_by,
     publish_with_headers,
     read_publish_headers,
 )
@@ -32,23 +26,6 @@ def properties(**headers: object) -> bytes:
     made.message_id = "id"
     made.headers = [(name.replace("_", "-"), value) for name, value in headers.items()]
     return encode_properties(made)
-
-
-def test_few_messages_are_special() -> None:
-    for name in NAMES:
-        assert asked_by(properties(**{"a": 1, name.decode(): "x", "z": None})) == ASKS
-    for octets in (b"\0\0", properties(), properties(cc=["a"], x_delayed=5, C=1, X_delay=5, CCC=[], BCCC=[])):
-        assert not asked_by(octets)
-    assert asked_by(properties(x_group_id="g")) == GROUPED
-    assert asked_by(properties(x_group_id="g", CC=[])) == GROUPED | ASKS
-    assert not asked_by(properties(table={"CC": ["a"], "x-delay": 5}, text="x-delay", list=["BCC"]))
-
-
-@given(st.lists(st.sampled_from([name.decode() for name in NAMES] + ["", "x-", "C", "Bcc", "x-delay-"]), max_size=4))
-def test_special_is_who_has_one_of_the_names(names: list[str]) -> None:
-    made = Properties()
-    made.headers = [(name, "v") for name in names]
-    assert bool(asked_by(encode_properties(made))) == any(name.encode() in NAMES for name in names)
 
 
 def test_copies() -> None:
