@@ -1,4 +1,4 @@
-"""The headers of `message/requests.py` in force: further routing keys, delay, deduplication; and what is refused of them.
+"""The headers of `message/requests.py` in force: further routing keys, delays, messages taken once; and their checks.
 
 Few messages have any of these; they go a way of their own, so that the others pay nothing for them.
 """
