@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import uvloop
 
@@ -22,6 +23,7 @@ from forebay.server.config.checks import check_options
 from forebay.server.config.reload import Reloader
 from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
+from forebay.server.faults import Faults
 from forebay.server.handles import raise_limit
 from forebay.server.heap import pause_collector, tune_collector
 from forebay.server.listen import endpoints, make_protocol
@@ -167,5 +169,18 @@ def serve(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService] = 
     if loaded.options.cluster.name:
         from forebay.server.cluster.run import run_member  # noqa: PLC0415  a broker that stands alone needs none of it
 
-        return uvloop.run(run_member(source, loaded, makers))
-    return uvloop.run(run(source, loaded, makers))
+        return to_its_end(run_member(source, loaded, makers))
+    return to_its_end(run(source, loaded, makers))
+
+
+def to_its_end(work: Coroutine[Any, Any, int]) -> int:
+    """Run a broker in an event loop; the process's exit code.
+
+    An error of a socket or file that nobody has taken is ours. The command line would take it for one of its output,
+    and end without a word.
+    """
+    try:
+        return uvloop.run(work)
+    except OSError as error:
+        Faults().stop(error)
+        raise

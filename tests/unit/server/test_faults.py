@@ -361,6 +361,20 @@ asyncio.run(run())
     assert "wrong about its own state" in ended.stderr
 
 
+def test_an_error_of_a_socket_that_nobody_has_taken_ends_the_broker_with_a_word() -> None:
+    code = """
+from forebay.server.run import to_its_end
+
+async def run():
+    raise BrokenPipeError(32, "Broken pipe")
+
+to_its_end(run())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == EXIT_SOFTWARE
+    assert "BrokenPipeError: [Errno 32] Broken pipe" in ended.stderr
+
+
 def raised(function: Any, *given: object) -> Exception:
     """What the function raises."""
     with pytest.raises(Exception) as found:  # noqa: PT011  whatever it is
