@@ -34,7 +34,7 @@ from forebay.core.option_groups import (
 from forebay.core.option_table import INTEGER, OptionSpec, option_fields
 from forebay.core.options import Options
 from forebay.filter.functions import FUNCTIONS
-from forebay.filter.subject import FACTS
+from forebay.filter.subject import PROPERTIES
 from forebay.management.needs import told
 from forebay.management.table import OPERATIONS
 
@@ -157,8 +157,12 @@ def control_page() -> str:
 
 
 def filters_tables() -> str:
-    """docs/reference/filter-words.md: the facts and functions of the filter language."""
-    facts = ["| word | what it is |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in FACTS.items())]
+    """docs/reference/filter-words.md: the properties and functions of the filter language."""
+    properties = [
+        "| word | what it is |",
+        "|---|---|",
+        *(f"| `{name}` | {meaning} |" for name, meaning in PROPERTIES.items()),
+    ]
     functions = ["| function | values | what it makes |", "|---|---|---|"]
     for name, each in FUNCTIONS.items():
         count = f"{each.least}" if each.least == each.most else f"{each.least} to {each.most}"
@@ -166,9 +170,9 @@ def filters_tables() -> str:
     parts = [
         HEAD,
         "# Words of the filter language\n",
-        "The facts and functions of filters; [filters](filters.md) says how they go together.\n",
+        "The properties and functions of filters; [filters](filters.md) says how they go together.\n",
     ]
-    parts += ["## Facts\n", "\n".join(facts) + "\n", "## Functions\n", "\n".join(functions) + "\n"]
+    parts += ["## Properties\n", "\n".join(properties) + "\n", "## Functions\n", "\n".join(functions) + "\n"]
     return "\n".join(parts)
 
 

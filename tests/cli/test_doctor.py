@@ -30,9 +30,9 @@ def test_beside_a_broker_its_own_limits_are_looked_at(forebay: Forebay, shared: 
     }
     assert found["broker"]["level"] == "good"
     assert f"in use by the process {shared.pid}" in found["data folder"]["text"]
-    assert found["disk"]["facts"]["syncs"] > 0
+    assert found["disk"]["fields"]["syncs"] > 0
     assert f"127.0.0.1:{shared.amqp_port}" in found["ports"]["text"]
-    assert found["default password"]["facts"] == {"guest": True, "everywhere": False}
+    assert found["default password"]["fields"] == {"guest": True, "everywhere": False}
 
 
 def test_before_a_broker_starts_what_would_stop_it_is_said(forebay: Forebay, tmp_path: Path) -> None:

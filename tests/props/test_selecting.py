@@ -56,7 +56,7 @@ class LetterSubject(Subject):
         self.letter = letter
         self.deliveries = deliveries
 
-    def fact(self, name: str) -> object:
+    def property(self, name: str) -> object:
         return self.letter if name == "routing_key" else self.deliveries
 
     def header(self, name: str) -> object:

@@ -269,7 +269,7 @@ class WaitingMachine(RuleBasedStateMachine):
         assert self.group.leases.count == len(self.held())
         leases = [row.lease for row in self.held()]
         assert self.consumer.held == sum(lease is not None and lease.consumer is self.consumer for lease in leases)
-        assert {name: count for name, count in self.group.counts.facts().items() if count} == +self.counted
+        assert {name: count for name, count in self.group.counts.fields().items() if count} == +self.counted
         open_rows = [row.offset for row in self.rows if row.state != SETTLED]
         found = [at for first, end in self.group.settlement.unsettled(0, len(self.rows)) for at in range(first, end)]
         assert found == open_rows

@@ -133,7 +133,7 @@ def content_filter(value: object) -> Filter:
     if not isinstance(value, str):
         raise RequestError(INVALID, f"{FILTER}: expected longstr, got {type_name(value)}")
     filter = parse(value)
-    if "age_ms" in filter.facts:
+    if "age_ms" in filter.properties:
         raise RequestError(INVALID, "filter, 'age_ms': a consumer's filter looks at a message once; see stored_ms")
     return filter
 

@@ -132,13 +132,13 @@ class Consumers:
         """Tell listeners to events of a consumer, unless that is how they listen."""
         if queue.kind == SHARE or queue.name == QUEUE_NAME:
             return
-        facts: dict[str, object] = {
+        fields: dict[str, object] = {
             "queue": queue.name,
             "consumer": consumer.tag,
             "connection": int(consumer.session_id),
             "channel": int(consumer.channel),
         }
-        self.events.note(type, self.name, facts)
+        self.events.note(type, self.name, fields)
 
     def join(self, queue: Queue, group: Group, consumer: Consumer, asked: ConsumerArguments) -> None:
         """Have the group serve a new consumer, as it asks for it."""

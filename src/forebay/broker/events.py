@@ -2,7 +2,7 @@
 
 Whoever changes something notes it here, and goes on; the server takes what was noted at the end of the turn. While
 nobody listens, a note is one look into an empty set. Types of events that come with every message are noted only by
-those who have asked `wanted` before, since making up the facts costs more than the message.
+those who have asked `wanted` before, since making up the fields costs more than the message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forebay.log.block import Block
 PUBLISHED: Final = "message.published"
 DELIVERED: Final = "message.delivered"
 RETAINED: Final = "message.retained"
-# Every type, with what its facts are beside `vhost`; docs/reference/event-types.md is made of it.
+# Every type, with what its fields are beside `vhost`; docs/reference/event-types.md is made of it.
 TYPES: Final = {
     "client.connected": "A client has logged in: connection, peer, protocol, user, client_id.",
     "client.disconnected": "Its connection has ended: the same, and reason where it was not the client's own wish.",
@@ -61,26 +61,26 @@ QUEUE_NAME: Final = b"$events"
 NOTED_MAX: Final = 100_000  # in one turn; beyond it events are counted and lost, so that memory is not
 
 
-def message_facts(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict[str, object]:
-    """The facts of a message; `payload` only for those who want it."""
-    facts: dict[str, object] = {"octets": len(body), "payload": body}
+def message_fields(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict[str, object]:
+    """The fields of a message; `payload` only for those who want it."""
+    fields: dict[str, object] = {"octets": len(body), "payload": body}
     if format & FORMAT_MASK == MQTT:
-        facts["topic"] = key
-        facts["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
+        fields["topic"] = key
+        fields["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
     else:
-        facts["exchange"] = exchange
-        facts["routing_key"] = key
-    return facts
+        fields["exchange"] = exchange
+        fields["routing_key"] = key
+    return fields
 
 
-def block_facts(exchange: bytes, key: bytes, block: Block) -> dict[str, object]:
-    """The facts of messages that came together, from Spark for one."""
+def block_fields(exchange: bytes, key: bytes, block: Block) -> dict[str, object]:
+    """The fields of messages that came together, from Spark for one."""
     octets = int(block.body_span(0, block.count))
     return {"exchange": exchange, "routing_key": key, "messages": int(block.count), "octets": octets}
 
 
-def binding_facts(exchange: bytes, destination: bytes, type: str, routing_key: bytes) -> dict[str, object]:
-    """The facts of a binding; `type` says whether it leads to a queue or to an exchange."""
+def binding_fields(exchange: bytes, destination: bytes, type: str, routing_key: bytes) -> dict[str, object]:
+    """The fields of a binding; `type` says whether it leads to a queue or to an exchange."""
     return {"exchange": exchange, "destination": destination, "destination_type": type, "routing_key": routing_key}
 
 
@@ -89,13 +89,13 @@ class Event:
     """One.
 
     vhost  empty where it concerns the broker
-    facts  by name; octets stand for text, those of `payload` for themselves
+    fields  by name; octets stand for text, those of `payload` for themselves
     """
 
-    def __init__(self, type: str, vhost: bytes, facts: dict[str, object]) -> None:
+    def __init__(self, type: str, vhost: bytes, fields: dict[str, object]) -> None:
         self.type = type
         self.vhost = vhost
-        self.facts = facts
+        self.fields = fields
 
 
 @final
@@ -119,14 +119,14 @@ class Events:
         self.wanted = wanted
         self.publishes = PUBLISHED in wanted
 
-    def note(self, type: str, vhost: bytes, facts: dict[str, object]) -> None:
+    def note(self, type: str, vhost: bytes, fields: dict[str, object]) -> None:
         """Something has happened; nothing is noted that nobody wants."""
         if type not in self.wanted:
             return
         if len(self.noted) >= NOTED_MAX:
             self.lost += 1
             return
-        self.noted.append(Event(type, vhost, facts))
+        self.noted.append(Event(type, vhost, fields))
 
     def take(self) -> list[Event]:
         """The events since the last call."""

@@ -145,7 +145,7 @@ class Vhosts:
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
         self.execute(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.merged(settings)))
-        self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.facts())
+        self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.fields())
 
     def delete(self, name: bytes) -> None:
         """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
@@ -183,7 +183,7 @@ class Vhosts:
         """The settings of a vhost for which nobody set any."""
         settings = VhostSettings()
         settings.default_queue_type = self.options.default_queue_type
-        return settings.facts()
+        return settings.fields()
 
     def execute(self, command: VhostCommand) -> None:
         """Make a change; RequestError, with nothing changed, where it cannot be."""
@@ -312,7 +312,7 @@ class Vhosts:
         """Everything durable, as recovery has to apply it."""
         commands: list[Command] = [CountVhosts(int(self.next_number))]
         for vhost in self.by_number.values():
-            commands.append(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.facts()))
+            commands.append(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.fields()))
         commands += self.users.commands()
         commands += self.parameters.commands()
         entries = [FrameEntry(BROKER, 0, 0, command.encoded()) for command in commands]

@@ -52,7 +52,7 @@ def show_fields(fields: dict[str, object]) -> None:
 
 
 def show_message(message: dict[str, object]) -> None:
-    """Print one message for people: a line of facts, its properties and headers, and what there is of its body."""
+    """Print one message for people: a line of fields, its properties and headers, and what there is of its body."""
     exchange = cell(message["exchange"]) or "(default)"
     print(f"offset {message['offset']}  exchange {exchange}  key {cell(message['routing_key'])}", end="  ")
     print(f"{figure('octets', message['octets'])}  stored {moment(message['stored_ms'])}", end="  ")

@@ -96,15 +96,15 @@ class Literal(FilterNode):
 
 
 @final
-class Fact(FilterNode):
-    """A fact that the broker knows of the message: one of `subject.FACTS`."""
+class MessageProperty(FilterNode):
+    """A property that the broker knows of the message: one of `subject.PROPERTIES`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(VALUE, TOP_LEVEL, [])
         self.name = name
 
     def evaluate(self, subject: Subject) -> object:
-        return normal(subject.fact(self.name))
+        return normal(subject.property(self.name))
 
     def written(self) -> str:
         return self.name

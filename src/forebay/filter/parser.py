@@ -9,9 +9,9 @@
     sum         = product { (+ | -) product }
     product     = sign { (* | / | % | MOD) sign }
     sign        = - sign | operand
-    operand     = number | 'text' | TRUE | FALSE | NULL | /path | header.name | fact | FUNCTION(…) | ( condition )
+    operand     = number | 'text' | TRUE | FALSE | NULL | /path | header.name | property | FUNCTION(…) | ( condition )
 
-Words of the language are written in any case, facts in small letters.
+Words of the language are written in any case, properties in small letters.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from forebay.filter.nodes import (
     Between,
     Call,
     Comparison,
-    Fact,
     FilterNode,
     In,
     IsNan,
     IsNull,
     Like,
     Literal,
+    MessageProperty,
     Negative,
     Not,
     Or,
@@ -46,7 +46,7 @@ from forebay.filter.nodes import (
 )
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
-from forebay.filter.subject import FACTS, STEPS_A_LOOK, Subject
+from forebay.filter.subject import PROPERTIES, STEPS_A_LOOK, Subject
 from forebay.filter.times import unknown_directive
 from forebay.filter.tokens import END, NUMBER, PATH, SIGN, TEXT, WORD, Lexer, Token, refuse
 from forebay.filter.values import AT_LEAST, AT_MOST, EQUAL, GREATER, LESS, UNEQUAL
@@ -73,7 +73,7 @@ class Filter:
 
     text       as it was given
     root       its tree
-    facts      names of those that it asks for
+    properties      names of those that it asks for
     asks_body  it asks for something in the body
     size       nodes of its tree: a measure of what it costs
     """
@@ -81,15 +81,15 @@ class Filter:
     def __init__(self, text: str, root: FilterNode) -> None:
         self.text = text
         self.root = root
-        self.facts: set[str] = set()
+        self.properties: set[str] = set()
         self.asks_body = False
         self.size: i64 = 0
         self.gather(root)
 
     def gather(self, node: FilterNode) -> None:
         self.size += 1
-        if isinstance(node, Fact):
-            self.facts.add(node.name)
+        if isinstance(node, MessageProperty):
+            self.properties.add(node.name)
         elif isinstance(node, Path) and node.header is None:
             self.asks_body = True
         for part in node.parts:
@@ -348,12 +348,12 @@ class Parser:
         refuse(token.at, token.written, "a value is due here")
 
     def word(self, token: Token) -> FilterNode:
-        """A fact, a function, TRUE, FALSE or NULL."""
+        """A property, a function, TRUE, FALSE or NULL."""
         upper = token.upper
         if self.peek().kind == SIGN and self.peek().written == "(" and upper in FUNCTIONS:
             return self.function(token)
-        if token.written in FACTS:
-            return Fact(token.written)
+        if token.written in PROPERTIES:
+            return MessageProperty(token.written)
         if upper == "TRUE":
             return Literal(True)
         if upper == "FALSE":
@@ -364,8 +364,8 @@ class Parser:
             refuse(token.at, token.written, "a value is due here")
         if self.peek().kind == SIGN and self.peek().written == "(":
             refuse(token.at, token.written, f"no function; known are {', '.join(FUNCTIONS)}")
-        near = get_close_matches(token.written, FACTS, 1)
-        meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(FACTS)}."
+        near = get_close_matches(token.written, PROPERTIES, 1)
+        meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(PROPERTIES)}."
         refuse(token.at, token.written, f"nothing that is known of a message; {meant} Texts stand in quotes")
 
     def function(self, token: Token) -> FilterNode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from forebay.filter.nodes import And, Call, Fact, FilterNode, Path
+from forebay.filter.nodes import And, Call, FilterNode, MessageProperty, Path
 from forebay.filter.parser import Filter
 from forebay.filter.subject import Subject
 
@@ -45,7 +45,7 @@ def failing(node: FilterNode, subject: Subject) -> FilterNode:
 
 def gather_values(node: FilterNode, subject: Subject, values: dict[str, object]) -> None:
     """Gather a message's values at each place that a part asks for."""
-    if isinstance(node, Fact | Path | Call):
+    if isinstance(node, MessageProperty | Path | Call):
         values[node.written()] = node.evaluate(subject)
     if not isinstance(node, Call):
         for part in node.parts:

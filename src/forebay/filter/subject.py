@@ -1,4 +1,4 @@
-"""The values that a filter asks of a message: facts by name, headers, and values out of a JSON body.
+"""The values that a filter asks of a message: properties by name, headers, and values out of a JSON body.
 
 Whoever holds messages makes a subclass. A value is None where there is none, or str, bytes, int, float, bool, a list or
 a dict; the filter takes it from there (`values.normal`).
@@ -12,7 +12,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 # Bare words of the language: what the broker knows of a message itself, and what each says.
-FACTS: Final = {
+PROPERTIES: Final = {
     "queue": "name of the queue that holds it",
     "offset": "its offset in the log of that queue",
     "exchange": "where it was published",
@@ -69,8 +69,8 @@ class Subject(ABC):
         self.parsed: object = None
 
     @abstractmethod
-    def fact(self, name: str) -> object:
-        """One of FACTS."""
+    def property(self, name: str) -> object:
+        """One of PROPERTIES."""
 
     @abstractmethod
     def header(self, name: str) -> object:

@@ -31,7 +31,7 @@ class Connections(ABC):
 
     @abstractmethod
     def listed(self) -> list[dict[str, object]]:
-        """The facts of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
+        """The fields of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
 
     @abstractmethod
     def find(self, id: int) -> dict[str, object] | None:
@@ -46,7 +46,7 @@ class Connections(ABC):
         """End a connection and tell its client why; False if there is none of this id."""
 
 
-class ServerFacts(ABC):
+class ServerStatus(ABC):
     """The state of the broker's process, which only the server knows."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class ServerFacts(ABC):
         """Its clock, in microseconds since 1970."""
 
     @abstractmethod
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """Process, listeners, alarms, connections, memory and disk."""
 
 
@@ -106,7 +106,7 @@ class Control(Administration, Gate):
     def __init__(self, vhosts: Vhosts, connections: Connections) -> None:
         self.vhosts = vhosts
         self.connections = connections
-        self.server: ServerFacts | None = None
+        self.server: ServerStatus | None = None
         self.configuration: Configuration | None = None
         self.webhooks: Webhooks | None = None
         self.cluster: Cluster | None = None  # where the broker stands alone

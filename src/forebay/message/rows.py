@@ -22,7 +22,7 @@ from forebay.message.subject import (
     STORED_MS,
     TOPIC,
     StoredSubject,
-    address_fact,
+    address_property,
 )
 
 # What comes of a row, one octet each.
@@ -86,15 +86,15 @@ class RowSubject(StoredSubject):
         if number == DELIVERIES:
             return rows.deliveries[index]
         if number in (STORED_MS, AGE_MS):
-            return self.time_fact(number)
+            return self.time_property(number)
         key: object = b""
         if number == TOPIC:
             key = rows.keys[index]
             if isinstance(key, str):
                 key = key.encode("utf-8", "replace")
-        return address_fact(number, self.format(), key) if isinstance(key, bytes) else None
+        return address_property(number, self.format(), key) if isinstance(key, bytes) else None
 
-    def time_fact(self, number: i64) -> object:
+    def time_property(self, number: i64) -> object:
         stored_us = self.rows.timestamps_us[self.index]
         if stored_us is None:
             return None

@@ -17,10 +17,10 @@ def record_shown(record: RecordSubject, body_octets_max: int) -> dict[str, objec
 
     A body that is text stands under `body`, any other in base64 under `body_base64`.
     """
-    shown: dict[str, object] = {name: plain(record.fact(name)) for name in ALWAYS}
-    shown["properties"] = facts_shown(record, PROPERTY_NAMES)
+    shown: dict[str, object] = {name: plain(record.property(name)) for name in ALWAYS}
+    shown["properties"] = properties_shown(record, PROPERTY_NAMES)
     shown["headers"] = {key: plain(value) for key, value in record.properties().headers}
-    death = facts_shown(record, DEATH_NAMES)
+    death = properties_shown(record, DEATH_NAMES)
     if death:
         shown["death"] = death
     shown.update(body_shown(record.read_body(), body_octets_max))
@@ -38,10 +38,10 @@ def body_shown(whole: bytes, octets_max: int) -> dict[str, object]:
     return shown
 
 
-def facts_shown(record: RecordSubject, names: list[str]) -> dict[str, object]:
-    """Those of these facts that are there."""
-    facts = {name: record.fact(name) for name in names}
-    return {name: plain(value) for name, value in facts.items() if value is not None}
+def properties_shown(record: RecordSubject, names: list[str]) -> dict[str, object]:
+    """Those of these properties that are there."""
+    properties = {name: record.property(name) for name in names}
+    return {name: plain(value) for name, value in properties.items() if value is not None}
 
 
 def plain(value: object) -> object:

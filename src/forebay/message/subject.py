@@ -18,7 +18,7 @@ from forebay.routing.topic_trie import swap_key
 PROTOCOLS: Final = {AMQP091: "amqp091", MQTT: "mqtt"}
 MICROSECONDS: Final = 1000
 
-# Facts by number: comparing numbers costs nothing, and a filter asks once a record.
+# Properties by number: comparing numbers costs nothing, and a filter asks once a record.
 QUEUE: Final = 1
 OFFSET: Final = 2
 EXCHANGE: Final = 3
@@ -106,7 +106,7 @@ class StoredSubject(Subject):
 
     @abstractmethod
     def stored(self, number: i64) -> object:
-        """The fact that was stored beside the record: one up to STORED_LAST."""
+        """The property that was stored beside the record: one up to STORED_LAST."""
 
     @abstractmethod
     def read_properties(self) -> Properties:
@@ -116,13 +116,13 @@ class StoredSubject(Subject):
     def read_body(self) -> bytes:
         """Its body."""
 
-    def fact(self, name: str) -> object:
+    def property(self, name: str) -> object:
         number: i64 = NUMBERS[name]
         if number <= STORED_LAST:
             return self.stored(number)
         if number <= PROPERTIES_LAST:
-            return property_fact(self.properties(), number)
-        return death_fact(self.properties(), number)
+            return stated_property(self.properties(), number)
+        return death_property(self.properties(), number)
 
     def properties(self) -> Properties:
         """Its properties and headers, decoded at the first call; never to be changed."""
@@ -193,7 +193,7 @@ class RecordSubject(StoredSubject):
             return int(self.failures)
         if number == QUEUE:
             return self.queue
-        return address_fact(number, block.format(index), block.routing_key(index))
+        return address_property(number, block.format(index), block.routing_key(index))
 
     def read_properties(self) -> Properties:
         return properties_of(self.format(), rendered_at(self.block, self.index))
@@ -208,8 +208,8 @@ class RecordSubject(StoredSubject):
         return self.block.body(self.index)
 
 
-def address_fact(number: i64, format: i64, routing_key: bytes) -> object:
-    """The fact that follows from the format of a record and its routing key."""
+def address_property(number: i64, format: i64, routing_key: bytes) -> object:
+    """The property that follows from the format of a record and its routing key."""
     protocol = format & FORMAT_MASK
     if number == TOPIC:
         return routing_key if protocol == MQTT else swap_key(routing_key)
@@ -219,8 +219,8 @@ def address_fact(number: i64, format: i64, routing_key: bytes) -> object:
     return int((format & QOS_MASK) >> QOS_SHIFT) if protocol == MQTT else 1
 
 
-def property_fact(properties: Properties, number: i64) -> object:
-    """One of the facts that are properties."""
+def stated_property(properties: Properties, number: i64) -> object:
+    """One of the properties that are properties."""
     if number == PRIORITY:
         return properties.priority
     if number == TIMESTAMP:
@@ -245,8 +245,8 @@ def property_fact(properties: Properties, number: i64) -> object:
     return properties.app_id
 
 
-def death_fact(properties: Properties, number: i64) -> object:
-    """The fact of a message's last or first death; None of one that never died."""
+def death_property(properties: Properties, number: i64) -> object:
+    """The property of a message's last or first death; None of one that never died."""
     if number == FIRST_DEATH_REASON:
         return properties.header("x-first-death-reason")
     if number == FIRST_DEATH_QUEUE:

@@ -23,8 +23,8 @@ def note_logins(auth: Auth, stats: BrokerStats, common: Common) -> None:
         stats.refused_logins[place.protocol] += 1
         auth.throttle.failed(place.address, each.user)
         common.audit.note(Origin(Principal(each.user), place.address, place.protocol), "login", {}, each.detail)
-        facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
-        common.events.note("auth.failure", b"", facts)
+        fields: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
+        common.events.note("auth.failure", b"", fields)
 
 
 def set_throttle(throttle: Throttle, options: Options) -> None:

@@ -68,7 +68,7 @@ ALONE: Final = -1  # instead of an epoch: there is no group
 
 
 class Surroundings:
-    """The facts of the machine that a node is told, about once a second.
+    """The fields of the machine that a node is told, about once a second.
 
     memory_octets  that the process has
     free_octets    that the disk has left

@@ -89,7 +89,7 @@ class Counts:
         self.limited += other.limited
         self.purged += other.purged
 
-    def facts(self) -> dict[str, int]:
+    def fields(self) -> dict[str, int]:
         """The counters by name."""
         return {
             "published": int(self.published),

@@ -85,7 +85,7 @@ class PropertyReader(ABC):
 class NoSubject(Subject):
     """Of a record that says nothing."""
 
-    def fact(self, name: str) -> object:
+    def property(self, name: str) -> object:
         return None
 
     def header(self, name: str) -> object:

@@ -116,6 +116,6 @@ class QueueTrace:
             where = trace.where
             if where is not None and not where.matches(subject):
                 continue
-            named = subject.fact("message_id")
+            named = subject.property("message_id")
             message_id = named if isinstance(named, str) else ""
             trace.add(TraceEvent(now_us, type, self.queue, group, offset, message_id, consumer, detail))

@@ -29,7 +29,7 @@ from forebay.server.heap import pause_collector, tune_collector
 from forebay.server.listen import endpoints, make_protocol
 from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
 from forebay.server.telemetry.logs import start_log
-from forebay.server.telemetry.status import AppFacts
+from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
 
 logger = logging.getLogger("forebay")
@@ -87,7 +87,7 @@ async def run(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService
         check_options(options)
     app = App(options, loop, tls)
     loop.set_exception_handler(app.faults.on_loop_error)
-    app.control.server = AppFacts(app)
+    app.control.server = AppStatus(app)
     reloader = app.control.configuration = Reloader(app, source, loaded)
     with how_to_mend(options.data), placed(loaded):
         app.recover()

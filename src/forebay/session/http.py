@@ -111,17 +111,17 @@ class EventSession(Session):
         lease = delivery.lease
         parts: list[bytes] = []
         for index in range(delivery.index, delivery.index + delivery.count):
-            facts = event_facts(block, index)
+            fields = event_fields(block, index)
             if self.consumer is not None:
                 offset = int(block.base + index)
                 parts.append(b"id: %d\n" % offset)
-                facts["offset"] = offset
-                facts["stored_ms"] = int(block.timestamp_us(index) // MICROSECONDS)
+                fields["offset"] = offset
+                fields["stored_ms"] = int(block.timestamp_us(index) // MICROSECONDS)
                 if lease is not None:
-                    facts.update(lease_facts(lease))
+                    fields.update(lease_fields(lease))
             elif block.format(index) & RETAINED:
-                facts["retained"] = True
-            parts.append(b"data: " + msgspec.json.encode(facts) + b"\n\n")
+                fields["retained"] = True
+            parts.append(b"data: " + msgspec.json.encode(fields) + b"\n\n")
         return b"".join(parts)
 
     def tell_missed(self) -> None:
@@ -185,12 +185,12 @@ class EventSession(Session):
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:
-        facts: dict[str, object] = {"protocol": "HTTP events", "user": self.principal.user, "sent": int(self.sent)}
+        fields: dict[str, object] = {"protocol": "HTTP events", "user": self.principal.user, "sent": int(self.sent)}
         client = self.client
         if client is not None:
-            facts["client_id"] = client.client_id.decode()
-            facts["dropped"] = int(client.missed)
-        return facts
+            fields["client_id"] = client.client_id.decode()
+            fields["dropped"] = int(client.missed)
+        return fields
 
     def dismiss(self, text: str, is_ours: bool = False) -> None:
         self.end(text)
@@ -205,30 +205,30 @@ class EventSession(Session):
         """It has logged in before it began."""
 
 
-def event_facts(block: Block, index: i64) -> dict[str, object]:
-    """The facts of a message, for an event."""
+def event_fields(block: Block, index: i64) -> dict[str, object]:
+    """The fields of a message, for an event."""
     format = block.format(index)
     properties = properties_of(format & FORMAT_MASK, rendered_at(block, index))
-    facts: dict[str, object] = {"topic": text(topic_at(block, index))}
+    fields: dict[str, object] = {"topic": text(topic_at(block, index))}
     body = block.body(index)
     try:
-        facts["payload"] = body.decode()
+        fields["payload"] = body.decode()
     except UnicodeDecodeError:
-        facts["payload_base64"] = base64.b64encode(body).decode()
+        fields["payload_base64"] = base64.b64encode(body).decode()
     if properties.content_type is not None:
-        facts["content_type"] = properties.content_type
+        fields["content_type"] = properties.content_type
     if properties.message_id is not None:
-        facts["message_id"] = properties.message_id
+        fields["message_id"] = properties.message_id
     headers: dict[str, object] = {}
     for name, value in properties.headers:
         headers[name] = plain(value)
     if headers:
-        facts["headers"] = headers
+        fields["headers"] = headers
     if format & FORMAT_MASK == MQTT:
-        facts["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
-    return facts
+        fields["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
+    return fields
 
 
-def lease_facts(lease: Lease) -> dict[str, object]:
+def lease_fields(lease: Lease) -> dict[str, object]:
     """The deliveries of a message that is to be acknowledged, and its group."""
     return {"deliveries": int(lease.deliveries), "group": text(lease.consumer.group_name)}

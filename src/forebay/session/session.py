@@ -166,10 +166,10 @@ class Session(ABC):
         """The user that asks, for the audit log."""
         return Origin(self.principal, self.place.address, self.place.protocol)
 
-    def note_change(self, what: str, facts: dict[str, object]) -> None:
+    def note_change(self, what: str, fields: dict[str, object]) -> None:
         """Something was changed here, by an operation of the protocol itself."""
-        facts["vhost"] = self.vhost.name
-        self.vhost.common.audit.note(self.origin(), what, facts)
+        fields["vhost"] = self.vhost.name
+        self.vhost.common.audit.note(self.origin(), what, fields)
 
     def note_denied(self, what: str, reason: str) -> None:
         """The user may not do that: PUBLISH_DENIED, SUBSCRIBE_DENIED."""

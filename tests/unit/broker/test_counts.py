@@ -36,7 +36,7 @@ def flow_of(broker: OneVhost, exchange: bytes) -> tuple[int, int, int]:
 
 def counted(broker: OneVhost, queue: bytes) -> dict[str, int]:
     """The counters of a queue that are not 0."""
-    return {name: count for name, count in broker.vhost.catalog.queue(queue).counts.facts().items() if count}
+    return {name: count for name, count in broker.vhost.catalog.queue(queue).counts.fields().items() if count}
 
 
 def test_each_copy_is_counted_where_the_message_was_published(broker: OneVhost) -> None:

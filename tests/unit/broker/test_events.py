@@ -34,7 +34,7 @@ def test_nothing_is_noted_that_nobody_wants() -> None:
     events.note("queue.created", b"/", {})
     events.note("queue.deleted", b"/", {"queue": b"q"})
     (noted,) = events.take()
-    assert (noted.type, noted.vhost, noted.facts) == ("queue.deleted", b"/", {"queue": b"q"})
+    assert (noted.type, noted.vhost, noted.fields) == ("queue.deleted", b"/", {"queue": b"q"})
     assert events.take() == []
 
 
@@ -52,7 +52,7 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(one: OneVhost) -> None
     one.declare(b"orders", x_queue_type="stream")
     (made,) = events.take()
     assert made.type == "queue.created"
-    assert made.facts == {
+    assert made.fields == {
         "queue": b"orders",
         "type": "stream",
         "durable": True,
@@ -67,13 +67,13 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(one: OneVhost) -> None
     vhost.catalog.bind_exchange(b"x", b"amq.direct", b"", {})
     found = events.take()
     assert [each.type for each in found] == ["exchange.created", "binding.created", "binding.created"]
-    assert found[1].facts == {
+    assert found[1].fields == {
         "exchange": b"x",
         "destination": b"orders",
         "destination_type": "queue",
         "routing_key": b"k",
     }
-    assert (found[2].facts["destination"], found[2].facts["destination_type"]) == (b"x", "exchange")
+    assert (found[2].fields["destination"], found[2].fields["destination_type"]) == (b"x", "exchange")
     vhost.catalog.unbind(b"orders", b"x", b"k", {})
     vhost.catalog.delete_exchange(b"x", False)
     vhost.upkeep.delete_queue(b"orders", False, False)
@@ -87,7 +87,7 @@ def test_messages_tell_of_themselves_with_what_they_are(one: OneVhost) -> None:
     one.publish(b"", b"q", b"hello")
     (published,) = events.take()
     assert published.type == PUBLISHED
-    assert published.facts == {"octets": 5, "payload": b"hello", "exchange": b"", "routing_key": b"q"}
+    assert published.fields == {"octets": 5, "payload": b"hello", "exchange": b"", "routing_key": b"q"}
 
 
 def test_a_publish_that_nobody_wants_to_hear_of_is_not_noted(one: OneVhost) -> None:
@@ -111,16 +111,16 @@ def test_consumers_tell_of_themselves_but_those_of_the_events_do_not(one: OneVho
         noted = events.take()
         assert [each.type for each in noted] == expected
         for each in noted:
-            assert each.facts == {"queue": b"q", "consumer": b"tag", "connection": 7, "channel": 1}
+            assert each.fields == {"queue": b"q", "consumer": b"tag", "connection": 7, "channel": 1}
 
 
 def test_policies_tell_of_themselves(one: OneVhost) -> None:
     set_policy(one.vhost, "short", "^q", {"max-length": 1}, operator=True)
     clear_policy(one.vhost, "short", operator=True)
     made, cleared = one.vhost.events.take()
-    assert (made.type, made.facts["policy"], made.facts["operator"]) == ("policy.set", "short", True)
-    assert made.facts["definition"] == {"max-length": 1}
-    assert (cleared.type, cleared.facts) == ("policy.cleared", {"policy": "short", "operator": True})
+    assert (made.type, made.fields["policy"], made.fields["operator"]) == ("policy.set", "short", True)
+    assert made.fields["definition"] == {"max-length": 1}
+    assert (cleared.type, cleared.fields) == ("policy.cleared", {"policy": "short", "operator": True})
 
 
 class ListeningNode(SmallNode):
@@ -159,7 +159,7 @@ def test_vhosts_and_users_tell_of_themselves_without_secrets(tmp_path: Path) -> 
     users.delete("ann")
     vhosts.delete(b"shop")
     noted = events.take()
-    assert "secret" not in repr([each.facts for each in noted])
+    assert "secret" not in repr([each.fields for each in noted])
     assert [each.type for each in noted] == [
         "vhost.created",
         "vhost.changed",
@@ -173,8 +173,8 @@ def test_vhosts_and_users_tell_of_themselves_without_secrets(tmp_path: Path) -> 
         "user.deleted",
         "vhost.deleted",
     ]
-    assert noted[1].vhost == b"shop" and noted[1].facts["queues_max"] == 3
-    assert noted[5].facts == {"user": "ann", "configure": "a", "write": "b", "read": "c"}
+    assert noted[1].vhost == b"shop" and noted[1].fields["queues_max"] == 3
+    assert noted[5].fields == {"user": "ann", "configure": "a", "write": "b", "read": "c"}
 
 
 def test_every_type_that_is_noted_is_in_the_table() -> None:

@@ -199,7 +199,7 @@ def test_settings_outlive_a_crash(rig: OneVhost) -> None:
     rig.vhosts.change(one, {"description": "for tests", "tags": ["a"], "default_queue_type": "stream", "queues_max": 3})
     rig.turn()
     rig.crash()
-    assert rig.vhosts.find(b"one").catalog.settings.facts() == {
+    assert rig.vhosts.find(b"one").catalog.settings.fields() == {
         "description": "for tests",
         "tags": ["a"],
         "default_queue_type": "stream",
@@ -224,11 +224,11 @@ def test_settings_outlive_a_crash(rig: OneVhost) -> None:
 )
 def test_a_wrong_setting_is_refused_and_changes_nothing(rig: OneVhost, field: str, value: object) -> None:
     one = rig.vhosts.add(b"one")
-    before = one.catalog.settings.facts()
+    before = one.catalog.settings.fields()
     with pytest.raises(RequestError, match=field) as caught:
         rig.vhosts.change(one, {"description": "new", field: value})
     assert caught.value.reason == INVALID
-    assert one.catalog.settings.facts() == before
+    assert one.catalog.settings.fields() == before
 
 
 def test_what_cannot_be(rig: OneVhost) -> None:

@@ -33,10 +33,10 @@ def test_periods(seconds: float, said: str) -> None:
 
 
 def test_rates_are_of_the_time_between_two_looks() -> None:
-    before = {"time_us": 1_000_000, "counts": Counts().facts()}
+    before = {"time_us": 1_000_000, "counts": Counts().fields()}
     counts = Counts()
     counts.published, counts.delivered, counts.got_settled, counts.acked = 50, 20, 5, 3
-    after = {"time_us": 3_000_000, "counts": counts.facts()}
+    after = {"time_us": 3_000_000, "counts": counts.fields()}
     assert rates(before, after, seconds_between(before, after)) == {"in": 25.0, "out": 12.5, "acked": 1.5}
     assert set(rates(after, before, 1).values()) == {0.0}  # a queue of this name was made anew
     assert set(rates(before, after, 0).values()) == {0.0}

@@ -20,7 +20,7 @@ class Message(Subject):
         self.facts = facts or {}
         self.parses = 0
 
-    def fact(self, name: str) -> object:
+    def property(self, name: str) -> object:
         return self.facts.get(name)
 
     def header(self, name: str) -> object:

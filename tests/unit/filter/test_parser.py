@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.filter.nodes import And, Comparison, Fact, Literal, Path
+from forebay.filter.nodes import And, Comparison, Literal, MessageProperty, Path
 from forebay.filter.parser import DEPTH_MAX, ITEMS_MAX, parse
 from forebay.filter.tokens import FILTER_CHARACTERS_MAX, STEPS_MAX
 from tests.unit.filter.messages import Message, message
@@ -31,7 +31,7 @@ HEADERS = {
     "spaced out": 1,
     "x-death": [{"reason": "expired", "count": 2}, {"reason": "rejected", "count": 1}],
 }
-FACTS = {"queue": b"orders", "priority": 5, "routing_key": b"a.b.c", "death_reason": b"expired", "age_ms": 90_000}
+PROPERTIES = {"queue": b"orders", "priority": 5, "routing_key": b"a.b.c", "death_reason": b"expired", "age_ms": 90_000}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ FACTS = {"queue": b"orders", "priority": 5, "routing_key": b"a.b.c", "death_reas
     ],
 )
 def test_a_filter_holds(text: str) -> None:
-    assert parse(text).matches(message(ORDER, HEADERS, **FACTS))
+    assert parse(text).matches(message(ORDER, HEADERS, **PROPERTIES))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_filter_holds(text: str) -> None:
     ],
 )
 def test_a_filter_does_not_hold(text: str) -> None:
-    assert not parse(text).matches(message(ORDER, HEADERS, **FACTS))
+    assert not parse(text).matches(message(ORDER, HEADERS, **PROPERTIES))
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,12 @@ def test_the_tree_can_be_walked() -> None:
     assert [(step.name, step.index) for step in path.steps] == [("a", 0), ("b", 0), (None, 2)]
     assert isinstance(number, Literal) and number.value == 5
     fact = second.parts[0]
-    assert isinstance(fact, Fact) and fact.name == "queue"
+    assert isinstance(fact, MessageProperty) and fact.name == "queue"
 
 
 def test_what_a_filter_asks_for_is_known_beforehand() -> None:
     filter = parse("/a > 5 AND (priority = 1 OR NOT header.b = routing_key) AND LENGTH(priority) > 1")
-    assert filter.facts == {"priority", "routing_key"}
+    assert filter.properties == {"priority", "routing_key"}
     assert filter.asks_body
     assert filter.size == 16
     assert not parse("header.a = 'b'").asks_body

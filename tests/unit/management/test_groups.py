@@ -10,7 +10,7 @@ from forebay.broker.retention_pins import hold, release
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.core.message import AMQP091, Properties
 from forebay.management.groups import delete_group, find_group, move_group
-from forebay.management.operations.queues import pin_facts
+from forebay.management.operations.queues import pin_fields
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.totals import unacked
@@ -499,7 +499,7 @@ def test_a_queue_that_is_only_read_as_a_stream_is_purged(broker: Broker) -> None
 
 
 def pinned(broker: Broker) -> tuple[object, ...] | None:
-    facts = pin_facts(broker.vhost.catalog.queue(Q))
+    facts = pin_fields(broker.vhost.catalog.queue(Q))
     if facts is None:
         return None
     return tuple(facts[name] for name in ("group", "kind", "offset", "messages", "frees_messages"))
@@ -532,11 +532,11 @@ def test_a_reader_pins_what_groups_are_done_with(broker: Broker) -> None:
 def test_when_a_group_settled_something_last_is_known(broker: Broker) -> None:
     broker.leave("audit")
     broker.fill(4)
-    facts = pin_facts(broker.vhost.catalog.queue(Q))
+    facts = pin_fields(broker.vhost.catalog.queue(Q))
     assert facts is not None and facts["active_ms"] is None
     broker.later(5000)
     broker.take("audit", 1)
-    facts = pin_facts(broker.vhost.catalog.queue(Q))
+    facts = pin_fields(broker.vhost.catalog.queue(Q))
     assert facts is not None and facts["active_ms"] == broker.clock.us // 1000
 
 

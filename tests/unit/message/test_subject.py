@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.message import AMQP091, MQTT, Properties
 from forebay.filter.parser import parse
-from forebay.filter.subject import FACTS
+from forebay.filter.subject import PROPERTIES
 from forebay.log.block import BlockWriter
 from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
@@ -81,9 +81,9 @@ def test_a_message_of_mqtt(where: str) -> None:
 def test_every_fact_has_an_answer() -> None:
     nameless = subject(AMQP091, b"", b"", Properties(), b"")
     for each in (amqp(), mqtt(), nameless):
-        for name in FACTS:
-            each.fact(name)
-    assert nameless.fact("death_reason") is None
+        for name in PROPERTIES:
+            each.property(name)
+    assert nameless.property("death_reason") is None
 
 
 def test_a_message_is_shown() -> None:

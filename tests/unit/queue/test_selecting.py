@@ -50,7 +50,7 @@ class Letter(Subject):
         super().__init__()
         self.letter = letter
 
-    def fact(self, name: str) -> object:
+    def property(self, name: str) -> object:
         return None
 
     def header(self, name: str) -> object:

@@ -15,7 +15,7 @@ from forebay.core.errors import OptionError, RequestError
 from forebay.filter.parser import parse
 from forebay.filter.values import condition_of
 from forebay.spark import matching, needs
-from forebay.spark.filters.columns import COLUMNS, FACT_COLUMNS, SAID, evaluator, matches_of
+from forebay.spark.filters.columns import COLUMNS, PROPERTY_COLUMNS, SAID, evaluator, matches_of
 from forebay.spark.schema import TYPES
 from tests.records import Stored, filters, records
 
@@ -89,7 +89,7 @@ def test_a_filter_says_what_it_needs() -> None:
 
 def test_every_column_that_a_filter_needs_is_one_of_the_source() -> None:
     assert set(COLUMNS) <= set(TYPES)
-    assert {name for names in FACT_COLUMNS.values() for name in names} | set(SAID) == set(COLUMNS)
+    assert {name for names in PROPERTY_COLUMNS.values() for name in names} | set(SAID) == set(COLUMNS)
 
 
 def test_what_is_wrong_is_named() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
 from forebay.message.properties import properties_of
-from forebay.message.subject import NUMBERS, property_fact
+from forebay.message.subject import NUMBERS, stated_property
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
 from forebay.wire.convert import encode
 
@@ -136,7 +136,7 @@ def test_each_row_has_what_its_properties_say(formats: list[int], drawn: list[tu
     made = columns(octets)
     for at, (format, raw) in enumerate(octets):
         said_there = properties_of(format, raw)
-        assert made["content_type"][at].as_py() == property_fact(said_there, NUMBERS["content_type"])
+        assert made["content_type"][at].as_py() == stated_property(said_there, NUMBERS["content_type"])
         assert made["priority"][at].as_py() == said_there.priority
         found = made["headers"][at].as_py()
         assert [pair["key"] for pair in found or ()] == [name for name, _ in said_there.headers]

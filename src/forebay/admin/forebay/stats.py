@@ -134,7 +134,7 @@ async def figures(app: Broker, caller: Monitor) -> Response:
             "alarms": app.alarms.names(),
             "choked": len(app.pressure.choked),
             "slow": len(app.pressure.slow),
-            "histograms": {name: each.facts() for name, each in app.histograms.all().items()},
+            "histograms": {name: each.fields() for name, each in app.histograms.all().items()},
             "memory": memory_of(app),
             "disk": disk_of(app),
             "collector": gc.get_stats(),

@@ -20,7 +20,7 @@ from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
-from forebay.management.operations.queues import pin_facts
+from forebay.management.operations.queues import pin_fields
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.totals import oldest_us
@@ -283,7 +283,7 @@ async def show_queue(
         facts["consumer_details"] = [consumer_facts(app, (where, found, each)) for each in found.consumers()]
         own = facts["forebay"]
         assert isinstance(own, dict)
-        own["pinned_by"] = pin_facts(found)
+        own["pinned_by"] = pin_fields(found)
         facts["incoming"] = []
         facts["deliveries"] = []
     return answer_one(facts, wanted)

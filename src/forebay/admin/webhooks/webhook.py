@@ -90,7 +90,7 @@ class Webhook:
         if told.type not in self.types or (options.vhosts and told.vhost not in options.vhosts):
             return False
         if options.queues:
-            queue = told.facts.get("queue")
+            queue = told.fields.get("queue")
             if not isinstance(queue, str) or not any(fnmatchcase(queue, each) for each in options.queues):
                 return False
         if options.topics:
@@ -214,10 +214,10 @@ class Webhook:
 
 def topic_of(told: Told) -> bytes | None:
     """The MQTT topic that an event is about, a routing key in its form; None for other events."""
-    topic = told.facts.get("topic")
+    topic = told.fields.get("topic")
     if isinstance(topic, str):
         return topic.encode()
-    key = told.facts.get("routing_key")
+    key = told.fields.get("routing_key")
     return swap_key(key.encode()) if isinstance(key, str) else None
 
 

@@ -37,7 +37,7 @@ class Permission:
         self.write = write
         self.read = read
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The patterns by name."""
         return {CONFIGURE: self.configure, WRITE: self.write, READ: self.read}
 
@@ -50,7 +50,7 @@ class TopicPermission:
         self.write = write
         self.read = read
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The patterns by name."""
         return {WRITE: self.write, READ: self.read}
 

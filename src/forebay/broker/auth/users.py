@@ -266,7 +266,7 @@ class Users:
     def set_permissions(self, name: str, vhost: bytes, configure: str, write: str, read: str) -> None:
         """Let a user enter a vhost, and say what it may do there."""
         self.execute(SetPermission(name, vhost, configure, write, read))
-        self.tell("permission.set", {"user": name, **self.permissions[name, vhost].facts()}, vhost)
+        self.tell("permission.set", {"user": name, **self.permissions[name, vhost].fields()}, vhost)
 
     def clear_permissions(self, name: str, vhost: bytes) -> None:
         """Let a user enter a vhost no more; no error where it could not."""
@@ -279,7 +279,7 @@ class Users:
         """Restrict a user to the routing keys of a topic exchange that match."""
         self.execute(SetTopicPermission(name, vhost, exchange, write, read))
         given = self.topics[name, vhost][exchange]
-        self.tell("permission.set", {"user": name, "exchange": exchange, **given.facts()}, vhost)
+        self.tell("permission.set", {"user": name, "exchange": exchange, **given.fields()}, vhost)
 
     def clear_topic_permissions(self, name: str, vhost: bytes, exchange: bytes | None = None) -> None:
         """Lift the restriction of one exchange, or of all."""
@@ -296,7 +296,7 @@ class Users:
         all_of_them = {(name, where): everything for name in free for where in self.vhosts}
         all_of_them.update(self.permissions)
         return [
-            {"user": name, "vhost": text(where), **permission.facts()}
+            {"user": name, "vhost": text(where), **permission.fields()}
             for (name, where), permission in sorted(all_of_them.items(), key=place_of)
             if user in {None, name} and vhost in {None, where}
         ]
@@ -304,7 +304,7 @@ class Users:
     def list_topic_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
         """Every topic permission, or those of one user or vhost."""
         return [
-            {"user": name, "vhost": text(where), "exchange": text(exchange), **permission.facts()}
+            {"user": name, "vhost": text(where), "exchange": text(exchange), **permission.fields()}
             for (name, where), given in sorted(self.topics.items(), key=place_of)
             for exchange, permission in given.items()
             if user in {None, name} and vhost in {None, where}
@@ -381,9 +381,9 @@ class Users:
         self.topics = {place: each for place, each in self.topics.items() if place[1] != vhost}
         self.changed()
 
-    def tell(self, type: str, facts: dict[str, object], vhost: bytes = b"") -> None:
+    def tell(self, type: str, fields: dict[str, object], vhost: bytes = b"") -> None:
         """Tell listeners to events of a change."""
-        self._common.events.note(type, vhost, facts)
+        self._common.events.note(type, vhost, fields)
 
     # ---- the disk
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from forebay.broker.catalog.command import TopologyCommand
-from forebay.broker.events import binding_facts
+from forebay.broker.events import binding_fields
 from forebay.core.errors import REFUSED, RequestError
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Binding, Exchange, check_arguments, check_binding
@@ -41,8 +41,8 @@ class DeclareExchange(TopologyCommand, frozen=True, tag="exchange"):
         return self.durable
 
     def tell(self, where: Topology) -> None:
-        facts = {"exchange": self.name, "type": self.kind, "durable": self.durable}
-        where.events.note("exchange.created", where.name, facts)
+        fields = {"exchange": self.name, "type": self.kind, "durable": self.durable}
+        where.events.note("exchange.created", where.name, fields)
 
     def apply(self, where: Topology) -> list[TopologyCommand]:
         exchange = self.made(where.name)
@@ -101,9 +101,9 @@ class BindingEnds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         end = exchanges[self.to].durable if self.to_exchange else where.queues[self.to].log.durable
         return end and exchanges[self.exchange].durable
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """For those who listen to events."""
-        return binding_facts(self.exchange, self.to, "exchange" if self.to_exchange else "queue", self.key)
+        return binding_fields(self.exchange, self.to, "exchange" if self.to_exchange else "queue", self.key)
 
     def check_names(self) -> None:
         """RequestError where an end is the default exchange."""
@@ -132,7 +132,7 @@ class Bind(TopologyCommand, frozen=True, tag="bind"):
         return self.binding.is_durable(where)
 
     def tell(self, where: Topology) -> None:
-        where.events.note("binding.created", where.name, self.binding.facts())
+        where.events.note("binding.created", where.name, self.binding.fields())
 
     def apply(self, where: Topology) -> list[TopologyCommand]:
         ends = self.binding
@@ -152,7 +152,7 @@ class Unbind(TopologyCommand, frozen=True, tag="unbind"):
         return self.binding.is_durable(where)
 
     def tell(self, where: Topology) -> None:
-        where.events.note("binding.deleted", where.name, self.binding.facts())
+        where.events.note("binding.deleted", where.name, self.binding.fields())
 
     def apply(self, where: Topology) -> list[TopologyCommand]:
         ends = self.binding

@@ -56,7 +56,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found = compiled(self.pattern)
         return found is not None and found.find(text(name)) is True
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The fields by name."""
         return msgspec.structs.asdict(self)
 

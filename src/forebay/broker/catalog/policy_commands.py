@@ -21,8 +21,8 @@ class SetPolicy(TopologyCommand, frozen=True, tag="policy"):
         return True
 
     def tell(self, where: Topology) -> None:
-        facts = self.policy.facts()
-        where.events.note("policy.set", where.name, {"policy": facts.pop("name"), **facts})
+        fields = self.policy.fields()
+        where.events.note("policy.set", where.name, {"policy": fields.pop("name"), **fields})
 
     def apply(self, where: Topology) -> list[TopologyCommand]:
         policies = where.policies.table_of(self.policy.operator)

@@ -59,7 +59,7 @@ class DeclareQueue(TopologyCommand, frozen=True, tag="queue"):
 
     def tell(self, where: Topology) -> None:
         if self.kind != SHARE and "queue.created" in where.events.wanted:
-            facts = {
+            fields = {
                 "queue": self.name,
                 "type": KIND_NAMES[self.kind_of(self.spec(where))],
                 "durable": self.is_durable(where),
@@ -67,7 +67,7 @@ class DeclareQueue(TopologyCommand, frozen=True, tag="queue"):
                 "exclusive": self.exclusive,
                 "arguments": self.arguments,
             }
-            where.events.note("queue.created", where.name, facts)
+            where.events.note("queue.created", where.name, fields)
 
     def apply(self, where: Topology) -> list[TopologyCommand]:
         spec = self.spec(where)

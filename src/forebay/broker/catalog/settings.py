@@ -45,7 +45,7 @@ class VhostSettings:
         self.octets_max: i64 = UNLIMITED
         self.protected = False
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The fields by name."""
         return {
             "description": self.description,
@@ -58,7 +58,7 @@ class VhostSettings:
         }
 
     def restore(self, fields: dict[str, object]) -> None:
-        """Take over what `facts` gave."""
+        """Take over what `fields` gave."""
         self.description = str(fields["description"])
         tags = fields["tags"]
         assert isinstance(tags, list)
@@ -74,11 +74,11 @@ class VhostSettings:
         self.restore(self.merged(fields))
 
     def merged(self, fields: dict[str, object]) -> dict[str, object]:
-        """The `facts` to be once these are set; RequestError(INVALID) as for `change`."""
+        """The `fields` to be once these are set; RequestError(INVALID) as for `change`."""
         for name, value in fields.items():
             if not is_valid(name, value):
                 raise RequestError(INVALID, f"vhost: {name}: {value!r} is not {domain(name)}")
-        merged = self.facts()
+        merged = self.fields()
         merged.update(fields)
         return merged
 

@@ -38,9 +38,9 @@ class SetVhost(VhostCommand, frozen=True, tag="vhost"):
         vhost.catalog.settings.change(msgspec.structs.asdict(self.settings))
 
 
-def set_vhost(number: int, name: bytes, facts: dict[str, object]) -> SetVhost:
-    """The command that gives a vhost the settings of which `VhostSettings.facts` says this."""
-    return SetVhost(number, name, msgspec.convert(facts, SettingsFields))
+def set_vhost(number: int, name: bytes, fields: dict[str, object]) -> SetVhost:
+    """The command that gives a vhost the settings of which `VhostSettings.fields` says this."""
+    return SetVhost(number, name, msgspec.convert(fields, SettingsFields))
 
 
 class RemoveVhost(VhostCommand, frozen=True, tag="vhost-delete"):

@@ -135,8 +135,8 @@ def summary(vhost: Vhost, queue: Queue) -> DeadLetterSummary:
     with suppress(DamagedBlock):  # what cannot be read is not counted
         for letter in walk(vhost, queue, 0):
             found.counted += 1
-            count(found.causes, letter.fact("death_reason"))
-            count(found.origins, letter.fact("death_queue"))
+            count(found.causes, letter.property("death_reason"))
+            count(found.origins, letter.property("death_queue"))
             note_death(found, letter)
             if look.is_enough(letter):
                 break
@@ -150,7 +150,7 @@ def summary(vhost: Vhost, queue: Queue) -> DeadLetterSummary:
 
 def note_death(found: DeadLetterSummary, letter: RecordSubject) -> None:
     """Have the times of deaths include this one's."""
-    died_ms = letter.fact("death_ms")
+    died_ms = letter.property("death_ms")
     if isinstance(died_ms, str) and died_ms.isdigit():  # a user property of MQTT
         died_ms = int(died_ms)
     if isinstance(died_ms, int):

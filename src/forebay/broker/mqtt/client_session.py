@@ -1,6 +1,6 @@
 """The state of one MQTT client beyond its connection: subscriptions, what is in flight, what waits.
 
-A session is durable where it outlives its connection. What changes is then noted in the write-ahead log: small facts in
+A session is durable where it outlives its connection. What changes is then noted in the write-ahead log: small notes in
 msgpack, and the way of messages as operations of 16 octets each:
 
     0  1  operation

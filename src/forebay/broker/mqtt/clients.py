@@ -48,8 +48,8 @@ class Clients:
             check_filter(wanted.filter)
         is_new = self.sessions.subscribe(client, wanted)
         if is_new:
-            facts: dict[str, object] = {"client_id": client.client_id, "filter": wanted.filter, "qos": int(wanted.qos)}
-            self.events.note("subscription.created", self.catalog.name, facts)
+            fields: dict[str, object] = {"client_id": client.client_id, "filter": wanted.filter, "qos": int(wanted.qos)}
+            self.events.note("subscription.created", self.catalog.name, fields)
         return is_new
 
     def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:

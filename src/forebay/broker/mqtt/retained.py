@@ -46,7 +46,7 @@ class RetainedMessage:
 
 @final
 class RetainedEntry:
-    """The facts of a retained message that need no reading.
+    """The fields of a retained message that need no reading.
 
     octets  of its body
     due_us  when it expires; 0 for never

@@ -187,8 +187,8 @@ class Publishing:
 
     def tell_publish(self, route: Route, format: i64, body: bytes) -> None:
         """Somebody wants to hear of every message."""
-        facts = events.message_facts(route.exchange, route.routing_key, format, body)
-        self.events.note(events.PUBLISHED, self.catalog.name, facts)
+        fields = events.message_fields(route.exchange, route.routing_key, format, body)
+        self.events.note(events.PUBLISHED, self.catalog.name, fields)
 
     def publish_block(self, route: Route, block: Block, formats: bytes, marks: i64) -> bool:
         """Append all records of a block to the queues of a route, none of which refuses any; False without room for it.
@@ -209,8 +209,8 @@ class Publishing:
             if writer.bodies.size() > BLOCK_OCTETS:
                 self.turn.seal(queue)
         if self.events.publishes:
-            facts = events.block_facts(route.exchange, route.routing_key, block)
-            self.events.note(events.PUBLISHED, self.catalog.name, facts)
+            fields = events.block_fields(route.exchange, route.routing_key, block)
+            self.events.note(events.PUBLISHED, self.catalog.name, fields)
         return True
 
     def publish_copies(self, route: Route, format: u8, properties: bytes, body: bytes) -> None:
@@ -269,7 +269,7 @@ class Publishing:
             self.admission.refuse(refusal)
         else:
             self.events.note(
-                events.RETAINED, self.catalog.name, events.message_facts(TOPIC_EXCHANGE, topic, i64(format), body)
+                events.RETAINED, self.catalog.name, events.message_fields(TOPIC_EXCHANGE, topic, i64(format), body)
             )
         return not refusal
 

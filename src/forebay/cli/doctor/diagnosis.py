@@ -20,14 +20,14 @@ class Diagnosis:
     check   disk, clock and the like
     text    how it is, in plain words
     remedy  what to do; empty where nothing is to be done
-    facts   what was measured, for programs
+    fields   what was measured, for programs
     """
 
     check: str
     level: str
     text: str
     remedy: str = ""
-    facts: dict[str, object] = field(default_factory=dict)
+    fields: dict[str, object] = field(default_factory=dict)
 
     def shown(self) -> dict[str, object]:
         """For programs."""

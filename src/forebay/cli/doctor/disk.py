@@ -36,7 +36,7 @@ ROOM_PART: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class DiskFacts:
+class DiskTrial:
     """A disk, as the system tells and as it was measured.
 
     syncs       how many fdatasyncs were made, each behind 4 KiB
@@ -55,7 +55,7 @@ class DiskFacts:
     p99_ms: float
 
 
-def measured(folder: Path) -> DiskFacts:
+def measured(folder: Path) -> DiskTrial:
     """Measure the disk that a folder is on; OSError where nothing can be written there."""
     times = sync_times(folder)
     source, kind, options = mount_of(folder)
@@ -63,7 +63,7 @@ def measured(folder: Path) -> DiskFacts:
     # A virtual machine's disk says that it spins whatever is below it.
     rotational = read_text(device / "queue/rotational") if device and device.name.startswith(SPINNING) else ""
     cache = read_text(device / "queue/write_cache") if device else ""
-    return DiskFacts(
+    return DiskTrial(
         str(folder),
         kind,
         options,
@@ -93,57 +93,57 @@ def sync_times(folder: Path) -> list[float]:
         return times
 
 
-def judged(facts: DiskFacts) -> Diagnosis:
+def judged(trial: DiskTrial) -> Diagnosis:
     """Say what a disk is good for."""
-    said = f"an fdatasync takes {facts.median_ms:g} ms (p99 {facts.p99_ms:g} ms), {facts.file_system} on {facts.device}"
-    unsafe = sorted(UNSAFE.intersection(facts.options))
+    said = f"an fdatasync takes {trial.median_ms:g} ms (p99 {trial.p99_ms:g} ms), {trial.file_system} on {trial.device}"
+    unsafe = sorted(UNSAFE.intersection(trial.options))
     level, text, remedy = GOOD, said, ""
-    if facts.file_system in IN_MEMORY:
+    if trial.file_system in IN_MEMORY:
         level = ERROR
-        text = f"{facts.folder} is in memory ({facts.file_system}): everything is gone when the machine restarts"
+        text = f"{trial.folder} is in memory ({trial.file_system}): everything is gone when the machine restarts"
         remedy = "put the data folder on a disk: option `data`"
     elif unsafe:
         level = ERROR
         text = f"{said}; it is mounted with {', '.join(unsafe)}: what was synced may be gone after a power cut"
         remedy = "mount it without that"
-    elif facts.rotational and facts.median_ms < TURN_MS:
+    elif trial.rotational and trial.median_ms < TURN_MS:
         level = WARNING
         text = f"{said}: a spinning disk cannot write so fast, so it loses confirmed messages when the power fails"
-        remedy = f"switch its write cache off (`hdparm -W 0 /dev/{facts.device}`), or have a controller with a battery"
-    elif facts.median_ms < FLASH_MS and facts.cache != THROUGH:
+        remedy = f"switch its write cache off (`hdparm -W 0 /dev/{trial.device}`), or have a controller with a battery"
+    elif trial.median_ms < FLASH_MS and trial.cache != THROUGH:
         level = WARNING
         text = f"{said}: no disk writes so fast unless a capacitor or a battery keeps its cache; else it only says so"
         remedy = (
             "if it has none: have the disk, or the host of a virtual one, flush its cache on sync (not `cache=unsafe`)"
         )
-    elif facts.median_ms > SLOW_MS:
+    elif trial.median_ms > SLOW_MS:
         level = WARNING
         text = f"{said}: slow; a confirm takes at least as long"
         remedy = "put the data folder on a local SSD"
-    elif facts.file_system in ON_NETWORK:
+    elif trial.file_system in ON_NETWORK:
         level = NOTE
         text = f"{said}: over the network; a broker wants a disk that is there alone for it"
         remedy = "put the data folder on a local disk where you can"
-    return Diagnosis(CHECK, level, text, remedy, asdict(facts))
+    return Diagnosis(CHECK, level, text, remedy, asdict(trial))
 
 
 def room(folder: Path, free_min_octets: int) -> Diagnosis:
     """Say how much room there is."""
     stats = os.statvfs(folder)
     free, size = stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
-    facts: dict[str, object] = {"free_octets": free, "octets": size, "free_min_octets": free_min_octets}
-    facts |= {"free_files": stats.f_favail, "files": stats.f_files}
+    fields: dict[str, object] = {"free_octets": free, "octets": size, "free_min_octets": free_min_octets}
+    fields |= {"free_files": stats.f_favail, "files": stats.f_files}
     text = (
         f"{octets_said(free)} of {octets_said(size)} are free; publishers are held below {octets_said(free_min_octets)}"
     )
     remedy = "delete what nobody needs, have queues drained or limited, or enlarge the disk"
     if free < free_min_octets:
-        return Diagnosis(ROOM, ERROR, f"{text}: that is now, and nothing more is taken", remedy, facts)
+        return Diagnosis(ROOM, ERROR, f"{text}: that is now, and nothing more is taken", remedy, fields)
     if free < ROOM_PART * size or free < 2 * free_min_octets:
-        return Diagnosis(ROOM, WARNING, f"{text}: that is soon", remedy, facts)
+        return Diagnosis(ROOM, WARNING, f"{text}: that is soon", remedy, fields)
     if stats.f_files and stats.f_favail < 10_000:
-        return Diagnosis(ROOM, WARNING, f"no more than {stats.f_favail} files can be made on the disk", remedy, facts)
-    return Diagnosis(ROOM, GOOD, text, "", facts)
+        return Diagnosis(ROOM, WARNING, f"no more than {stats.f_favail} files can be made on the disk", remedy, fields)
+    return Diagnosis(ROOM, GOOD, text, "", fields)
 
 
 def mount_of(folder: Path) -> tuple[str, str, list[str]]:

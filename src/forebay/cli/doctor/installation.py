@@ -60,21 +60,21 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
         if not address:
             continue
         host, port = split_address(address)
-        facts: dict[str, object] = {"listener": name, "address": address}
+        fields: dict[str, object] = {"listener": name, "address": address}
         if not running and port and (problem := taken(host, port)):
             text = f"{name} {address}: {problem}"
-            found.append(Diagnosis("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", facts))
+            found.append(Diagnosis("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", fields))
         elif not is_loopback(host) and name == "prometheus":
             text = (
                 f"{name} {address} is reached from other machines, and tells names of queues and users without a login"
             )
             found.append(
-                Diagnosis("ports", WARNING, text, f"set {name} to 127.0.0.1:{port}, or keep others out", facts)
+                Diagnosis("ports", WARNING, text, f"set {name} to 127.0.0.1:{port}, or keep others out", fields)
             )
         elif not is_loopback(host) and name not in ENCRYPTED:
             text = f"{name} {address} is reached from other machines, and passwords cross the network as they are"
             remedy = f"let others in by TLS ({name_with_tls(name)}), and set {name} to 127.0.0.1:{port}"
-            found.append(Diagnosis("ports", WARNING, text, remedy, facts))
+            found.append(Diagnosis("ports", WARNING, text, remedy, fields))
     if not found:
         said = ", ".join(f"{name} {addresses[name]}" for name in LISTENERS if addresses.get(name))
         found.append(Diagnosis("ports", GOOD, said or "no listener"))
@@ -103,18 +103,18 @@ def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool)
 
     everywhere  guest is not kept to this machine
     """
-    facts: dict[str, object] = {"guest": guest_enters, "everywhere": everywhere}
+    fields: dict[str, object] = {"guest": guest_enters, "everywhere": everywhere}
     if not guest_enters:
-        return Diagnosis("default password", GOOD, "nobody enters with guest's known password", "", facts)
+        return Diagnosis("default password", GOOD, "nobody enters with guest's known password", "", fields)
     remedy = "make an administrator (`forebay user add NAME --tags administrator`), "
     remedy += "and set `users` in the configuration without guest"
     outside = [name for name, address in addresses.items() if not is_loopback(split_address(address)[0])]
     if everywhere and outside:
         text = f"guest may log in from everywhere, with the password that everybody knows ({', '.join(outside)})"
-        return Diagnosis("default password", ERROR, text, remedy, facts)
+        return Diagnosis("default password", ERROR, text, remedy, fields)
     level = WARNING if outside else NOTE
     text = "whoever is on this machine enters as guest, an administrator, with the password that everybody knows"
-    return Diagnosis("default password", level, text, remedy, facts)
+    return Diagnosis("default password", level, text, remedy, fields)
 
 
 def guest_of(options: Options) -> bool:

@@ -29,17 +29,17 @@ UNLIMITED: Final = 1 << 60
 
 def handles(most: int, connections_max: int, whose: str) -> Diagnosis:
     """Say whether there may be enough open files for all connections; `most` is the hard limit."""
-    facts: dict[str, object] = {"limit": most, "connections_max": connections_max, "own": OWN}
+    fields: dict[str, object] = {"limit": most, "connections_max": connections_max, "own": OWN}
     if most in {resource.RLIM_INFINITY, -1} or most >= connections_max + OWN:
         said = "without limit" if most in {resource.RLIM_INFINITY, -1} else f"{most:,}"
         return Diagnosis(
-            "open files", GOOD, f"{said} for {whose}, enough for {connections_max:,} connections", "", facts
+            "open files", GOOD, f"{said} for {whose}, enough for {connections_max:,} connections", "", fields
         )
     room = max(most - min(OWN, most // 2), 0)
     text = f"{most:,} for {whose}: no more than {room:,} connections are taken, not {connections_max:,}"
     remedy = f"raise the hard limit to {connections_max + OWN:,}: LimitNOFILE= of systemd, --ulimit nofile= of Docker, "
     remedy += "/etc/security/limits.conf; or lower connections_max"
-    return Diagnosis("open files", WARNING, text, remedy, facts)
+    return Diagnosis("open files", WARNING, text, remedy, fields)
 
 
 def limit_of(pid: int | None) -> int:
@@ -52,28 +52,28 @@ def limit_of(pid: int | None) -> int:
 
 def memory(octets_max: int, there: int, available: int) -> Diagnosis:
     """Say whether the memory that the broker may use is there; `there` is the machine's or the container's."""
-    facts: dict[str, object] = {"memory_octets_max": octets_max, "octets": there, "available_octets": available}
+    fields: dict[str, object] = {"memory_octets_max": octets_max, "octets": there, "available_octets": available}
     said = f"the broker may use {octets_said(octets_max)} of {octets_said(there)}"
     remedy = f"set memory_octets_max to {octets_said(int(there * 0.6))} or less, or give it more"
     if octets_max > there:
         return Diagnosis(
-            "memory", ERROR, f"{said}: more than there is; the kernel ends it before it can slow down", remedy, facts
+            "memory", ERROR, f"{said}: more than there is; the kernel ends it before it can slow down", remedy, fields
         )
     if octets_max > MEMORY_PART * there:
         return Diagnosis(
-            "memory", WARNING, f"{said}: nothing is left for anybody else, nor for the page cache", remedy, facts
+            "memory", WARNING, f"{said}: nothing is left for anybody else, nor for the page cache", remedy, fields
         )
     if available < octets_max // 4:
         text = f"{said}, but others leave {octets_said(available)}"
-        return Diagnosis("memory", NOTE, text, "see who needs so much: `ps aux --sort -rss`", facts)
-    return Diagnosis("memory", GOOD, said, "", facts)
+        return Diagnosis("memory", NOTE, text, "see who needs so much: `ps aux --sort -rss`", fields)
+    return Diagnosis("memory", GOOD, said, "", fields)
 
 
 def memory_there() -> tuple[int, int]:
     """Octets of memory that this machine or container has, and that are available."""
-    facts = dict(re.findall(r"^(\w+):\s+(\d+) kB", read_text(Path("/proc/meminfo")), re.MULTILINE))
-    there = int(facts.get("MemTotal", 0)) << 10 or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    available = int(facts.get("MemAvailable", 0)) << 10 or there
+    fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", read_text(Path("/proc/meminfo")), re.MULTILINE))
+    there = int(fields.get("MemTotal", 0)) << 10 or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available = int(fields.get("MemAvailable", 0)) << 10 or there
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         limit = read_text(CGROUP / name)
         if limit.isdigit() and int(limit) < min(there, UNLIMITED):
@@ -90,23 +90,23 @@ def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | No
     newest_s  when the newest file of the data folder was written, if there is one
     broker_s  the broker's clock at `now_s`, if one answers
     """
-    facts: dict[str, object] = {"now_s": round(now_s, 3), "synchronised": state != UNSYNCHRONISED}
+    fields: dict[str, object] = {"now_s": round(now_s, 3), "synchronised": state != UNSYNCHRONISED}
     sync = "set the clock, and keep it set: chronyd or systemd-timesyncd (`timedatectl set-ntp true`)"
     if now_s < BUILT_S:
-        return Diagnosis("clock", ERROR, "it is years behind: TTLs, retention and certificates go by it", sync, facts)
+        return Diagnosis("clock", ERROR, "it is years behind: TTLs, retention and certificates go by it", sync, fields)
     if newest_s is not None and newest_s > now_s + AHEAD_S_MAX:
         behind = period_said(newest_s - now_s)
         text = f"it is {behind} behind what the data folder has seen: messages would expire that much later"
-        return Diagnosis("clock", ERROR, text, sync, {**facts, "behind_s": round(newest_s - now_s, 3)})
+        return Diagnosis("clock", ERROR, text, sync, {**fields, "behind_s": round(newest_s - now_s, 3)})
     if broker_s is not None and abs(broker_s - now_s) > BROKER_S_MAX:
         text = f"the broker's differs from the one here by {period_said(abs(broker_s - now_s))}"
         return Diagnosis(
-            "clock", WARNING, text, f"on both machines: {sync}", {**facts, "differs_s": round(broker_s - now_s, 3)}
+            "clock", WARNING, text, f"on both machines: {sync}", {**fields, "differs_s": round(broker_s - now_s, 3)}
         )
     if state == UNSYNCHRONISED:
         text = "right as far as can be seen, but nobody keeps it so (no NTP)"
-        return Diagnosis("clock", NOTE, text, sync, facts)
-    return Diagnosis("clock", GOOD, "synchronised", "", facts)
+        return Diagnosis("clock", NOTE, text, sync, fields)
+    return Diagnosis("clock", GOOD, "synchronised", "", fields)
 
 
 def clock_state() -> int:
@@ -119,16 +119,16 @@ def clock_state() -> int:
 
 def version(of_broker: str | None, build_of_broker: str | None) -> Diagnosis:
     """Say which forebay this is, and whether the broker's is the same."""
-    facts: dict[str, object] = {"version": __version__, "build": build(), "python": python()}
+    fields: dict[str, object] = {"version": __version__, "build": build(), "python": python()}
     said = f"forebay {__version__} ({build()}, Python {python()})"
     if of_broker is not None and of_broker != __version__:
         text = f"{said}, but the broker is {of_broker}"
         remedy = "restart the broker, if it was upgraded; else use the command of its version"
-        return Diagnosis("version", WARNING, text, remedy, {**facts, "broker": of_broker})
+        return Diagnosis("version", WARNING, text, remedy, {**fields, "broker": of_broker})
     if (build_of_broker or build()) == "interpreted":
         text = f"{said}: without compiled modules a message costs much more CPU"
         remedy = "install a wheel, or with a C compiler at hand `pip install --force-reinstall --no-deps forebay`"
-        return Diagnosis("version", NOTE, text, remedy, facts)
+        return Diagnosis("version", NOTE, text, remedy, fields)
     if sys.version_info >= (3, 15):
-        return Diagnosis("version", NOTE, f"{said}: this Python is newer than those it was tried on", "", facts)
-    return Diagnosis("version", GOOD, said, "", facts)
+        return Diagnosis("version", NOTE, f"{said}: this Python is newer than those it was tried on", "", fields)
+    return Diagnosis("version", GOOD, said, "", fields)

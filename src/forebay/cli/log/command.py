@@ -18,7 +18,7 @@ from forebay.cli.units import octets_said
 from forebay.core.errors import CorruptFile, OptionError, StorageError
 
 if TYPE_CHECKING:
-    from forebay.cli.log.files import FileFacts, Survey
+    from forebay.cli.log.files import FileSummary, Survey
     from forebay.cli.log.folder import ReadingDisk, Recovered
     from forebay.queue.queue import Queue
 
@@ -74,7 +74,7 @@ def inspect(
         survey = surveyed(disk, chosen, False, advance)
     found: dict[str, Any] = {
         "used_by": disk.user or None,
-        "files": [each.facts() for each in survey.files],
+        "files": [each.fields() for each in survey.files],
         "queues": [] if recovered is None else queue_rows(recovered, chosen),
         "report": [] if recovered is None or disk.user else recovered.report,
         "changes": [] if disk.user else disk.changes,
@@ -193,7 +193,7 @@ def show_row(row: dict[str, Any]) -> None:
 
 
 def told(row: dict[str, Any], *without: str) -> str:
-    """The facts of a row in a line."""
+    """The fields of a row in a line."""
     return "  ".join(f"{head(name)} {figure(name, value)}" for name, value in row.items() if name not in without)
 
 
@@ -330,7 +330,7 @@ def number_of(recovered: Recovered | None, failure: str, name: str, vhost: str) 
 
 def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, object]]:
     """The queues as recovery finds them."""
-    from forebay.management.operations.queues import queue_facts
+    from forebay.management.operations.queues import queue_fields
     from forebay.queue.totals import oldest_us
 
     rows: list[dict[str, object]] = []
@@ -344,7 +344,7 @@ def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, objec
                 {
                     "number": int(queue.id),
                     "vhost": vhost.name.decode("utf-8", "replace"),
-                    **queue_facts(queue),
+                    **queue_fields(queue),
                     "start": int(log.start),
                     "end": int(log.end),
                     "blocks": int(log.index.size() - log.first),
@@ -379,7 +379,7 @@ def show_inspected(found: dict[str, Any], survey: Survey) -> None:
         print(f"a broker that starts would {each}")
 
 
-def file_row(file: FileFacts) -> dict[str, object]:
+def file_row(file: FileSummary) -> dict[str, object]:
     stretches = file.queues.values()
     remarks = []
     if file.frames:

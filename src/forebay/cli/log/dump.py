@@ -100,7 +100,7 @@ class Dump:
         name = self.name_of(segment.queue)
         yield {"row": "file", "file": path, "kind": "segment", **name, "first": segment.first, "end": segment.end}
         for entry in segment.entries:
-            yield {"row": "block", "file": path, **block_facts(name, entry.base, entry.count, entry)}
+            yield {"row": "block", "file": path, **block_fields(name, entry.base, entry.count, entry)}
 
     def _wal(self, number: int, last: bool, first_lsn: int) -> Iterator[Row]:
         path = wal_path(number)
@@ -147,7 +147,7 @@ class Dump:
     def _frame(self, path: str, position: int, frame: Frame) -> Row:
         """One frame; of a chosen queue only what is about it."""
         blocks = [
-            block_facts(self.name_of(int(each.queue)), int(each.base), int(each.count), each)
+            block_fields(self.name_of(int(each.queue)), int(each.base), int(each.count), each)
             for each in frame.blocks
             if self.queue in {None, int(each.queue)}
         ]
@@ -199,7 +199,7 @@ def names_in(recovered: Recovered | None) -> dict[int, tuple[str, str]]:
     }
 
 
-def block_facts(name: Row, base: int, count: int, place: Any) -> Row:
+def block_fields(name: Row, base: int, count: int, place: Any) -> Row:
     """A block: whose it is, its offsets, and where it stands, in a frame or in a segment."""
     return {
         **name,

@@ -63,7 +63,7 @@ class RecordStretch:
 
 
 @dataclass(slots=True)
-class FileFacts:
+class FileSummary:
     """One file.
 
     path    below the data folder
@@ -92,7 +92,7 @@ class FileFacts:
             self.queues[queue] = RecordStretch(base, base + count)
         self.queues[queue].add(base, count, octets, stamp_us)
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """For programs."""
         return {**asdict(self), "queues": {str(queue): asdict(each) for queue, each in sorted(self.queues.items())}}
 
@@ -118,7 +118,7 @@ class Survey:
     def __init__(self, disk: ReadingDisk, queue: int | None, advance: Advance) -> None:
         self.disk = disk
         self.queue = queue
-        self.files: list[FileFacts] = []
+        self.files: list[FileSummary] = []
         self.damages: list[FoundDamage] = []
         self.places: list[BlockPlace] = []
         self._advance = advance
@@ -148,7 +148,7 @@ class Survey:
 
     def _leftover(self, path: str) -> None:
         handle = self.disk.open(path, False)
-        self.files.append(FileFacts(path, LEFTOVER, self.disk.size(handle)))
+        self.files.append(FileSummary(path, LEFTOVER, self.disk.size(handle)))
         self.disk.close(handle)
 
     # ---- segments
@@ -156,12 +156,12 @@ class Survey:
     def _segment(self, path: str, whole: bool) -> None:
         handle = self.disk.open(path, False)
         try:
-            facts = FileFacts(path, SEGMENT, self.disk.size(handle))
-            self.files.append(facts)
+            fields = FileSummary(path, SEGMENT, self.disk.size(handle))
+            self.files.append(fields)
             segment = parse_segment(self.disk, path, handle)
-            facts.used = facts.octets
+            fields.used = fields.octets
             for entry in segment.entries:
-                facts.add(segment.queue, entry.base, entry.count, entry.octets, entry.stamp_us)
+                fields.add(segment.queue, entry.base, entry.count, entry.octets, entry.stamp_us)
                 self._place(segment.queue, path, entry.position, entry.base, entry.count, entry.octets, entry.stamp_us)
                 if whole:
                     self._check(handle, segment, entry)
@@ -189,24 +189,24 @@ class Survey:
         path = wal_path(number)
         handle = self.disk.open(path, False)
         try:
-            facts = FileFacts(path, WAL, self.disk.size(handle))
-            self.files.append(facts)
+            fields = FileSummary(path, WAL, self.disk.size(handle))
+            self.files.append(fields)
             reader = WalReader(self.disk, path, handle, number, last)
-            facts.first_lsn = reader.head.first_lsn
-            while not self._frames(reader, facts):
+            fields.first_lsn = reader.head.first_lsn
+            while not self._frames(reader, fields):
                 pass  # behind the damage, as long as whole frames follow
-            facts.used = reader.position
-            facts.last_lsn = reader.lsn
-            facts.rest = reader.rest_octets() if last and not self._is_damaged(path) else 0
+            fields.used = reader.position
+            fields.last_lsn = reader.lsn
+            fields.rest = reader.rest_octets() if last and not self._is_damaged(path) else 0
         finally:
             self.disk.close(handle)
 
-    def _frames(self, reader: WalReader, facts: FileFacts) -> bool:
+    def _frames(self, reader: WalReader, fields: FileSummary) -> bool:
         """Read frames to the end, True, or to damage behind which a whole frame stands."""
         before = int(reader.position)
         try:
             while (frame := reader.next()) is not None:
-                self._frame(facts, reader.position - frame.octets, frame)
+                self._frame(fields, reader.position - frame.octets, frame)
                 self._advance(int(reader.position) - before)
                 before = int(reader.position)
         except CorruptFile as error:
@@ -219,15 +219,15 @@ class Survey:
             return False
         return True
 
-    def _frame(self, facts: FileFacts, position: int, frame: Frame) -> None:
-        facts.frames += 1
-        facts.notes += len(frame.entries)
-        facts.checkpoints += frame.flags & CHECKPOINT != 0
-        facts.clean = frame.flags & CLEAN != 0
+    def _frame(self, fields: FileSummary, position: int, frame: Frame) -> None:
+        fields.frames += 1
+        fields.notes += len(frame.entries)
+        fields.checkpoints += frame.flags & CHECKPOINT != 0
+        fields.clean = frame.flags & CLEAN != 0
         for block in frame.blocks:
-            facts.add(block.queue, block.base, block.count, block.octets, block.stamp_us)
+            fields.add(block.queue, block.base, block.count, block.octets, block.stamp_us)
             at = position + block.position
-            self._place(block.queue, facts.path, at, block.base, block.count, block.octets, block.stamp_us)
+            self._place(block.queue, fields.path, at, block.base, block.count, block.octets, block.stamp_us)
 
     def _is_damaged(self, path: str) -> bool:
         return any(damage.file == self.disk.path(path) for damage in self.damages)

@@ -189,7 +189,7 @@ class Printer:
 def described(message: Delivered) -> dict[str, object]:
     """A message as JSON can say it; a body that is no text in base64."""
     properties = decode_properties(message.properties, DEPTH_MAX)
-    facts: dict[str, object] = {
+    fields: dict[str, object] = {
         "exchange": message.exchange,
         "routing_key": message.routing_key,
         "redelivered": message.redelivered,
@@ -197,10 +197,10 @@ def described(message: Delivered) -> dict[str, object]:
         "headers": {name: plain(value) for name, value in properties.headers},
     }
     try:
-        facts["body"] = message.body.decode()
+        fields["body"] = message.body.decode()
     except UnicodeDecodeError:
-        facts["body_base64"] = base64.b64encode(message.body).decode()
-    return facts
+        fields["body_base64"] = base64.b64encode(message.body).decode()
+    return fields
 
 
 def fields_of(properties: Properties) -> dict[str, object]:
@@ -208,15 +208,15 @@ def fields_of(properties: Properties) -> dict[str, object]:
     return {name: plain(value) for name, value in values.items() if value is not None}
 
 
-def said(facts: dict[str, object]) -> str:
-    """A message for people: a line of facts, its properties and headers, and its body."""
-    again = "  redelivered" if facts["redelivered"] else ""
-    parts = [f"exchange {cell(facts['exchange']) or '(default)'}  key {cell(facts['routing_key'])}{again}"]
+def said(fields: dict[str, object]) -> str:
+    """A message for people: a line of fields, its properties and headers, and its body."""
+    again = "  redelivered" if fields["redelivered"] else ""
+    parts = [f"exchange {cell(fields['exchange']) or '(default)'}  key {cell(fields['routing_key'])}{again}"]
     for part, word in (("properties", "property"), ("headers", "header")):
-        values = facts[part]
+        values = fields[part]
         assert isinstance(values, dict)
         parts += [f"    {word} {cell(name)}: {cell(value)}" for name, value in values.items()]
-    body = cell(facts["body"]) if "body" in facts else f"{facts['body_base64']} (base64)"
+    body = cell(fields["body"]) if "body" in fields else f"{fields['body_base64']} (base64)"
     return "\n".join([*parts, f"    {body}", ""])
 
 

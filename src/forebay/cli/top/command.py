@@ -84,7 +84,7 @@ def print_lines(screen: Screen, interval_s: float, once: bool) -> None:
             screen.look()
         else:
             screen.try_look()
-        print(json.dumps(screen.facts(), ensure_ascii=False), flush=True)
+        print(json.dumps(screen.fields(), ensure_ascii=False), flush=True)
         if once:
             return
 

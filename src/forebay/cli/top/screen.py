@@ -148,7 +148,7 @@ class Screen:
             return sorted(found, key=lambda row: (row["queue"], row["vhost"]))
         return sorted(found, key=lambda row: (-(row[column] or 0), row["queue"]))
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The picture for programs."""
         if self.away_since is not None:
             return {"away_since_ms": int(self.away_since * 1000), "error": self.why}

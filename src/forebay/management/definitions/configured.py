@@ -53,7 +53,7 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
             "octets_max": wanted.octets_max,
             "queues_max": wanted.queues_max,
         }
-        if {**made.catalog.settings.facts(), **settings} != made.catalog.settings.facts():
+        if {**made.catalog.settings.fields(), **settings} != made.catalog.settings.fields():
             vhosts.change(made, settings)
     vhost = vhosts.default
     vhost.catalog.fallback = None  # there may have been one in an earlier configuration

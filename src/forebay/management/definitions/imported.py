@@ -160,7 +160,7 @@ class ImportPlan:
 
     def make_vhost(self, name: bytes, settings: dict[str, object]) -> None:
         vhost = self.vhosts.add(name)
-        if {**vhost.catalog.settings.facts(), **settings} != vhost.catalog.settings.facts():
+        if {**vhost.catalog.settings.fields(), **settings} != vhost.catalog.settings.fields():
             self.vhosts.change(vhost, settings)
 
     def user(self, given: GivenEntry) -> Do | None:

@@ -24,7 +24,7 @@ OF_USERS: Final = {
 
 def limits_of(vhost: Vhost) -> dict[str, object]:
     """The limits that are set for a vhost, by RabbitMQ's names."""
-    settings = vhost.catalog.settings.facts()
+    settings = vhost.catalog.settings.fields()
     return {limit: settings[field] for limit, field in OF_VHOSTS.items() if settings[field] != UNLIMITED}
 
 

@@ -14,7 +14,7 @@ from forebay.management.explain.places import MessagePlace, subject_at
 from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, duration, worst_first
 from forebay.management.explain.streams import group_name, stream_reasons
 from forebay.management.explain.work import WorkReasons, state_in
-from forebay.management.operations.queues import pin_facts
+from forebay.management.operations.queues import pin_fields
 from forebay.message.shown import record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.group import Group
@@ -33,10 +33,10 @@ def explained(vhost: Vhost, connections: Connections, place: MessagePlace) -> di
     state    of it in its work group, or `stream`; `gone` and `not_there` where the log has nothing at this offset
     summary  the worst reason's sentence
     reasons  all of them, the worst first
-    pinned_by  whom the log keeps its oldest messages for, see `pin_facts`
+    pinned_by  whom the log keeps its oldest messages for, see `pin_fields`
     """
     queue, offset = place.queue, place.offset
-    facts: dict[str, object] = {
+    fields: dict[str, object] = {
         "vhost": text(vhost.name),
         "queue": text(queue.name),
         "type": KIND_NAMES[int(queue.kind)],
@@ -49,25 +49,25 @@ def explained(vhost: Vhost, connections: Connections, place: MessagePlace) -> di
     except DamagedBlock as error:
         damage = error
     if damage is not None:
-        facts["state"] = "damaged"
-        facts["groups"] = groups_shown(queue, offset)
+        fields["state"] = "damaged"
+        fields["groups"] = groups_shown(queue, offset)
         reasons = [damage_reason("damaged", damage, "it cannot be read")]
     elif subject is None:
         reasons = [absence(vhost, queue, offset)]
-        facts["state"] = reasons[0].code
+        fields["state"] = reasons[0].code
         reasons += deaths(vhost, queue, offset)
     else:
-        facts["message"] = record_shown(subject, BODY_OCTETS)
-        facts["groups"] = groups_shown(queue, offset)
-        facts["state"] = state(queue, offset)
+        fields["message"] = record_shown(subject, BODY_OCTETS)
+        fields["groups"] = groups_shown(queue, offset)
+        fields["state"] = state(queue, offset)
         reasons = reasons_of(vhost, connections, queue, subject)
-    pin = pin_facts(queue)
+    pin = pin_fields(queue)
     pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.turn.now_us))
     reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
-    facts["pinned_by"] = pin
-    facts["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
-    facts["reasons"] = [reason.shown() for reason in reasons]
-    return facts
+    fields["pinned_by"] = pin
+    fields["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
+    fields["reasons"] = [reason.shown() for reason in reasons]
+    return fields
 
 
 def state(queue: Queue, offset: int) -> str:
@@ -114,9 +114,9 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
 
 def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | None = None) -> Reason:
     """The reasons of a message that cannot be read, or that stands behind such a one."""
-    facts: dict[str, object] = {"file": damage.path, "position": damage.position}
-    facts |= {"first": damage.base, "last": damage.end - 1, "fault": damage.why}
-    return Reason(code, f"{what}: {damage.text}", facts, None if group is None else text(group.name))
+    fields: dict[str, object] = {"file": damage.path, "position": damage.position}
+    fields |= {"first": damage.base, "last": damage.end - 1, "fault": damage.why}
+    return Reason(code, f"{what}: {damage.text}", fields, None if group is None else text(group.name))
 
 
 def nobody(queue: Queue, offset: int) -> list[Reason]:
@@ -144,14 +144,14 @@ def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
     log: QueueLog = queue.log
     if offset >= log.end:
         words = f"queue '{text(queue.name)}' has had no such message: its next offset is {log.end}"
-        facts: dict[str, object] = {"next_offset": int(log.end)}
+        fields: dict[str, object] = {"next_offset": int(log.end)}
         if queue.is_full():
-            facts["full"] = True
+            fields["full"] = True
             words += "; it is full, and refuses what is published"
         if vhost.store.full:
-            facts["disk_full"] = True
+            fields["disk_full"] = True
             words += "; the disk is full, and nothing durable is taken"
-        return Reason("not_there", words, facts)
+        return Reason("not_there", words, fields)
     if queue.kind == STREAM:
         words = f"retention has dropped it: the stream starts at offset {log.start}"
         return Reason("gone", words, {"start": int(log.start)})
@@ -177,7 +177,7 @@ def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
             continue
         due_us = int(message.due_us)
         words = f"it is published in {duration(due_us - int(vhost.turn.now_us))}"
-        facts: dict[str, object] = {
+        fields: dict[str, object] = {
             "due_ms": due_us // MILLISECOND_US,
             "number": int(message.offset),
             "key": text(message.key),
@@ -188,7 +188,7 @@ def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
                 "state": "delayed",
                 "topic": text(message.topic),
                 "summary": words,
-                "reasons": [Reason("delayed", words, facts).shown()],
+                "reasons": [Reason("delayed", words, fields).shown()],
             }
         )
     return found

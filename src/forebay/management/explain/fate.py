@@ -63,16 +63,16 @@ def record_with(queue: Queue, block: Block, mark: str, now_us: int) -> RecordSub
 
 
 def death_at(queue: Queue, letter: RecordSubject, group: WorkGroup) -> Reason:
-    cause = letter.fact("death_reason")
+    cause = letter.property("death_reason")
     cause = text(cause) if isinstance(cause, bytes) else str(cause)
     offset = int(letter.offset())
-    facts: dict[str, object] = {"cause": cause, "queue": text(queue.name), "offset": offset}
-    facts["time_ms"] = letter.fact("death_ms")
+    fields: dict[str, object] = {"cause": cause, "queue": text(queue.name), "offset": offset}
+    fields["time_ms"] = letter.property("death_ms")
     where = f"queue '{text(queue.name)}', offset {offset}"
     words = f"it died here ({cause}) and is a dead letter: {where}"
     if cause == REDRIVEN.decode():
         words = f"it died here, was sent back later, and is in {where}"
-    return Reason("dead_lettered", words, facts, text(group.name))
+    return Reason("dead_lettered", words, fields, text(group.name))
 
 
 def body_octets(queue: Queue, offset: int) -> int:
@@ -85,20 +85,20 @@ def stuck_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> R
     """The reason why a dead letter has not gone where dead letters go."""
     cause = next((run.cause for run in group.dead_letters.runs if run.first <= offset < run.first + run.count), "")
     exchange = queue.limits.dead_letter_exchange or b""
-    facts: dict[str, object] = {"cause": cause, "dead_letter_exchange": text(exchange)}
+    fields: dict[str, object] = {"cause": cause, "dead_letter_exchange": text(exchange)}
     targets = targets_of(vhost, queue)
     octets = body_octets(queue, offset)
     full = [target for target in targets if target.limits.refuses and target.refuses(octets)]
     retry_us = vhost.dead_letters.retry_at.get((int(queue.id), int(group.id)), 0)
     if retry_us:
-        facts["retry_ms"] = retry_us // MILLISECOND_US
+        fields["retry_ms"] = retry_us // MILLISECOND_US
     if exchange and exchange not in vhost.catalog.bindings.exchanges:
         why = f"there is no exchange '{text(exchange)}' for dead letters"
     elif not targets:
         why = f"the exchange '{text(exchange)}' for dead letters leads it to no queue"
     elif full:
         why = f"queue '{text(full[0].name)}', where dead letters go, {full[0].refusal(octets)}"
-        facts["full"] = [text(target.name) for target in full]
+        fields["full"] = [text(target.name) for target in full]
     else:
         why = "it is on its way to where dead letters go"
-    return Reason("dying", f"it died ({cause}), and {why}", facts, text(group.name))
+    return Reason("dying", f"it died ({cause}), and {why}", fields, text(group.name))

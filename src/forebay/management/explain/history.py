@@ -8,7 +8,7 @@ from forebay.broker.vhost import Vhost
 from forebay.management.control import Connections
 from forebay.management.explain.fate import death_of
 from forebay.management.explain.places import MessagePlace, subject_at
-from forebay.management.explain.reasons import MILLISECOND_US, consumer_facts
+from forebay.management.explain.reasons import MILLISECOND_US, consumer_fields
 from forebay.management.explain.work import state_in
 from forebay.message.shown import plain
 from forebay.message.subject import RecordSubject
@@ -59,9 +59,9 @@ def when(event: Event) -> tuple[int, int]:
 
 def own_events(subject: RecordSubject) -> list[Event]:
     """The events that a message itself tells of: when it was stored, and where it died before."""
-    published: Event = {"type": "stored", "source": "message", "time_ms": subject.fact("stored_ms")}
+    published: Event = {"type": "stored", "source": "message", "time_ms": subject.property("stored_ms")}
     for name in ("exchange", "routing_key", "protocol", "user_id", "app_id", "timestamp"):
-        value = subject.fact(name)
+        value = subject.property(name)
         if value is not None:
             published[name] = plain(value)
     deaths = subject.header("x-death")
@@ -69,14 +69,14 @@ def own_events(subject: RecordSubject) -> list[Event]:
     for death in deaths if isinstance(deaths, list) else []:
         if isinstance(death, dict):
             found.append(death_event(death))
-    if len(found) == 1 and subject.fact("death_queue") is not None:
+    if len(found) == 1 and subject.property("death_queue") is not None:
         found.append(
             {
                 "type": "died",
                 "source": "message",
-                "time_ms": number(subject.fact("death_ms")),
-                "queue": plain(subject.fact("death_queue")),
-                "reason": plain(subject.fact("death_reason")),
+                "time_ms": number(subject.property("death_ms")),
+                "queue": plain(subject.property("death_queue")),
+                "reason": plain(subject.property("death_reason")),
             }
         )
     return found
@@ -123,7 +123,7 @@ def group_events(
         since_us = int(lease.deadline_us - lease.consumer.timeout_us)
         held: Event = {"type": "held", "source": "group", "group": name, "time_ms": since_us // MILLISECOND_US}
         held["until_ms"] = max(int(lease.deadline_us), group.leases.extended.get(offset, 0)) // MILLISECOND_US
-        found.append({**held, **consumer_facts(lease.consumer, connections)})
+        found.append({**held, **consumer_fields(lease.consumer, connections)})
     if deliveries:
         event: Event = {"type": "returned", "source": "group", "group": name, "time_ms": None}
         found.append({**event, "deliveries": deliveries, "failures": failures})
@@ -137,9 +137,11 @@ def group_events(
             if not is_traced:
                 missing.append(f"when and by whom it was settled in group '{name}'")
         else:
-            facts = {"to_queue": death.facts["queue"], "to_offset": death.facts["offset"]}
+            fields = {"to_queue": death.fields["queue"], "to_offset": death.fields["offset"]}
             event = {"type": "dead-lettered", "source": "dead letter", "group": name}
-            found.append({**event, "time_ms": number(death.facts["time_ms"]), "reason": death.facts["cause"], **facts})
+            found.append(
+                {**event, "time_ms": number(death.fields["time_ms"]), "reason": death.fields["cause"], **fields}
+            )
     return found
 
 
@@ -149,13 +151,13 @@ def traced_events(vhost: Vhost, queue: Queue, offset: int) -> list[Event]:
     for trace in vhost.catalog.traces:
         for event in trace.events:
             if event.offset == offset and event.queue == queue.name:
-                found.append({**event_facts(event), "source": "trace", "trace": trace.name})
+                found.append({**event_fields(event), "source": "trace", "trace": trace.name})
     return found
 
 
-def event_facts(event: TraceEvent) -> Event:
+def event_fields(event: TraceEvent) -> Event:
     """One event of a trace."""
-    facts: Event = {
+    fields: Event = {
         "type": event.type,
         "time_ms": int(event.time_us) // MILLISECOND_US,
         "queue": text(event.queue),
@@ -163,11 +165,11 @@ def event_facts(event: TraceEvent) -> Event:
         "offset": int(event.offset),
     }
     if event.message_id:
-        facts["message_id"] = event.message_id
+        fields["message_id"] = event.message_id
     if event.connection:
-        facts["connection"] = int(event.connection)
-        facts["channel"] = int(event.channel)
-        facts["consumer"] = text(event.tag)
+        fields["connection"] = int(event.connection)
+        fields["channel"] = int(event.channel)
+        fields["consumer"] = text(event.tag)
     if event.detail:
-        facts["detail"] = event.detail
-    return facts
+        fields["detail"] = event.detail
+    return fields

@@ -8,7 +8,7 @@ from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, du
 def pinned_reason(pin: dict[str, object], offset: int, now_us: int) -> Reason | None:
     """The one for whom alone the log keeps the message; None where it would be there anyway.
 
-    pin  as `pin_facts` has it
+    pin  as `pin_fields` has it
     """
     first, frees, active_ms = pin["offset"], pin["frees_messages"], pin["active_ms"]
     assert isinstance(first, int) and isinstance(frees, int)

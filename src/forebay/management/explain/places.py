@@ -85,5 +85,5 @@ class Search:
             if offset >= end or offset < queue.log.start or self.octets not in block.properties(index):
                 continue
             subject = RecordSubject(queue.name, block, index, self.vhost.turn.now_us)
-            if subject.fact("message_id") == self.message_id:
+            if subject.property("message_id") == self.message_id:
                 self.found.append(MessagePlace(queue, offset))

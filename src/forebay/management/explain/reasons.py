@@ -1,4 +1,4 @@
-"""Reasons why a message is where it is: each with a sentence for people and facts for programs."""
+"""Reasons why a message is where it is: each with a sentence for people and fields for programs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Reason:
 
     code: str
     text: str
-    facts: dict[str, object] = field(default_factory=dict)
+    fields: dict[str, object] = field(default_factory=dict)
     group: str | None = None
 
     def shown(self) -> dict[str, object]:
@@ -66,7 +66,7 @@ class Reason:
         found: dict[str, object] = {"code": self.code, "text": self.text}
         if self.group is not None:
             found["group"] = self.group
-        return {**found, **self.facts}
+        return {**found, **self.fields}
 
 
 def worst_first(reasons: list[Reason]) -> list[Reason]:
@@ -74,9 +74,9 @@ def worst_first(reasons: list[Reason]) -> list[Reason]:
     return sorted(reasons, key=lambda reason: RANKS[reason.code])
 
 
-def consumer_facts(consumer: Consumer, connections: Connections) -> dict[str, object]:
+def consumer_fields(consumer: Consumer, connections: Connections) -> dict[str, object]:
     """The owner of a consumer, as far as anybody knows."""
-    facts: dict[str, object] = {
+    fields: dict[str, object] = {
         "consumer": text(consumer.tag),
         "connection": int(consumer.session_id),
         "channel": int(consumer.channel),
@@ -84,18 +84,18 @@ def consumer_facts(consumer: Consumer, connections: Connections) -> dict[str, ob
     known = connections.find(int(consumer.session_id))
     for name in ("peer", "user", "protocol", "client_id"):
         if known is not None and known.get(name):
-            facts[name] = known[name]
-    return facts
+            fields[name] = known[name]
+    return fields
 
 
-def named(facts: dict[str, object]) -> str:
+def named(fields: dict[str, object]) -> str:
     """A consumer as sentences call it."""
-    name = f"consumer '{facts['consumer']}'" if facts["consumer"] else "a client that got it one by one"
-    who = f"connection {facts['connection']}"
-    if "client_id" in facts:
-        who += f", client '{facts['client_id']}'"
-    elif "peer" in facts:
-        who += f", {facts['peer']}"
+    name = f"consumer '{fields['consumer']}'" if fields["consumer"] else "a client that got it one by one"
+    who = f"connection {fields['connection']}"
+    if "client_id" in fields:
+        who += f", client '{fields['client_id']}'"
+    elif "peer" in fields:
+        who += f", {fields['peer']}"
     return f"{name} ({who})"
 
 

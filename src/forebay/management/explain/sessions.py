@@ -31,21 +31,21 @@ def state_reasons(client: ClientSession, now_us: int, connections: Connections) 
     if not client.connection:
         ended_us = int(client.ended_us)
         words = f"client '{name}' has not been connected for {duration(now_us - ended_us)}"
-        facts: dict[str, object] = {"since_ms": ended_us // MILLISECOND_US, "waiting": int(client.mqueue.count)}
-        return [Reason("session_offline", words, facts), *lost]
+        fields: dict[str, object] = {"since_ms": ended_us // MILLISECOND_US, "waiting": int(client.mqueue.count)}
+        return [Reason("session_offline", words, fields), *lost]
     known = connections.find(int(client.connection)) or {}
-    facts = {"connection": int(client.connection), "peer": known.get("peer"), "waiting": int(client.mqueue.count)}
+    fields = {"connection": int(client.connection), "peer": known.get("peer"), "waiting": int(client.mqueue.count)}
     found: list[Reason] = lost
     if client.paused:
         words = f"the connection of client '{name}' does not read what it was sent"
-        found.append(Reason("connection_paused", words, dict(facts)))
+        found.append(Reason("connection_paused", words, dict(fields)))
     inflight, size = known.get("inflight"), known.get("inflight_max")
     if isinstance(inflight, int) and isinstance(size, int) and inflight >= size:
         words = f"client '{name}' has {count(inflight, 'message')} unacknowledged, and takes no more than {size}"
         oldest = next(iter(client.inflight), None)
         found.append(
             Reason(
-                "window_full", words, {**facts, "inflight": inflight, "inflight_max": size, "oldest_packet_id": oldest}
+                "window_full", words, {**fields, "inflight": inflight, "inflight_max": size, "oldest_packet_id": oldest}
             )
         )
     return found

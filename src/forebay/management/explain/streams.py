@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.filter.parts import first_miss
 from forebay.management.control import Connections
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_facts, count, duration, named
+from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_fields, count, duration, named
 from forebay.management.explain.work import said_as
 from forebay.message.shown import plain
 from forebay.message.subject import RecordSubject
@@ -64,12 +64,12 @@ def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> li
         return [Reason("no_readers", f"nobody reads for {who}, which is at offset {group.cursor}")]
     found: list[Reason] = []
     for consumer in group.consumers:
-        facts = consumer_facts(consumer, connections)
+        fields = consumer_fields(consumer, connections)
         if consumer.paused:
-            found.append(Reason("connection_paused", f"{named(facts)} does not read what it was sent", facts))
+            found.append(Reason("connection_paused", f"{named(fields)} does not read what it was sent", fields))
         elif consumer.credit <= 0:
-            words = f"{named(facts)} has as many messages unacknowledged as its prefetch allows"
-            found.append(Reason("no_credit", words, facts))
+            words = f"{named(fields)} has as many messages unacknowledged as its prefetch allows"
+            found.append(Reason("no_credit", words, fields))
     return found
 
 

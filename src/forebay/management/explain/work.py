@@ -7,7 +7,7 @@ from typing import Final
 from forebay.core.message import KEYED
 from forebay.filter.parts import first_miss
 from forebay.management.control import Connections
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_facts, count, duration, named
+from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_fields, count, duration, named
 from forebay.message.shown import plain
 from forebay.message.subject import RecordSubject
 from forebay.queue.declaration.limits import STRICT
@@ -47,8 +47,8 @@ class WorkReasons:
         self.connections = connections
         self.found: list[Reason] = []
 
-    def add(self, code: str, words: str, **facts: object) -> None:
-        self.found.append(Reason(code, words, facts, text(self.group.name)))
+    def add(self, code: str, words: str, **fields: object) -> None:
+        self.found.append(Reason(code, words, fields, text(self.group.name)))
 
     def reasons(self) -> list[Reason]:
         """All that is known of it, in no order; those of its fate are not among them."""
@@ -71,13 +71,13 @@ class WorkReasons:
         lease = self.group.leases.find(self.offset)
         if lease is None:
             return
-        facts = self.lease_facts(lease)
-        held = f"held by {named(facts)} for {duration(self.now_us - self.since_us(lease))}"
+        fields = self.lease_fields(lease)
+        held = f"held by {named(fields)} for {duration(self.now_us - self.since_us(lease))}"
         rest_us = self.deadline_us(lease) - self.now_us
         until = f"; it returns in {duration(rest_us)} unless it is settled" if rest_us < 1 << 50 else ""
         reads = ", whose connection does not read," if lease.consumer.paused else ""
         times = count(int(lease.deliveries), "delivery").replace("deliverys", "deliveries")
-        self.add("leased", f"{held}{reads} after {times}{until}", **facts)
+        self.add("leased", f"{held}{reads} after {times}{until}", **fields)
 
     def deadline_us(self, lease: Lease) -> int:
         return max(int(lease.deadline_us), self.group.leases.extended.get(self.offset, 0))
@@ -86,14 +86,14 @@ class WorkReasons:
         """The time at which it was handed out; where another record of the lease was extended, not before then."""
         return min(int(lease.deadline_us - lease.consumer.timeout_us), self.now_us)
 
-    def lease_facts(self, lease: Lease) -> dict[str, object]:
-        facts = consumer_facts(lease.consumer, self.connections)
-        facts["since_ms"] = self.since_us(lease) // MILLISECOND_US
-        facts["until_ms"] = self.deadline_us(lease) // MILLISECOND_US
-        facts["deliveries"] = int(lease.deliveries)
-        facts["failures"] = int(lease.failures)
-        facts["connection_paused"] = lease.consumer.paused
-        return facts
+    def lease_fields(self, lease: Lease) -> dict[str, object]:
+        fields = consumer_fields(lease.consumer, self.connections)
+        fields["since_ms"] = self.since_us(lease) // MILLISECOND_US
+        fields["until_ms"] = self.deadline_us(lease) // MILLISECOND_US
+        fields["deliveries"] = int(lease.deliveries)
+        fields["failures"] = int(lease.failures)
+        fields["connection_paused"] = lease.consumer.paused
+        return fields
 
     def resting(self) -> None:
         for due_us, first, length in self.group.delayed.heap:
@@ -141,8 +141,8 @@ class WorkReasons:
             return
         takers = [consumer for consumer in group.consumers if self.could_take(consumer)]
         if takers and not any(reason.code in ("message_group", "waits_behind") for reason in self.found):
-            facts = consumer_facts(takers[0], self.connections)
-            self.add("next", f"nothing holds it up: {named(facts)} is given it next", **facts)
+            fields = consumer_fields(takers[0], self.connections)
+            self.add("next", f"nothing holds it up: {named(fields)} is given it next", **fields)
 
     def in_group(self) -> str:
         return f" in group '{text(self.group.name)}'" if self.group.name else ""
@@ -155,28 +155,28 @@ class WorkReasons:
 
     def could_take(self, consumer: Consumer) -> bool:
         """True if a consumer would take it now; why not, otherwise, is noted."""
-        facts = consumer_facts(consumer, self.connections)
-        who = named(facts)
+        fields = consumer_fields(consumer, self.connections)
+        who = named(fields)
         able = True
         if self.group.limits.single_active and consumer is not self.active():
-            self.add("not_active", f"{who} waits: another one is the single active consumer", **facts)
+            self.add("not_active", f"{who} waits: another one is the single active consumer", **fields)
             able = False
         if consumer.paused:
-            self.add("connection_paused", f"{who} does not read what it was sent", **facts)
+            self.add("connection_paused", f"{who} does not read what it was sent", **fields)
             able = False
         if consumer.credit <= 0:
             held = int(consumer.held)
             words = f"{who} holds {count(held, 'message')}, as many as its prefetch allows"
-            self.add("no_credit", words, held=held, prefetch=held + int(consumer.credit), **facts)
+            self.add("no_credit", words, held=held, prefetch=held + int(consumer.credit), **fields)
             able = False
-        return self.is_wanted(consumer, who, facts) and able
+        return self.is_wanted(consumer, who, fields) and able
 
     def active(self) -> Consumer | None:
         consumers = self.group.consumers
         active = self.group.active()
         return active if active is not None else consumers[0] if consumers else None
 
-    def is_wanted(self, consumer: Consumer, who: str, facts: dict[str, object]) -> bool:
+    def is_wanted(self, consumer: Consumer, who: str, fields: dict[str, object]) -> bool:
         selector = consumer.selector
         if selector is None:
             return True
@@ -186,7 +186,7 @@ class WorkReasons:
         said = ", ".join(f"{place} is {said_as(value)}" for place, value in missed.values.items())
         words = f"{who} wants only {consumer.filter}, and {missed.text} does not hold" + (f": {said}" if said else "")
         values = {place: plain(value) for place, value in missed.values.items()}
-        self.add("filter", words, filter=consumer.filter, part=missed.text, values=values, **facts)
+        self.add("filter", words, filter=consumer.filter, part=missed.text, values=values, **fields)
         return False
 
     # ---- what stands before it
@@ -203,22 +203,22 @@ class WorkReasons:
             return  # it is the first of its message group itself
         first = next((offset for offset, each in order.keys.items() if each == key), None)
         place = sum(1 for offset in behind if offset < self.offset)
-        facts: dict[str, object] = {"key": text(key), "first": first, "behind": place + 1}
+        fields: dict[str, object] = {"key": text(key), "first": first, "behind": place + 1}
         words = f"message group '{text(key)}' is handed out one at a time"
         if first is not None:
-            words += f", and offset {first} stands before it: {self.state_words(first, facts)}"
-        self.add("message_group", words, **facts)
+            words += f", and offset {first} stands before it: {self.state_words(first, fields)}"
+        self.add("message_group", words, **fields)
 
-    def state_words(self, offset: int, facts: dict[str, object]) -> str:
+    def state_words(self, offset: int, fields: dict[str, object]) -> str:
         """The state of the message at another offset."""
         state = state_in(self.group, offset)
-        facts["state"] = state
+        fields["state"] = state
         lease = self.group.leases.find(offset)
         if lease is None:
             return "it is " + state
-        holder = consumer_facts(lease.consumer, self.connections)
-        facts["holder"] = holder
-        facts["since_ms"] = self.since_us(lease) // MILLISECOND_US
+        holder = consumer_fields(lease.consumer, self.connections)
+        fields["holder"] = holder
+        fields["since_ms"] = self.since_us(lease) // MILLISECOND_US
         return f"{named(holder)} has held it for {duration(self.now_us - self.since_us(lease))}"
 
     def ahead(self) -> int:

@@ -40,7 +40,7 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
     longest = [queue_figures(vhost, queue, now_us) for vhost, queue in placed(vhosts, totals.longest)]
     return {
         "version": forebay.__version__,
-        **({} if server is None else server.facts()),
+        **({} if server is None else server.fields()),
         "time_us": now_us,
         "vhosts": len(vhosts),
         "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),
@@ -53,7 +53,7 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
         "ready": int(totals.ready),
         "unacked": int(totals.unacked),
         "octets": int(totals.octets),
-        "counts": totals.counts.facts(),
+        "counts": totals.counts.fields(),
         "longest": longest,
     }
 
@@ -89,7 +89,7 @@ def queue_figures(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
         "groups": len(queue.groups),
         "octets": int(queue.log.octets),
         "oldest_ms": None if stored_us < 0 else max(now_us - stored_us, 0) // MICROSECONDS,
-        "counts": queue.counts.facts(),
+        "counts": queue.counts.fields(),
     }
 
 

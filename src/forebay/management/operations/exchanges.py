@@ -24,7 +24,7 @@ ARGUMENTS: Final = Parameter("arguments", TABLE, "as AMQP clients give them", Fa
 def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
     """The exchanges of a vhost by name."""
     exchanges = control.vhost(given).catalog.bindings.exchanges
-    return page(given, [partial(exchange_facts, exchanges[name]) for name in sorted(exchanges)])
+    return page(given, [partial(exchange_fields, exchanges[name]) for name in sorted(exchanges)])
 
 
 @operation(
@@ -51,7 +51,7 @@ def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
         given.flag("internal"),
         given.table("arguments"),
     )
-    return exchange_facts(vhost.catalog.bindings.exchanges[name])
+    return exchange_fields(vhost.catalog.bindings.exchanges[name])
 
 
 @operation(
@@ -89,7 +89,7 @@ def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
     if "queue" in given:
         id = int(vhost.catalog.queue(given.octets("queue")).id)
         bindings = [binding for binding in bindings if binding.destination == id]
-    return page(given, [partial(binding_facts, vhost, binding) for binding in bindings])
+    return page(given, [partial(binding_fields, vhost, binding) for binding in bindings])
 
 
 @operation("binding.add", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True, need=BIND)
@@ -121,7 +121,7 @@ def binding_named(given: Arguments) -> tuple[bytes, bytes, bytes, dict[str, obje
     return given.octets("exchange"), given.octets("destination"), given.octets("routing_key"), given.table("arguments")
 
 
-def exchange_facts(exchange: Exchange) -> dict[str, object]:
+def exchange_fields(exchange: Exchange) -> dict[str, object]:
     return {
         "exchange": text(exchange.name),
         "type": text(exchange.kind),
@@ -134,7 +134,7 @@ def exchange_facts(exchange: Exchange) -> dict[str, object]:
     }
 
 
-def binding_facts(vhost: Vhost, binding: Binding) -> dict[str, object]:
+def binding_fields(vhost: Vhost, binding: Binding) -> dict[str, object]:
     to_exchange = binding.destination < 0
     if to_exchange:
         name = vhost.catalog.bindings.by_number[binding.destination].name

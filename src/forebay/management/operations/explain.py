@@ -12,13 +12,13 @@ from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, Reque
 from forebay.management.arguments import PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
 from forebay.management.control import Control, operation, page
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
-from forebay.management.explain.history import event_facts, history
+from forebay.management.explain.history import event_fields, history
 from forebay.management.explain.places import MessagePlace, Search
 from forebay.management.explain.reasons import worst_first
 from forebay.management.explain.sessions import session_reasons
 from forebay.management.needs import READ_QUEUE
 from forebay.management.operations.queues import WHERE, where_of
-from forebay.management.operations.sessions import client_of, session_facts
+from forebay.management.operations.sessions import client_of, session_fields
 from forebay.queue.trace import Trace
 
 OFFSET_MAX: Final = 1 << 62
@@ -42,7 +42,7 @@ WHICH: Final = (
 def explain_message(control: Control, given: Arguments) -> dict[str, object]:
     """Say where a message is and why it has not been delivered: `found`, one explanation for each queue that has it.
 
-    Each has a `summary` for people and `reasons`, the worst first: a `code`, a `text` and the facts.
+    Each has a `summary` for people and `reasons`, the worst first: a `code`, a `text` and the fields.
     docs/reference/reasons.md lists the codes. A search by message id looks at the newest messages first, and `complete`
     says whether it has seen them all. For an MQTT session the reasons are those for which it gets nothing, or not this
     topic.
@@ -62,10 +62,10 @@ def explain_session(control: Control, vhost: Vhost, given: Arguments) -> dict[st
     offset = within(given, "offset", 0, OFFSET_MAX) if "offset" in given else None
     topic = given.octets("topic") if "topic" in given else None
     reasons = worst_first(session_reasons(vhost, client, offset, topic, control.connections))
-    facts = session_facts(client)
-    facts["summary"] = reasons[0].text if reasons else "nothing holds it up: the session gets what is published"
-    facts["reasons"] = [reason.shown() for reason in reasons]
-    return {"found": [facts], "complete": True}
+    fields = session_fields(client)
+    fields["summary"] = reasons[0].text if reasons else "nothing holds it up: the session gets what is published"
+    fields["reasons"] = [reason.shown() for reason in reasons]
+    return {"found": [fields], "complete": True}
 
 
 def places_of(vhost: Vhost, given: Arguments) -> tuple[list[MessagePlace], bool]:
@@ -138,7 +138,7 @@ def start_trace(control: Control, given: Arguments) -> dict[str, object]:
         raise RequestError(REFUSED, f"name: a vhost has at most {TRACES_MAX} traces")
     check_pattern("pattern", given.text("pattern"))
     where = where_of(given)
-    if where is not None and "age_ms" in where.facts:
+    if where is not None and "age_ms" in where.properties:
         raise refuse("where", given.text("where"), "asks for age_ms, which is 0 when a message comes")
     events_max = within(given, "events_max", 1, EVENTS_MAX)
     vhost.catalog.traces.append(Trace(name, given.text("pattern"), where, events_max))
@@ -157,14 +157,14 @@ def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
 @operation("trace.list", VHOST, *PAGE)
 def list_traces(control: Control, given: Arguments) -> dict[str, object]:
     """The traces of a vhost."""
-    return page(given, [partial(trace_facts, each) for each in control.vhost(given).catalog.traces])
+    return page(given, [partial(trace_fields, each) for each in control.vhost(given).catalog.traces])
 
 
 @operation("trace.show", VHOST, NAME, *PAGE)
 def show_trace(control: Control, given: Arguments) -> dict[str, object]:
     """The events that a trace has kept, the oldest first."""
     trace = trace_of(control.vhost(given), given)
-    return page(given, [partial(event_facts, each) for each in trace.events])
+    return page(given, [partial(event_fields, each) for each in trace.events])
 
 
 def look_at_queues(vhost: Vhost) -> int:
@@ -181,7 +181,7 @@ def trace_of(vhost: Vhost, given: Arguments) -> Trace:
     raise RequestError(NOT_FOUND, f"name: there is no trace {given.text('name')!r}")
 
 
-def trace_facts(trace: Trace) -> dict[str, object]:
+def trace_fields(trace: Trace) -> dict[str, object]:
     return {
         "name": trace.name,
         "pattern": trace.pattern,

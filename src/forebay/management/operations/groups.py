@@ -14,7 +14,7 @@ from forebay.management.arguments import FLAG, PAGE, TEXT, VHOST, WHOLE, Argumen
 from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
-from forebay.management.operations.queues import FIRST, QUEUE, group_facts
+from forebay.management.operations.queues import FIRST, QUEUE, group_fields
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.retention.pins import RetentionPin
@@ -41,11 +41,11 @@ def list_groups(control: Control, given: Arguments) -> dict[str, object]:
     items: list[Callable[[], dict[str, object]]] = []
     for queue in chosen(control, given):
         items += [
-            partial(group_facts, queue, group)
+            partial(group_fields, queue, group)
             for group in queue.groups.values()
             if not group.name.startswith(b"\0")  # the cursor of one consumer
         ]
-        items += [partial(retention_pin_facts, queue, pin, now_us) for pin in queue.pins.by_name.values()]
+        items += [partial(retention_pin_fields, queue, pin, now_us) for pin in queue.pins.by_name.values()]
     return page(given, items)
 
 
@@ -140,7 +140,7 @@ def remove_group(control: Control, given: Arguments) -> dict[str, object]:
 def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     """The runs of messages that consumers hold, since their hand-out not settled."""
     items = [
-        partial(lease_facts, lease)
+        partial(lease_fields, lease)
         for queue in chosen(control, given)
         for group in queue.groups.values()
         if isinstance(group, WorkGroup)
@@ -172,7 +172,7 @@ def release_lease(control: Control, given: Arguments) -> dict[str, object]:
 @operation("consumer.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_consumers(control: Control, given: Arguments) -> dict[str, object]:
     """The consumers of a vhost's queues."""
-    items = [partial(consumer_facts, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
+    items = [partial(consumer_fields, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
 
 
@@ -202,8 +202,8 @@ def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
     return answer
 
 
-def retention_pin_facts(queue: Queue, pin: RetentionPin, now_us: int) -> dict[str, object]:
-    """The facts of a reader's retention pin."""
+def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> dict[str, object]:
+    """The fields of a reader's retention pin."""
     log = queue.log
     return {
         "queue": text(queue.name),
@@ -234,7 +234,7 @@ def chosen(control: Control, given: Arguments) -> list[Queue]:
     return [vhost.catalog.queues[name] for name in sorted(vhost.catalog.queues)]
 
 
-def lease_facts(lease: Lease) -> dict[str, object]:
+def lease_fields(lease: Lease) -> dict[str, object]:
     consumer = lease.consumer
     return {
         "queue": text(consumer.queue_name),
@@ -251,7 +251,7 @@ def lease_facts(lease: Lease) -> dict[str, object]:
     }
 
 
-def consumer_facts(consumer: Consumer) -> dict[str, object]:
+def consumer_fields(consumer: Consumer) -> dict[str, object]:
     return {
         "queue": text(consumer.queue_name),
         "group": text(consumer.group_name),

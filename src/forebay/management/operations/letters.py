@@ -49,12 +49,12 @@ def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
     Of a long queue only the oldest messages are counted by cause and origin; `counted` says how many.
     """
     vhost = control.vhost(given)
-    return page(given, [partial(summary_facts, vhost, queue) for queue in dead_letter_queues(vhost)])
+    return page(given, [partial(summary_fields, vhost, queue) for queue in dead_letter_queues(vhost)])
 
 
 @operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
 def show_letters(control: Control, given: Arguments) -> dict[str, object]:
-    """Dead letters, as `queue.messages` shows messages; `death` is the last one's facts."""
+    """Dead letters, as `queue.messages` shows messages; `death` is the last one's fields."""
     return list_messages(control, given)
 
 
@@ -84,13 +84,13 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     ranges = given.ranges("offsets")
     first, limit, scan = portion_of(given)
     portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), first, limit, ranges, scan)
-    facts = portion_facts(queue, portion)
+    fields = portion_fields(queue, portion)
     if ranges is not None:
-        facts["gone"] = portion.gone
-        facts["refused"] = portion.refused
+        fields["gone"] = portion.gone
+        fields["refused"] = portion.refused
         if portion.refused:
-            facts["refusal"] = portion.refusal
-    return facts
+            fields["refusal"] = portion.refusal
+    return fields
 
 
 @operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True, need=READ_QUEUE)
@@ -99,7 +99,7 @@ def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
-    return portion_facts(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
+    return portion_fields(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
 
 
 @operation(
@@ -137,15 +137,15 @@ def portion_of(given: Arguments) -> tuple[int, int, int]:
     return given.whole("from"), within(given, "limit", 1, LIMIT_MAX), within(given, "scan", 1, SCANNED_AT_ONCE)
 
 
-def portion_facts(queue: Queue, portion: Portion) -> dict[str, object]:
-    facts: dict[str, object] = {"done": portion.done, "held": portion.held, "scanned": portion.scanned}
-    facts["end"] = int(queue.log.end)
+def portion_fields(queue: Queue, portion: Portion) -> dict[str, object]:
+    fields: dict[str, object] = {"done": portion.done, "held": portion.held, "scanned": portion.scanned}
+    fields["end"] = int(queue.log.end)
     if portion.next is not None:
-        facts["next"] = portion.next
-    return facts
+        fields["next"] = portion.next
+    return fields
 
 
-def summary_facts(vhost: Vhost, queue: Queue) -> dict[str, object]:
+def summary_fields(vhost: Vhost, queue: Queue) -> dict[str, object]:
     found: DeadLetterSummary = summary(vhost, queue)
     return {
         "queue": text(found.name),

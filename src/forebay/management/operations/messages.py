@@ -102,11 +102,11 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     first, limit, scan = portion_of(given)
     target = target_of(given)
     portion = move(vhost, queue.name, target, where_of(given), first, limit, given.ranges("offsets"), scan)
-    facts = chosen_facts(queue, portion)
-    facts["refused"] = portion.refused
+    fields = chosen_fields(queue, portion)
+    fields["refused"] = portion.refused
     if portion.refused:
-        facts["refusal"] = portion.refusal
-    return facts
+        fields["refusal"] = portion.refusal
+    return fields
 
 
 @operation("queue.discard", VHOST, QUEUE, WHERE, OFFSETS, *PORTION, changes=True, need=READ_QUEUE)
@@ -116,7 +116,7 @@ def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
     queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
     portion = discard(vhost, queue.name, where_of(given), first, limit, given.ranges("offsets"), scan)
-    return chosen_facts(queue, portion)
+    return chosen_fields(queue, portion)
 
 
 def target_of(given: Arguments) -> RedriveTarget:
@@ -131,10 +131,10 @@ def target_of(given: Arguments) -> RedriveTarget:
     return RedriveTarget(None, given.octets("exchange"), key, given.rights)
 
 
-def chosen_facts(queue: Queue, portion: Portion) -> dict[str, object]:
-    facts: dict[str, object] = {"done": portion.done, "held": portion.held, "gone": portion.gone}
-    facts["scanned"] = portion.scanned
-    facts["end"] = int(queue.log.end)
+def chosen_fields(queue: Queue, portion: Portion) -> dict[str, object]:
+    fields: dict[str, object] = {"done": portion.done, "held": portion.held, "gone": portion.gone}
+    fields["scanned"] = portion.scanned
+    fields["end"] = int(queue.log.end)
     if portion.next is not None:
-        facts["next"] = portion.next
-    return facts
+        fields["next"] = portion.next
+    return fields

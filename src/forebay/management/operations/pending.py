@@ -25,7 +25,7 @@ def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
     """The messages of a vhost that wait for their time, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
     times = sorted(each for each in delayed.times if each[1] in delayed.waiting)
-    return page(given, [partial(delayed_facts, delayed, due_us, offset) for due_us, offset in times])
+    return page(given, [partial(delayed_fields, delayed, due_us, offset) for due_us, offset in times])
 
 
 @operation(
@@ -63,7 +63,7 @@ def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
     return {"routed": outcome == SENT}
 
 
-def delayed_facts(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:
+def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:
     message = delayed.read(offset)
     return {
         "number": offset,
@@ -87,10 +87,10 @@ def list_transactions(control: Control, given: Arguments) -> dict[str, object]:
     """The queries that publish to a vhost in transactions: the last batch of each, and what waits for a commit."""
     staging = control.vhost(given).staging
     names = sorted({*staging.last, *(query for query, _ in staging.staged)})
-    return page(given, [partial(transaction_facts, staging, name) for name in names])
+    return page(given, [partial(transaction_fields, staging, name) for name in names])
 
 
-def transaction_facts(staging: Staging, query: str) -> dict[str, object]:
+def transaction_fields(staging: Staging, query: str) -> dict[str, object]:
     """The last batch is -1, and the state empty, where none is committed; batches that are staged are listed."""
     last = staging.last.get(query)
     staged = [(batch, each) for (name, batch), each in sorted(staging.staged.items()) if name == query]
@@ -100,7 +100,7 @@ def transaction_facts(staging: Staging, query: str) -> dict[str, object]:
         "state": "" if last is None else state_of(last),
         "rows": 0 if last is None else int(last.rows),
         "unroutable": 0 if last is None else int(last.unroutable),
-        "staged": [staged_facts(batch, each) for batch, each in staged],
+        "staged": [staged_fields(batch, each) for batch, each in staged],
     }
 
 
@@ -109,7 +109,7 @@ def state_of(commit: CommittedBatch) -> str:
     return COMMITTED if commit.finished else PUBLISHING
 
 
-def staged_facts(batch: int, staged: Staged) -> dict[str, object]:
+def staged_fields(batch: int, staged: Staged) -> dict[str, object]:
     return {
         "batch": batch,
         "parts": len(staged.parts),

@@ -61,7 +61,7 @@ def clear_operator_policy(control: Control, given: Arguments) -> dict[str, objec
 
 def listed(control: Control, given: Arguments, operator: bool) -> dict[str, object]:
     policies = control.vhost(given).catalog.policies.listed(operator)
-    return page(given, [partial(policy_facts, policy) for policy in policies])
+    return page(given, [partial(policy_fields, policy) for policy in policies])
 
 
 def changed(control: Control, given: Arguments, operator: bool) -> dict[str, object]:
@@ -74,10 +74,10 @@ def changed(control: Control, given: Arguments, operator: bool) -> dict[str, obj
         given.text("apply_to"),
         operator=operator,
     )
-    return policy_facts(policy)
+    return policy_fields(policy)
 
 
-def policy_facts(policy: Policy) -> dict[str, object]:
+def policy_fields(policy: Policy) -> dict[str, object]:
     return {
         "policy": policy.name,
         "pattern": policy.pattern,

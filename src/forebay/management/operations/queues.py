@@ -51,7 +51,7 @@ def list_queues(control: Control, given: Arguments) -> dict[str, object]:
     """The queues of a vhost by name, with figures."""
     vhost = control.vhost(given)
     names = sorted(vhost.catalog.queues)
-    return page(given, [partial(queue_facts, vhost.catalog.queues[name]) for name in names])
+    return page(given, [partial(queue_fields, vhost.catalog.queues[name]) for name in names])
 
 
 @operation("queue.show", VHOST, QUEUE, need=ENTER)
@@ -59,17 +59,17 @@ def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     """One queue: figures, what it was declared with, the policies that apply to it, and its groups."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
-    facts = queue_facts(queue)
-    facts["arguments"] = plain(queue.spec.arguments)
+    fields = queue_fields(queue)
+    fields["arguments"] = plain(queue.spec.arguments)
     for key, operator in (("policy", False), ("operator_policy", True)):
         policy = vhost.catalog.policies.of_queue(queue, operator)
-        facts[key] = None if policy is None else policy.name
-    facts["start"] = int(queue.log.start)
-    facts["end"] = int(queue.log.end)
-    facts["kept"] = int(queue.log.kept)
-    facts["pinned_by"] = pin_facts(queue)
-    facts["groups"] = [group_facts(queue, group) for group in queue.groups.values()]
-    return facts
+        fields[key] = None if policy is None else policy.name
+    fields["start"] = int(queue.log.start)
+    fields["end"] = int(queue.log.end)
+    fields["kept"] = int(queue.log.kept)
+    fields["pinned_by"] = pin_fields(queue)
+    fields["groups"] = [group_fields(queue, group) for group in queue.groups.values()]
+    return fields
 
 
 @operation(
@@ -95,7 +95,7 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     queue = vhost.catalog.declare_queue(
         name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION
     )
-    return queue_facts(queue)
+    return queue_fields(queue)
 
 
 @operation(
@@ -181,8 +181,8 @@ def where_of(given: Arguments) -> Filter | None:
     return parse(given.text("where")) if given.text("where") else None
 
 
-def queue_facts(queue: Queue) -> dict[str, object]:
-    """The facts of a queue, as lists have them."""
+def queue_fields(queue: Queue) -> dict[str, object]:
+    """The fields of a queue, as lists have them."""
     leased = sum(int(group.leases.count) for group in queue.groups.values() if isinstance(group, WorkGroup))
     return {
         "queue": text(queue.name),
@@ -198,7 +198,7 @@ def queue_facts(queue: Queue) -> dict[str, object]:
     }
 
 
-def pin_facts(queue: Queue) -> dict[str, object] | None:
+def pin_fields(queue: Queue) -> dict[str, object] | None:
     """The one for whom the log of a queue keeps its oldest records; None where it keeps nothing for anybody.
 
     `messages` and `octets` are all from its `offset` on, `frees_messages` and `frees_octets` what would go without it.
@@ -209,27 +209,36 @@ def pin_facts(queue: Queue) -> dict[str, object] | None:
         return None
     log = queue.log
     reader, group = keeper.reader, keeper.group
-    facts: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if reader is not None:
         renewed_us = int(reader.until_us - reader.ttl_us)
-        facts |= {"group": text(reader.name), "kind": "reader", "consumers": 0, "active_ms": renewed_us // MICROSECONDS}
+        fields |= {
+            "group": text(reader.name),
+            "kind": "reader",
+            "consumers": 0,
+            "active_ms": renewed_us // MICROSECONDS,
+        }
     elif group is not None:
-        facts |= {"group": text(group_key(group.name, group.filter)), "kind": "work", "consumers": len(group.consumers)}
-        facts["active_ms"] = int(group.active_us) // MICROSECONDS or None
-    facts |= {"offset": int(keeper.offset), "messages": int(log.end - keeper.offset)}
-    facts["octets"] = int(log.octets_from(keeper.offset))
-    facts["frees_messages"] = int(keeper.free - keeper.offset)
-    facts["frees_octets"] = int(log.octets_from(keeper.offset) - log.octets_from(keeper.free))
-    return facts
+        fields |= {
+            "group": text(group_key(group.name, group.filter)),
+            "kind": "work",
+            "consumers": len(group.consumers),
+        }
+        fields["active_ms"] = int(group.active_us) // MICROSECONDS or None
+    fields |= {"offset": int(keeper.offset), "messages": int(log.end - keeper.offset)}
+    fields["octets"] = int(log.octets_from(keeper.offset))
+    fields["frees_messages"] = int(keeper.free - keeper.offset)
+    fields["frees_octets"] = int(log.octets_from(keeper.offset) - log.octets_from(keeper.free))
+    return fields
 
 
-def group_facts(queue: Queue, group: Group) -> dict[str, object]:
-    """The facts of a group.
+def group_fields(queue: Queue, group: Group) -> dict[str, object]:
+    """The fields of a group.
 
     `key` names it in operations. `committed`: every lower offset is settled, or was read. `active_ms` is when that last
     changed.
     """
-    facts: dict[str, object] = {
+    fields: dict[str, object] = {
         "queue": text(queue.name),
         "group": text(group.name),
         "filter": text(group.filter),
@@ -241,13 +250,13 @@ def group_facts(queue: Queue, group: Group) -> dict[str, object]:
         "consumer_filters": sorted({consumer.filter for consumer in group.consumers if consumer.filter}),
     }
     if isinstance(group, WorkGroup):
-        facts["committed"] = int(group.settlement.advance())
-        facts["leased"] = int(group.leases.count)
-        facts["delivered"] = int(group.delivered)
-        facts["settled"] = int(group.settled)
-        facts["dying"] = int(group.dead_letters.count)
+        fields["committed"] = int(group.settlement.advance())
+        fields["leased"] = int(group.leases.count)
+        fields["delivered"] = int(group.delivered)
+        fields["settled"] = int(group.settled)
+        fields["dying"] = int(group.dead_letters.count)
     elif isinstance(group, StreamGroup):
-        facts["committed"] = int(group.committed)
-        facts["auto_commit"] = group.auto
-    facts["active_ms"] = int(group.active_us) // MICROSECONDS or None
-    return facts
+        fields["committed"] = int(group.committed)
+        fields["auto_commit"] = group.auto
+    fields["active_ms"] = int(group.active_us) // MICROSECONDS or None
+    return fields

@@ -72,7 +72,7 @@ def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
     if "connected" in given:
         wanted = given.flag("connected")
         names = [name for name in names if bool(clients[name].connection) == wanted]
-    return page(given, [partial(session_facts, clients[name]) for name in names])
+    return page(given, [partial(session_fields, clients[name]) for name in names])
 
 
 @operation("session.show", VHOST, CLIENT, need=ENTER)
@@ -80,14 +80,14 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
     """One MQTT session: its subscriptions, the packets in flight and what each of them waits for, and its will."""
     vhost = control.vhost(given)
     client = client_of(vhost, given)
-    facts = session_facts(client)
-    facts["subscriptions_list"] = [subscription_facts(each) for _, each in sorted(client.subscriptions.items())]
-    facts["inflight_list"] = [inflight_facts(vhost, id, word) for id, word in client.inflight.items()]
-    facts["received_list"] = sorted(client.received)
+    fields = session_fields(client)
+    fields["subscriptions_list"] = [subscription_fields(each) for _, each in sorted(client.subscriptions.items())]
+    fields["inflight_list"] = [inflight_fields(vhost, id, word) for id, word in client.inflight.items()]
+    fields["received_list"] = sorted(client.received)
     will = client.will
-    facts["will"] = None
+    fields["will"] = None
     if will is not None:
-        facts["will"] = {
+        fields["will"] = {
             "topic": text(will.topic),
             "qos": int(will.qos),
             "retain": will.retain,
@@ -95,7 +95,7 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
             "octets": len(will.body),
             "due_ms": int(client.will_due_us) // MICROSECONDS or None,
         }
-    return facts
+    return fields
 
 
 @operation("session.messages", VHOST, CLIENT, FROM_OFFSET, LIMIT, BODY)
@@ -148,11 +148,11 @@ def delete_session(control: Control, given: Arguments) -> dict[str, object]:
     """
     vhost = control.vhost(given)
     client = client_of(vhost, given)
-    facts: dict[str, object] = {"waiting": int(client.mqueue.count), "inflight": len(client.inflight)}
+    fields: dict[str, object] = {"waiting": int(client.mqueue.count), "inflight": len(client.inflight)}
     if client.connection:
         control.connections.close(int(client.connection), DELETED)
     vhost.clients.forget(client)
-    return facts
+    return fields
 
 
 def client_of(vhost: Vhost, given: Arguments) -> ClientSession:
@@ -165,8 +165,8 @@ def client_of(vhost: Vhost, given: Arguments) -> ClientSession:
     return client
 
 
-def session_facts(client: ClientSession) -> dict[str, object]:
-    """The facts of a session at a glance; `expiry_s` is None where it never ends by itself."""
+def session_fields(client: ClientSession) -> dict[str, object]:
+    """The fields of a session at a glance; `expiry_s` is None where it never ends by itself."""
     return {
         "client_id": text(client.client_id),
         "connected": bool(client.connection),
@@ -183,18 +183,18 @@ def session_facts(client: ClientSession) -> dict[str, object]:
     }
 
 
-def inflight_facts(vhost: Vhost, id: int, word: int) -> dict[str, object]:
+def inflight_fields(vhost: Vhost, id: int, word: int) -> dict[str, object]:
     phase = word & PHASE_MASK
-    facts: dict[str, object] = {"packet_id": id, "awaits": AWAITED[phase]}
+    fields: dict[str, object] = {"packet_id": id, "awaits": AWAITED[phase]}
     if phase == AWAIT_PUBCOMP:
-        return facts  # the client has the message: only the end of the handshake is owed
+        return fields  # the client has the message: only the end of the handshake is owed
     offset = word >> PHASE_BITS
     block = vhost.sessions.log.block(offset)
-    facts["offset"] = offset
+    fields["offset"] = offset
     if block is not None and block.base <= offset:
-        facts["topic"] = text(topic_at(block, offset - block.base))
-        facts["stored_ms"] = stored_ms(block, offset)
-    return facts
+        fields["topic"] = text(topic_at(block, offset - block.base))
+        fields["stored_ms"] = stored_ms(block, offset)
+    return fields
 
 
 def stored_ms(block: Block, offset: int) -> int:
@@ -223,7 +223,7 @@ def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
         topic = given.octets("topic")
         check_topic(topic)
         found = [each for each in found if gets(each.filter, topic)]
-    return page(given, [partial(subscription_facts, each) for each in found])
+    return page(given, [partial(subscription_fields, each) for each in found])
 
 
 def gets(filter: bytes, topic: bytes) -> bool:
@@ -237,7 +237,7 @@ def gets(filter: bytes, topic: bytes) -> bool:
     return matches(filter, topic)
 
 
-def subscription_facts(subscription: Subscription) -> dict[str, object]:
+def subscription_fields(subscription: Subscription) -> dict[str, object]:
     return {
         "client_id": text(subscription.client.client_id),
         "connected": bool(subscription.client.connection),
@@ -259,7 +259,7 @@ def list_retained(control: Control, given: Arguments) -> dict[str, object]:
     vhost = control.vhost(given)
     filter = given.octets("filter")
     check_filter(filter)
-    return page(given, [partial(retained_facts, vhost, number) for number in vhost.retained.numbers(filter)])
+    return page(given, [partial(retained_fields, vhost, number) for number in vhost.retained.numbers(filter)])
 
 
 @operation("retained.show", VHOST, TOPIC, BODY)
@@ -271,12 +271,12 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     message = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:
         raise no_retained(given)
-    facts = retained_facts(vhost, number)
+    fields = retained_fields(vhost, number)
     properties = properties_of(message.format & FORMAT_MASK, message.properties)
-    facts["content_type"] = properties.content_type
-    facts["headers"] = {key: plain(value) for key, value in properties.headers}
-    facts.update(body_shown(message.body, octets_max))
-    return facts
+    fields["content_type"] = properties.content_type
+    fields["headers"] = {key: plain(value) for key, value in properties.headers}
+    fields.update(body_shown(message.body, octets_max))
+    return fields
 
 
 @operation("retained.delete", VHOST, TOPIC, changes=True)
@@ -303,8 +303,8 @@ def no_retained(given: Arguments) -> RequestError:
     return RequestError(NOT_FOUND, f"topic: nothing is retained for {given.text('topic')!r}")
 
 
-def retained_facts(vhost: Vhost, number: int) -> dict[str, object]:
-    """The facts of a retained message; none of one that has just gone."""
+def retained_fields(vhost: Vhost, number: int) -> dict[str, object]:
+    """The fields of a retained message; none of one that has just gone."""
     message: RetainedMessage | None = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:
         return {}

@@ -22,7 +22,7 @@ OF_VHOST: Final = Parameter("vhost", TEXT, "only in this vhost", False)
 @operation("user.list", *PAGE)
 def list_users(control: Control, given: Arguments) -> dict[str, object]:
     """All users; those of the configuration cannot be changed here."""
-    return page(given, [partial(dict, facts) for facts in control.vhosts.users.list_users()])
+    return page(given, [partial(dict, fields) for fields in control.vhosts.users.list_users()])
 
 
 @operation("user.add", USER, PASSWORD, Parameter(TAGS.name, TEXTS, TAGS.doc, False), changes=True)
@@ -81,7 +81,7 @@ def set_limits(control: Control, given: Arguments) -> dict[str, object]:
 @operation("permission.list", OF_USER, OF_VHOST, *PAGE)
 def list_permissions(control: Control, given: Arguments) -> dict[str, object]:
     """The permissions of users. Users of the configuration without any may do everything."""
-    return page(given, [partial(dict, facts) for facts in control.vhosts.users.list_permissions(*chosen(given))])
+    return page(given, [partial(dict, fields) for fields in control.vhosts.users.list_permissions(*chosen(given))])
 
 
 @operation(
@@ -112,7 +112,7 @@ def clear_permission(control: Control, given: Arguments) -> dict[str, object]:
 def list_topic_permissions(control: Control, given: Arguments) -> dict[str, object]:
     """The restrictions of users on topic exchanges."""
     users = control.vhosts.users
-    return page(given, [partial(dict, facts) for facts in users.list_topic_permissions(*chosen(given))])
+    return page(given, [partial(dict, fields) for fields in users.list_topic_permissions(*chosen(given))])
 
 
 @operation("topic_permission.set", VHOST, USER, EXCHANGE, WRITE, READ, changes=True)

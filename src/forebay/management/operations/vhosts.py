@@ -27,7 +27,7 @@ SETTINGS: Final = (
 @operation("vhost.list", *PAGE)
 def list_vhosts(control: Control, given: Arguments) -> dict[str, object]:
     """All vhosts, with what is in them."""
-    return page(given, [partial(vhost_facts, vhost) for vhost in control.vhosts.all()])
+    return page(given, [partial(vhost_fields, vhost) for vhost in control.vhosts.all()])
 
 
 @operation("vhost.add", NAME, *SETTINGS, changes=True)
@@ -42,7 +42,7 @@ def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
     except RequestError:
         control.vhosts.delete(name)
         raise
-    return vhost_facts(vhost)
+    return vhost_fields(vhost)
 
 
 @operation("vhost.set", NAME, *SETTINGS, changes=True)
@@ -50,7 +50,7 @@ def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
     """Change settings of a vhost: those that are given."""
     vhost = control.vhost(given)
     change(control, vhost, given)
-    return vhost_facts(vhost)
+    return vhost_fields(vhost)
 
 
 @operation("vhost.delete", NAME, changes=True)
@@ -66,11 +66,11 @@ def change(control: Control, vhost: Vhost, given: Arguments) -> None:
         control.vhosts.change(vhost, settings)
 
 
-def vhost_facts(vhost: Vhost) -> dict[str, object]:
+def vhost_fields(vhost: Vhost) -> dict[str, object]:
     queues = vhost.catalog.queues.values()
     return {
         "vhost": text(vhost.name),
-        **vhost.catalog.settings.facts(),
+        **vhost.catalog.settings.fields(),
         "connections": len(vhost.entered),
         "exchanges": len(vhost.catalog.bindings.exchanges),
         "queues": len(queues),

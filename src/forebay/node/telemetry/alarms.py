@@ -45,7 +45,7 @@ class Alarms:
                 self.journal.error(
                     "%s; everything else goes on. With the broker stopped: forebay log repair", error.text
                 )
-                self.vhosts.common.events.note("queue.damaged", self.vhost_of(damage), facts_of(damage))
+                self.vhosts.common.events.note("queue.damaged", self.vhost_of(damage), fields_of(damage))
         for place in [place for place in self._told if place not in found]:
             self.journal.info("over, as it can be read or is wanted no more: %s", self._told.pop(place))
         return self.names()
@@ -53,7 +53,7 @@ class Alarms:
     def damages(self) -> list[dict[str, object]]:
         """The blocks that cannot be read, for people and programs, by queue and offsets; of very many the first."""
         return [
-            {"vhost": self.vhost_of(each).decode("utf-8", "replace"), **facts_of(each)}
+            {"vhost": self.vhost_of(each).decode("utf-8", "replace"), **fields_of(each)}
             for each in self.store.logs.damages()[:SHOWN_MAX]
         ]
 
@@ -62,7 +62,7 @@ class Alarms:
         return b"" if vhost is None else bytes(vhost.name)
 
 
-def facts_of(damage: Damage) -> dict[str, object]:
+def fields_of(damage: Damage) -> dict[str, object]:
     """The queue, the messages that are damaged, and the reason."""
     return {
         "queue": damage.name,

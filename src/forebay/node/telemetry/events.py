@@ -16,7 +16,7 @@ import msgspec
 from mypy_extensions import u8
 
 from forebay.broker.catalog.configured import configure_queue
-from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_facts
+from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
 from forebay.broker.mqtt.fanout import Recipient
 from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
@@ -49,9 +49,9 @@ class Told:
         self.vhost = event.vhost.decode("utf-8", "backslashreplace")
         self.number = number
         self.time_us = time_us
-        payload = event.facts.pop(PAYLOAD, None)
+        payload = event.fields.pop(PAYLOAD, None)
         self.payload = payload if isinstance(payload, bytes) else None
-        self.facts = {name: plain(value) for name, value in event.facts.items()}
+        self.fields = {name: plain(value) for name, value in event.fields.items()}
 
     def as_object(self) -> dict[str, object]:
         """The event as JSON, without the payload."""
@@ -61,7 +61,7 @@ class Told:
             "time": time.replace("+00:00", "Z"),
             "number": self.number,
             "vhost": self.vhost,
-            "data": self.facts,
+            "data": self.fields,
         }
 
 
@@ -120,22 +120,22 @@ class Announcer:
                 self.connected(connection, session)
 
     def connected(self, connection: Link, session: Session) -> None:
-        facts = connection_facts(connection, session)
-        self._known[connection] = facts
-        self.events.note("client.connected", session.vhost.name, dict(facts))
+        fields = connection_fields(connection, session)
+        self._known[connection] = fields
+        self.events.note("client.connected", session.vhost.name, dict(fields))
 
     def ended(self, connection: Link, session: Session) -> None:
         """Note that a connection is gone, if its login was told or should have been."""
         if connection not in self._known and session.rights.user:
             self.connected(connection, session)
-        facts = self._known.pop(connection, None)
-        if facts is not None:
-            facts["reason"] = session.reason
-            self.events.note("client.disconnected", session.vhost.name, facts)
+        fields = self._known.pop(connection, None)
+        if fields is not None:
+            fields["reason"] = session.reason
+            self.events.note("client.disconnected", session.vhost.name, fields)
 
     def taken_over(self, connection: Link, session: Session) -> None:
         """Note that another connection has taken the session of this one."""
-        self.events.note("client.session_takeover", session.vhost.name, connection_facts(connection, session))
+        self.events.note("client.session_takeover", session.vhost.name, connection_fields(connection, session))
 
     def delivered(self, delivery: Delivery, session: Session) -> None:
         """Note each message of a run that is handed out, but not the events themselves."""
@@ -143,15 +143,15 @@ class Announcer:
         if consumer.queue_name == QUEUE_NAME:
             return
         for index in range(delivery.index, delivery.index + delivery.count):
-            facts = message_facts(
+            fields = message_fields(
                 block.exchange(index), block.routing_key(index), block.format(index), block.body(index)
             )
-            facts["connection"] = int(session.id)
+            fields["connection"] = int(session.id)
             if isinstance(consumer, Recipient):
-                facts["client_id"] = consumer.client.client_id
+                fields["client_id"] = consumer.client.client_id
             else:
-                facts["queue"] = consumer.queue_name
-            self.events.note(DELIVERED, session.vhost.name, facts)
+                fields["queue"] = consumer.queue_name
+            self.events.note(DELIVERED, session.vhost.name, fields)
 
     def alarms(self, alarms: list[str]) -> None:
         """Note what begins to lack, and what does no longer."""
@@ -222,15 +222,15 @@ class EventStream(Listener):
         events.publishes = publishes
 
 
-def connection_facts(connection: Link, session: Session) -> dict[str, object]:
+def connection_fields(connection: Link, session: Session) -> dict[str, object]:
     known = session.describe()
-    facts: dict[str, object] = {"connection": int(session.id), "peer": connection.peer}
-    facts.update({name: known[name] for name in DESCRIBED if name in known})
-    return facts
+    fields: dict[str, object] = {"connection": int(session.id), "peer": connection.peer}
+    fields.update({name: known[name] for name in DESCRIBED if name in known})
+    return fields
 
 
 def plain(value: object) -> object:
-    """A fact as JSON has it."""
+    """A value as JSON has it."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, dict):

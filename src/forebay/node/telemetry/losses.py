@@ -25,8 +25,8 @@ def tell_losses(vhosts: Vhosts, journal: Journal, now_us: int) -> None:
                 name = text(client.client_id)
                 words = "MQTT client '%s' does not keep up or is away: it has lost %d messages (%d in all), %d wait"
                 journal.warning(words, name, messages, in_all, client.mqueue.count)
-                facts: dict[str, object] = {"client_id": client.client_id, "messages": messages, "in_all": in_all}
-                vhosts.common.events.note("client.messages_lost", vhost.name, facts)
+                fields: dict[str, object] = {"client_id": client.client_id, "messages": messages, "in_all": in_all}
+                vhosts.common.events.note("client.messages_lost", vhost.name, fields)
 
 
 def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
@@ -40,8 +40,8 @@ def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
                 "MQTT client '%s': %d octets wait for it, mqtt_session_octets_max is %d; publishers to it are held back"
             )
             journal.warning(words, name, octets, quota.octets_max)
-            facts: dict[str, object] = {"client_id": client.client_id, "octets": octets}
-            vhosts.common.events.note("client.quota_reached", vhost.name, facts)
+            fields: dict[str, object] = {"client_id": client.client_id, "octets": octets}
+            vhosts.common.events.note("client.quota_reached", vhost.name, fields)
         quota.crossed.clear()
 
 

@@ -38,7 +38,7 @@ class Selector:
     def __init__(self, filter: Filter, queue: bytes, found: PriorityLevels, first: i64) -> None:
         self.filter = filter
         self.text = filter.written()
-        self.asks_attempts = "deliveries" in filter.facts or "failures" in filter.facts
+        self.asks_attempts = "deliveries" in filter.properties or "failures" in filter.properties
         self.queue = queue
         self.found = found
         self.users: i64 = 0

@@ -24,7 +24,7 @@ from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, http_endpoints, make_protocol, metrics_endpoints
 from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify
 from forebay.server.run import MakeService, Service, Signals, grace, how_to_mend, on_hangup
-from forebay.server.telemetry.status import AppFacts
+from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
 
 
@@ -94,7 +94,7 @@ async def serve_when_leading(
 
 def begin(app: LeaderApp, source: OptionSource, loaded: Loaded) -> None:
     """Have administrators find what only this process knows, and time go by."""
-    app.control.server = AppFacts(app)
+    app.control.server = AppStatus(app)
     app.control.cluster = LedCluster(app.member)
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)

@@ -26,7 +26,7 @@ class EventLog(Listener):
     def hear(self, told: Sequence[Told]) -> None:
         for each in told:
             if each.type in self.types:
-                words = " ".join(f"{name}={value}" for name, value in each.facts.items())
+                words = " ".join(f"{name}={value}" for name, value in each.fields.items())
                 logger.info(
-                    "%s %s", each.type, words, extra={"event": each.type, "vhost": each.vhost, "data": each.facts}
+                    "%s %s", each.type, words, extra={"event": each.type, "vhost": each.vhost, "data": each.fields}
                 )

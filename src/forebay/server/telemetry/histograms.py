@@ -53,7 +53,7 @@ class Histogram:
         counts, total = self.past[0]
         return [now - then for now, then in zip(self.counts, counts, strict=True)], self.total - total
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """For people: how many, mean and quantiles, since the start and in the last minute."""
         counts, total = self.last_minute()
         return {

@@ -8,7 +8,7 @@ import shutil
 from typing import Final
 
 from forebay.log import block
-from forebay.management.control import ServerFacts
+from forebay.management.control import ServerStatus
 from forebay.node.telemetry.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
@@ -17,7 +17,7 @@ MICROSECONDS_S: Final = 1_000_000
 COMPILED: Final = not block.__file__.endswith(".py")
 
 
-class AppFacts(ServerFacts):
+class AppStatus(ServerStatus):
     """Of one broker."""
 
     def __init__(self, app: App) -> None:
@@ -27,7 +27,7 @@ class AppFacts(ServerFacts):
     def now_us(self) -> int:
         return self._app.clock.now_us()
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         app = self._app
         disk = shutil.disk_usage(app.disk.root)
         used = os.times()

@@ -197,7 +197,7 @@ class ReaderRequests:
 
 
 def description(queue: Queue) -> dict[str, object]:
-    """The facts of a queue that a reader must know."""
+    """The fields of a queue that a reader must know."""
     found: dict[str, object] = {"queue": text(queue.name), "kind": KIND_NAMES[int(queue.kind)]}
     found.update(bounds(queue))
     return found

@@ -31,9 +31,9 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.mqtt.auth import Answer, AuthExchange
+from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.connect import GRACE_US, Terms, begins_v5, changed_expiry, is_v5, will_of
 from forebay.session.mqtt.deliver import Outbox
-from forebay.session.mqtt.facts import client_facts
 from forebay.session.mqtt.long import LongInbox, is_long
 from forebay.session.mqtt.publish import Confirms, Inbox
 from forebay.session.mqtt.redirect import redirect_answer
@@ -595,5 +595,5 @@ class MqttSession(Session):
             self.vhost.clients.detach(self.client, self.id)
 
     def describe(self) -> dict[str, object]:
-        facts = client_facts(self.inbox, self.outbox, self.client)
-        return {"user": self.user, "keep_alive_s": int(self.keep_alive_us // GRACE_US), **facts}
+        fields = client_fields(self.inbox, self.outbox, self.client)
+        return {"user": self.user, "keep_alive_s": int(self.keep_alive_us // GRACE_US), **fields}

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from forebay.core.message import FORMAT_MASK, Properties
 from forebay.message.properties import properties_of
 from forebay.message.shown import plain
-from forebay.message.subject import NUMBERS, PROPERTY_NAMES, property_fact
+from forebay.message.subject import NUMBERS, PROPERTY_NAMES, stated_property
 
 HEADER_PREFIX: Final = "header."  # of headers in the map of properties, as filters write them
 
@@ -93,7 +93,7 @@ def column_of(name: str, distinct: list[Properties]) -> pa.Array:
         return numbers_array(pa.int32(), np.int32, [each.priority for each in distinct])
     if name == "expiration_ms":
         return numbers_array(pa.int64(), np.int64, [each.expiration_ms for each in distinct])
-    return octets_array(pa.string(), [as_text(octets_of(property_fact(each, NUMBERS[name]))) for each in distinct])
+    return octets_array(pa.string(), [as_text(octets_of(stated_property(each, NUMBERS[name]))) for each in distinct])
 
 
 def headers_of(distinct: list[Properties]) -> pa.Array:
@@ -107,7 +107,7 @@ def maps_of(distinct: list[Properties]) -> pa.Array:
 
 def entries_of(properties: Properties) -> list[tuple[str, bytes | None]]:
     """All that properties say, by the names that filters have for it; of headers with one name the first."""
-    entries: dict[str, object] = {name: property_fact(properties, NUMBERS[name]) for name in PROPERTY_NAMES}
+    entries: dict[str, object] = {name: stated_property(properties, NUMBERS[name]) for name in PROPERTY_NAMES}
     found = {name: octets_of(value) for name, value in entries.items() if value is not None}
     for name, value in properties.headers:
         found.setdefault(HEADER_PREFIX + name, octets_of(value))

@@ -16,15 +16,15 @@ from forebay.log.block import Block, BlockWriter
 from forebay.message.rows import YES
 from forebay.message.subject import RecordSubject
 from forebay.spark.arrow.batches import BlockView, WholeRun, as_readers_see, block_of, numbers, same_text, view_of
-from forebay.spark.filters.columns import conditions, facts_of, needed
+from forebay.spark.filters.columns import conditions, needed, properties_in
 
-ONLY_RECORDS: Final = "failures"  # a fact that no table has: 0 here, as nobody knows
+ONLY_RECORDS: Final = "failures"  # a property that no table has: 0 here, as nobody knows
 
 
 def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[BlockView]:
     """Of each block the records that match, as a broker answers a fetch with a filter."""
     parsed = parse(filter)
-    by_record = ONLY_RECORDS in facts_of(parsed.root)
+    by_record = ONLY_RECORDS in properties_in(parsed.root)
     for stored in blocks:
         view = as_readers_see(stored)
         places = matching(block_of(view), parsed, queue.encode()) if by_record else places_of(view, parsed.root, queue)
@@ -46,7 +46,7 @@ def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Arr
     """The fields of `Rows` that a filter asks for, of all records of a block; at least one."""
     count = int(view.count)
     run = WholeRun(view, 0, count)
-    facts = facts_of(root)
+    properties = properties_in(root)
     found: dict[str, pa.Array] = {}
     for name in needed([root]):
         if name == "topic":
@@ -68,9 +68,9 @@ def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Arr
             found["deliveries"] = numbers(pa.int32(), np.zeros(count, np.int32))
         else:
             bodies = run.cells(name, pa.binary())
-            if None in facts:
+            if None in properties:
                 found["bodies"] = bodies
-            if "octets" in facts:
+            if "octets" in properties:
                 ends = np.frombuffer(bodies.buffers()[1], np.int32, count + 1)
                 found["octets"] = numbers(pa.int32(), np.diff(ends))
     if not found:

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import BooleanType
 
 from forebay.core.errors import OptionError
-from forebay.filter.nodes import And, Fact, FilterNode, Path
+from forebay.filter.nodes import And, FilterNode, MessageProperty, Path
 from forebay.filter.parser import parse
 from forebay.message.rows import UNKNOWN, YES, Rows, conditions_of
 from forebay.message.subject import DEATH_NAMES, PROPERTY_NAMES
@@ -31,7 +31,7 @@ from forebay.spark.filters.native import condition, joined
 
 # The columns of a table that say what a filter asks for. Of `failures` no table knows.
 SAID: Final = ("raw_properties", "format")
-FACT_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+PROPERTY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "queue": ("topic",),
     "offset": ("offset",),
     "exchange": ("exchange",),
@@ -49,7 +49,7 @@ FACT_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 SQL_NAME: Final = "forebay_matches"
 # What is the same in few rows: for all else a filter is evaluated once for each kind of row.
 OWN_FIELDS: Final = frozenset({"bodies", "octets", "offsets", "timestamps_us"})
-COLUMNS: Final = tuple(dict.fromkeys(name for names in FACT_COLUMNS.values() for name in names))
+COLUMNS: Final = tuple(dict.fromkeys(name for names in PROPERTY_COLUMNS.values() for name in names))
 
 
 def matching(filter: str, frame: DataFrame | None = None, /, **names: str) -> Column:
@@ -89,7 +89,7 @@ def conjuncts(root: FilterNode) -> list[FilterNode]:
 
 
 def needed(parts: Sequence[FilterNode]) -> list[str]:
-    """The columns, in the order of COLUMNS, that conditions ask for; OptionError for a fact that no table has."""
+    """The columns, in the order of COLUMNS, that conditions ask for; OptionError for a property that no table has."""
     found = {name for part in parts for name in columns_of(part)}
     return [name for name in COLUMNS if name in found]
 
@@ -97,10 +97,10 @@ def needed(parts: Sequence[FilterNode]) -> list[str]:
 def columns_of(node: FilterNode) -> set[str]:
     if isinstance(node, Path):
         return {"value"} if node.header is None else set(SAID)
-    if isinstance(node, Fact):
-        if node.name not in FACT_COLUMNS:
+    if isinstance(node, MessageProperty):
+        if node.name not in PROPERTY_COLUMNS:
             raise OptionError(f"filter: of {node.name!r} a table knows nothing; only the broker does")
-        return set(FACT_COLUMNS[node.name])
+        return set(PROPERTY_COLUMNS[node.name])
     return {name for part in node.parts for name in columns_of(part)}
 
 
@@ -126,7 +126,7 @@ class Input:
 
 
 def inputs_of(parts: Sequence[FilterNode], names: Mapping[str, str]) -> list[Input]:
-    facts = {name for part in parts for name in facts_of(part)}
+    properties = {name for part in parts for name in properties_in(part)}
     found: list[Input] = []
     for name in needed(parts):
         theirs = names[name]
@@ -134,13 +134,13 @@ def inputs_of(parts: Sequence[FilterNode], names: Mapping[str, str]) -> list[Inp
             found.append(Input("timestamps_us", F.unix_micros(theirs)))
         elif name == "value":
             # The length alone need not bring the body with it.
-            if "octets" in facts:
+            if "octets" in properties:
                 found.append(Input("octets", F.octet_length(theirs)))
-            if None in facts:
+            if None in properties:
                 found.append(Input("bodies", F.col(theirs).cast("binary")))
         else:
             found.append(Input(FIELDS[name], F.col(theirs)))
-    if "age_ms" in facts:
+    if "age_ms" in properties:
         found.append(Input("now_us", F.unix_micros(F.current_timestamp())))
     return found
 
@@ -156,13 +156,13 @@ FIELDS: Final = {
 }
 
 
-def facts_of(node: FilterNode) -> set[str | None]:
-    """The facts that a part asks for; None is a path within the body."""
-    if isinstance(node, Fact):
+def properties_in(node: FilterNode) -> set[str | None]:
+    """The properties that a part asks for; None is a path within the body."""
+    if isinstance(node, MessageProperty):
         return {node.name}
     if isinstance(node, Path):
         return {None} if node.header is None else set()
-    return {name for part in node.parts for name in facts_of(part)}
+    return {name for part in node.parts for name in properties_in(part)}
 
 
 def evaluated(filter: str, left: tuple[int, ...], parts: list[FilterNode], names: Mapping[str, str]) -> Column:

@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
-from forebay.filter.nodes import Affix, And, Between, Comparison, Fact, FilterNode, In, IsNull, Not, Or, Path
+from forebay.filter.nodes import Affix, And, Between, Comparison, FilterNode, In, IsNull, MessageProperty, Not, Or, Path
 from forebay.filter.subject import Subject
 from forebay.filter.values import (
     AT_LEAST,
@@ -43,9 +43,9 @@ TURNED: Final = {EQUAL: EQUAL, UNEQUAL: UNEQUAL, LESS: GREATER, GREATER: LESS, A
 
 
 class Nothing(Subject):
-    """The message of which nothing is asked: parts without facts and paths are constants."""
+    """The message of which nothing is asked: parts without properties and paths are constants."""
 
-    def fact(self, name: str) -> object:
+    def property(self, name: str) -> object:
         raise AssertionError(name)
 
     def header(self, name: str) -> object:
@@ -69,7 +69,7 @@ class Operand:
 
 def is_constant(node: FilterNode) -> bool:
     """True if a part asks nothing of a message."""
-    return not isinstance(node, Fact | Path) and all(is_constant(part) for part in node.parts)
+    return not isinstance(node, MessageProperty | Path) and all(is_constant(part) for part in node.parts)
 
 
 def condition(
@@ -123,7 +123,7 @@ def operand(node: FilterNode, names: Mapping[str, str]) -> Operand | None:
     if is_constant(node):
         constant = first(node.evaluate(NOTHING))
         return None if is_broken_text(constant) else Operand("", None, constant)
-    return fact(node.name, names) if isinstance(node, Fact) else None
+    return property(node.name, names) if isinstance(node, MessageProperty) else None
 
 
 def is_broken_text(constant: object) -> bool:
@@ -131,10 +131,10 @@ def is_broken_text(constant: object) -> bool:
     return isinstance(constant, str) and constant != constant.encode("utf-8", "replace").decode()
 
 
-def fact(name: str, names: Mapping[str, str]) -> Operand | None:
-    """A fact that the table has, or that follows from what it has."""
-    if name in TEXT_FACTS:
-        return Operand(TEXT, present(F.col(names[TEXT_FACTS[name]])))
+def property(name: str, names: Mapping[str, str]) -> Operand | None:
+    """A property that the table has, or that follows from what it has."""
+    if name in TEXT_PROPERTIES:
+        return Operand(TEXT, present(F.col(names[TEXT_PROPERTIES[name]])))
     if name in {"offset", "deliveries"}:
         return Operand(NUMBER, F.col(names["offset" if name == "offset" else "delivery_count"]).cast("long"))
     if name == "octets":
@@ -144,14 +144,14 @@ def fact(name: str, names: Mapping[str, str]) -> Operand | None:
     if name == "age_ms":
         age_us = F.unix_micros(F.current_timestamp()) - F.unix_micros(names["timestamp"])
         return Operand(NUMBER, F.unix_millis(F.timestamp_micros(age_us)))
-    return address_fact(name, names)
+    return address_property(name, names)
 
 
-TEXT_FACTS: Final = {"queue": "topic", "exchange": "exchange", "routing_key": "routing_key"}
+TEXT_PROPERTIES: Final = {"queue": "topic", "exchange": "exchange", "routing_key": "routing_key"}
 
 
-def address_fact(name: str, names: Mapping[str, str]) -> Operand | None:
-    """The fact that follows from the format of a record: `records.subject.address_fact`."""
+def address_property(name: str, names: Mapping[str, str]) -> Operand | None:
+    """The property that follows from the format of a record: `records.subject.address_property`."""
     if name not in {"protocol", "qos", "topic"}:
         return None
     format = F.coalesce(F.col(names["format"]), F.lit(0))

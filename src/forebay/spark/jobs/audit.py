@@ -205,15 +205,15 @@ def state_of(broker: Broker, administrator: Administrator, queue: str, end: int,
 
     What nobody has settled is asked for after the log was read: only what was wanted all the while can be lost.
     """
-    facts = administrator.run("queue.show", queue=queue)
+    fields = administrator.run("queue.show", queue=queue)
     unsettled = waiting_in(broker, administrator, queue).ranges
     waiting = merged((first, min(high, end)) for first, high in unsettled)
     missing = without([(0, end)], present)
     settled = without(missing, waiting)
-    gone = RETENTION if facts["type"] == "stream" else SETTLED
+    gone = RETENTION if fields["type"] == "stream" else SETTLED
     gaps = [(first, high, LOST) for first, high in without(missing, settled)]
     gaps += [(first, high, gone) for first, high in settled]
-    return State(queue, end, count(present), count(waiting), whole(facts["unacked"]), sorted(gaps))
+    return State(queue, end, count(present), count(waiting), whole(fields["unacked"]), sorted(gaps))
 
 
 def count(ranges: Iterable[Range]) -> int:

@@ -69,7 +69,7 @@ EVERY: list[TopologyCommand] = [
     ClearPolicy("p", True),
 ]
 OF_ALL_VHOSTS: list[Command] = [
-    set_vhost(3, b"v", VhostSettings().facts()),
+    set_vhost(3, b"v", VhostSettings().fields()),
     RemoveVhost(3),
     CountVhosts(4),
     PutUser("u", "$argon2id$", ["management"]),

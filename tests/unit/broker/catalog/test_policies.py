@@ -128,7 +128,7 @@ def test_policies_are_there_after_a_restart_and_in_force(broker: NodeRig) -> Non
         broker.flush()
         broker.crash()
         policies = broker.vhost.catalog.policies
-        listed = [policy.facts() for policy in policies.listed_all()]
+        listed = [policy.fields() for policy in policies.listed_all()]
         assert listed == [
             {
                 "name": "kept",

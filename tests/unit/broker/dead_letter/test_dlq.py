@@ -129,7 +129,7 @@ def test_a_message_that_went_back_remembers_its_deaths(broker: OneVhost) -> None
     broker.vhost.settling.reject(lease, lease.first, 1)
     broker.settle()
     found = letters(broker, b"dead")
-    assert [letter.fact("death_count") for letter in found] == [2]
+    assert [letter.property("death_count") for letter in found] == [2]
 
 
 def test_what_went_back_may_take_the_same_way_again(broker: OneVhost) -> None:
@@ -143,7 +143,7 @@ def test_what_went_back_may_take_the_same_way_again(broker: OneVhost) -> None:
         broker.later(20)
         assert broker.kept(b"dead") == [b"0"]
         found = letters(broker, b"dead")
-        assert found[0].fact("death_count") == times
+        assert found[0].property("death_count") == times
         dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL)
         broker.settle()
         assert broker.kept(b"q") == [b"0"]
@@ -304,7 +304,7 @@ def test_a_message_is_changed(broker: OneVhost) -> None:
     block = found[0].block
     after = amqp.decode_properties(block.properties(found[0].index), TABLE_DEPTH_MAX)
     assert (after.header("colour"), after.header("size"), after.message_id) == ("blue", None, "m")
-    assert (block.routing_key(found[0].index), found[0].fact("death_queue")) == (b"new-key", "orders")
+    assert (block.routing_key(found[0].index), found[0].property("death_queue")) == (b"new-key", "orders")
     dlq.redrive(broker.vhost, b"dead", None, b"", 2, ALL)
     broker.settle()
     assert broker.kept(b"orders") == [b"better"]

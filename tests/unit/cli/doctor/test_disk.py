@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING
-from forebay.cli.doctor.disk import DiskFacts, judged, measured, mount_of, room, sync_times
+from forebay.cli.doctor.disk import DiskTrial, judged, measured, mount_of, room, sync_times
 
-SSD = DiskFacts("/d", "ext4", ["rw", "relatime"], "nvme0n1", False, "write back", 200, 0.8, 2.0)
+SSD = DiskTrial("/d", "ext4", ["rw", "relatime"], "nvme0n1", False, "write back", 200, 0.8, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_disk_that_lies_is_named(changes: dict[str, object], level: str, said:
     found = judged(replace(SSD, **changes))  # type: ignore[arg-type]
     assert (found.level, said in found.text) == (level, True), found
     assert bool(found.remedy) == (level != GOOD)
-    assert found.facts["syncs"] == 200
+    assert found.fields["syncs"] == 200
 
 
 def test_a_real_disk_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_a_folder_that_takes_nothing_is_an_error() -> None:
 
 def test_room_is_what_publishers_need(tmp_path: Path) -> None:
     found = room(tmp_path, 1)
-    assert found.facts["free_min_octets"] == 1
+    assert found.fields["free_min_octets"] == 1
     assert room(tmp_path, 1 << 60).level == ERROR
-    free = found.facts["free_octets"]
+    free = found.fields["free_octets"]
     assert isinstance(free, int)
     assert room(tmp_path, free * 3 // 4).level == WARNING

@@ -38,7 +38,7 @@ def test_ports_that_others_reach_or_have() -> None:
         assert ports({"amqp": f"127.0.0.1:{port}"}, True)[0].level == GOOD
     assert ports({"amqp": f"127.0.0.1:{port}"}, False)[0].level == GOOD
     open_to_all = ports({"amqp": "0.0.0.0:5672", "amqps": "0.0.0.0:5671", "prometheus": "[::]:15692"}, True)
-    assert [(each.level, each.facts["listener"]) for each in open_to_all] == [
+    assert [(each.level, each.fields["listener"]) for each in open_to_all] == [
         (WARNING, "amqp"),
         (WARNING, "prometheus"),
     ]

@@ -27,7 +27,7 @@ def test_quantiles_are_within_their_bucket() -> None:
     for _ in range(99):
         histogram.record(10)
     histogram.record(5000)
-    facts = histogram.facts()["total"]
+    facts = histogram.fields()["total"]
     assert isinstance(facts, dict)
     assert facts["count"] == 100
     assert facts["mean"] == pytest.approx(59.9)
@@ -36,7 +36,7 @@ def test_quantiles_are_within_their_bucket() -> None:
 
 
 def test_nothing_recorded_has_no_quantiles() -> None:
-    facts = Histogram("us").facts()["minute"]
+    facts = Histogram("us").fields()["minute"]
     assert facts == {"count": 0, "mean": 0.0, "p50": 0.0, "p90": 0.0, "p99": 0.0}
 
 

@@ -1,4 +1,4 @@
-"""The facts of one MQTT connection, for people."""
+"""The fields of one MQTT connection, for people."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from forebay.session.mqtt.publish import Inbox
 from forebay.wire.mqtt.codes import V5
 
 
-def client_facts(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> dict[str, object]:
+def client_fields(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> dict[str, object]:
     """Counts of both directions, and of the session; `client` is None before the CONNECT is accepted."""
-    facts: dict[str, object] = {
+    fields: dict[str, object] = {
         "protocol": "MQTT 5.0" if inbox.version == V5 else "MQTT 3.1.1",
         "received": int(inbox.received),
         "ignored": int(inbox.ignored),
@@ -21,9 +21,9 @@ def client_facts(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> 
         "inflight_max": int(outbox.window.size),
     }
     if client is not None:
-        facts["client_id"] = client.client_id.decode()
-        facts["durable"] = client.durable
-        facts["subscriptions"] = len(client.subscriptions)
-        facts["waiting"] = int(client.mqueue.count)
-        facts["dropped"] = int(client.mqueue.dropped)
-    return facts
+        fields["client_id"] = client.client_id.decode()
+        fields["durable"] = client.durable
+        fields["subscriptions"] = len(client.subscriptions)
+        fields["waiting"] = int(client.mqueue.count)
+        fields["dropped"] = int(client.mqueue.dropped)
+    return fields
