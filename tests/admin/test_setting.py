@@ -325,3 +325,20 @@ def test_changes_are_in_the_audit_log(api: httpx.Client, broker: BrokerProcess) 
     assert any('"user.put"' in line and "audited" in line for line in lines)
     assert any("nobody-there" in line and "does not exist" in line for line in lines)
     assert "very secret" not in broker.log_text()
+
+
+def test_a_single_broker_has_one_member_of_each_quorum_queue(api: httpx.Client) -> None:
+    assert put(api, "/queues/%2F/qq", {"durable": True, "arguments": {"x-queue-type": "quorum"}}) == CREATED
+    (node,) = [each["name"] for each in api.get("/nodes").json()]
+    (member,) = api.get("/queues/quorum/%2F/qq/status").json()
+    assert (member["Node Name"], member["Raft State"]) == (node, "leader")
+    assert member["Commit Index"] <= member["Last Log Index"]
+    assert api.post("/queues/quorum/%2F/qq/replicas/add", json={"node": node}).status_code == DONE
+    assert "'elsewhere' is no member" in reason(
+        api.post("/queues/quorum/%2F/qq/replicas/add", json={"node": "elsewhere"})
+    )
+    assert "the only one there is" in reason(
+        api.request("DELETE", "/queues/quorum/%2F/qq/replicas/delete", json={"node": node})
+    )
+    assert "the only one there is" in reason(api.delete(f"/queues/quorum/replicas/on/{node}/shrink"))
+    assert reason(api.delete("/queues/quorum/replicas/on/elsewhere/shrink"), MISSING)

@@ -56,6 +56,11 @@ TYPES: Final = {
     "queue.damaged": "Messages of a queue cannot be read: queue, first, last, file, position, reason.",
     "alarm.set": "Something lacks, or is damaged: alarm, which is memory, disk or damage.",
     "alarm.cleared": "It no longer does: alarm.",
+    "cluster.took_over": "Another node leads the cluster: node, epoch, why, recovery_ms.",
+    "cluster.node_in_sync": "A node of the cluster is in sync from now on: node, epoch.",
+    "cluster.node_out_of_sync": "A node is in sync no more: node, epoch, why.",
+    "cluster.too_few_in_sync": "Nothing is confirmed: in_sync, the nodes that answer, min_in_sync, epoch.",
+    "cluster.enough_in_sync": "As many are in sync again as must be: the same.",
 }
 QUEUE_NAME: Final = b"$events"
 NOTED_MAX: Final = 100_000  # in one turn; beyond it events are counted and lost, so that memory is not

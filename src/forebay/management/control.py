@@ -82,7 +82,14 @@ class Webhooks(ABC):
 
 
 class Cluster(ABC):
-    """The cluster that the broker leads, which only the server knows."""
+    """The cluster that the broker leads, which only the server knows.
+
+    name  the cluster's
+    node  this node's
+    """
+
+    name: str
+    node: str
 
     @abstractmethod
     def status(self) -> dict[str, object]:

@@ -13,7 +13,7 @@ from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Number, Row, counter, gauge, histogram
 from forebay.admin.metrics.look import MetricsLook, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
-from forebay.admin.rabbitmq.node.node import NODE, SPOKEN_VERSION
+from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION, own_node
 from forebay.admin.samples.rates import number_of
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
@@ -48,6 +48,14 @@ def expiry_of(look: MetricsLook) -> float | None:
     """Until when the certificate is good, in seconds since 1970."""
     until = look.app.tls.expiry()
     return None if until is None else until.timestamp()
+
+
+def identity(look: MetricsLook) -> dict[tuple[str, ...], Number]:
+    """The node, and its cluster's name."""
+    own = own_node(look.app)
+    cluster = look.app.control.cluster
+    name = own if cluster is None else cluster.name
+    return {(own, name, name): 1}
 
 
 def descriptors(look: MetricsLook) -> int:
@@ -282,7 +290,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
             "Which broker this is.",
             ("rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"),
         ),
-        lambda look: {(NODE, NODE, NODE): 1},
+        identity,
     ),
     Spread(
         counter(

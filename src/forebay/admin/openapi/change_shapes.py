@@ -42,6 +42,20 @@ class VhostBody(Body):
     tracing: Annotated[bool | None, Field(description="Taken and left at that.")] = None
 
 
+class ReplicaBody(Body):
+    """A node that a queue is to be on, or not."""
+
+    node: Annotated[str, Field(description="As /api/nodes has it.")]
+
+
+class GrowBody(Body):
+    """The quorum queues that are to be on a node."""
+
+    strategy: Annotated[str, Field(description="all or even.")] = "all"
+    queue_pattern: Annotated[str, Field(description="Taken and left at that.")] = ".*"
+    vhost_pattern: Annotated[str, Field(description="Taken and left at that.")] = ".*"
+
+
 class UserBody(Body):
     """A user; with neither password nor hash nobody can log in as it by a password."""
 

@@ -135,6 +135,7 @@ class NodeShape(TypedDict, total=False):
     proc_used: Annotated[int, Field(description="Threads.")]
     proc_total: int
     db_dir: str
+    forebay: Annotated[Object, Field(description="Of a member of a cluster: its role, lag, link and store.")]
     exchange_types: list[Kind]
     auth_mechanisms: list[Kind]
 

@@ -12,7 +12,7 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import ONE_QUEUE, QUEUES
 from forebay.admin.rabbitmq.clients.connections import peer_facts
 from forebay.admin.rabbitmq.clients.consumers import consumer_facts, single_active
-from forebay.admin.rabbitmq.node.node import NODE
+from forebay.admin.rabbitmq.node.members import Nodes
 from forebay.admin.rabbitmq.properties import value_shown
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.samples.rates import QUEUE, RateSamples, queue_numbers
@@ -45,8 +45,8 @@ class DeclaredQueues:
         self.policies: list[Policy] = []
         self.known: dict[int, tuple[QueueSpec, Facts]] = {}
 
-    def facts(self, vhost: Vhost, queue: Queue) -> Facts:
-        """A queue's."""
+    def facts(self, vhost: Vhost, queue: Queue, node: str) -> Facts:
+        """A queue's, which is led by this node for as long as the process lasts."""
         policies = [*vhost.catalog.policies.by_user.values(), *vhost.catalog.policies.by_operator.values()]
         if policies != self.policies or len(self.known) > 2 * len(vhost.catalog.queues):
             self.policies = policies
@@ -54,7 +54,7 @@ class DeclaredQueues:
         known = self.known.get(int(queue.id))
         if known is not None and known[0] is queue.spec:
             return known[1]
-        facts = declared_facts(vhost, queue)
+        facts = declared_facts(vhost, queue, node)
         self.known[int(queue.id)] = (queue.spec, facts)
         return facts
 
@@ -80,7 +80,7 @@ async def declared_for(request: Request) -> Declared:
 Remembered = Annotated[Declared, Depends(declared_for)]
 
 
-def declared_facts(vhost: Vhost, queue: Queue) -> Facts:
+def declared_facts(vhost: Vhost, queue: Queue, node: str) -> Facts:
     """A queue's name and kind, and what holds for it."""
     user, operator = vhost.catalog.policies.of_queue(queue, False), vhost.catalog.policies.of_queue(queue, True)
     spec = queue.spec
@@ -92,7 +92,7 @@ def declared_facts(vhost: Vhost, queue: Queue) -> Facts:
         "auto_delete": spec.auto_delete,
         "exclusive": spec.exclusive,
         "arguments": value_shown(spec.arguments),
-        "node": NODE,
+        "node": node,
         "state": "running",
         "policy": None if user is None else user.name,
         "operator_policy": None if operator is None else operator.name,
@@ -135,11 +135,12 @@ class Details:
         self.asked = asked
         self.figures = figures
         self.totals = totals
+        self.nodes = Nodes(app)
 
     def make(self, placed: Placed) -> Facts:
         """One queue."""
         vhost, queue = placed
-        declared = self.declared.of(vhost).facts(vhost, queue)
+        declared = self.declared.of(vhost).facts(vhost, queue, self.nodes.own)
         if self.figures:
             return self.with_figures(queue, declared)
         if not self.totals:
@@ -167,11 +168,9 @@ class Details:
             capacity = self.note_consumers(queue, numbers, facts)
         if queue.kind != STREAM:
             facts["consumer_capacity"] = facts["consumer_utilisation"] = capacity
-        if queue.kind in (QUORUM, STREAM):
-            facts["leader"] = NODE
-            facts["members"] = facts["online"] = [NODE]
+        self.note_members(queue, bool(declared["durable"]), facts)
         if queue.kind == STREAM:
-            facts["readers"] = {NODE: consumers}
+            facts["readers"] = {self.nodes.own: consumers}
         if queue.kind == QUORUM:
             facts["delivery_limit"] = int(queue.limits.delivery_limit)
         if numbers[0] or numbers[1] or numbers[6] or numbers[7]:
@@ -180,6 +179,15 @@ class Details:
             self.note_owner(queue, facts)
         facts["forebay"] = own_facts(queue)
         return facts
+
+    def note_members(self, queue: Queue, durable: bool, facts: Facts) -> None:
+        """Enter the nodes that a queue is on: in a cluster every durable one, of whatever type, is on every member."""
+        nodes = self.nodes
+        if nodes.clustered and durable:
+            facts["leader"], facts["members"], facts["online"] = nodes.own, nodes.all, nodes.running
+        elif nodes.clustered or queue.kind in (QUORUM, STREAM):
+            facts["leader"] = nodes.own
+            facts["members"] = facts["online"] = [nodes.own]
 
     def note_consumers(self, queue: Queue, numbers: list[int], facts: Facts) -> float:
         """Enter who alone consumes; the part of the consumers that could take a message now, 1 where none waits."""

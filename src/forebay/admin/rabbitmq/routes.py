@@ -16,6 +16,7 @@ from forebay.admin.rabbitmq import (
     permissions,
     policies,
     queues,
+    replicas,
     users,
     vhosts,
 )
@@ -28,6 +29,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     connections.router,
     channels.router,
     consumers.router,
+    replicas.router,
     queues.router,
     exchanges.router,
     bindings.router,

@@ -12,7 +12,7 @@ from forebay.admin.http.paths import NodeName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import Texts, VhostBody
 from forebay.admin.openapi.shapes import ONE_VHOST, VHOSTS
-from forebay.admin.rabbitmq.node.node import NODE, check_node
+from forebay.admin.rabbitmq.node.members import Nodes, check_node
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
 from forebay.admin.samples.rates import VHOST, RateSamples, sum_of
@@ -32,9 +32,9 @@ PRECONDITION_FAILED = 412
 @router.get("", responses=VHOSTS)
 async def list_vhosts(broker: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
     """The vhosts that the caller may enter, or all."""
-    vhosts = seen_vhosts(broker, caller)
+    vhosts, nodes = seen_vhosts(broker, caller), Nodes(broker)
     return await answer_list(
-        vhosts, lambda vhost: text(vhost.name), lambda vhost: vhost_facts(rates, asked, vhost), wanted
+        vhosts, lambda vhost: text(vhost.name), lambda vhost: vhost_facts(rates, asked, vhost, nodes), wanted
     )
 
 
@@ -43,7 +43,7 @@ async def show_vhost(
     broker: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
 ) -> Response:
     """One vhost."""
-    return answer_one(vhost_facts(rates, asked, check_vhost(broker, caller, vhost)), wanted)
+    return answer_one(vhost_facts(rates, asked, check_vhost(broker, caller, vhost), Nodes(broker)), wanted)
 
 
 @router.put("/{vhost:name}", status_code=201, responses=MADE, response_class=Response)
@@ -84,7 +84,7 @@ async def unprotect_vhost(broker: Broker, caller: Administrator, vhost: VhostNam
 async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, node: NodeName) -> Response:
     """Nothing: every vhost runs as long as the node does."""
     check_vhost(broker, caller, vhost)
-    check_node(node)
+    check_node(broker, node)
     return await finished(broker)
 
 
@@ -124,14 +124,14 @@ def texts_of(field: str, given: Texts) -> list[str]:
     return [each for each in found if each]
 
 
-def vhost_facts(rates: RateSamples, asked: Windows, vhost: Vhost) -> Facts:
+def vhost_facts(rates: RateSamples, asked: Windows, vhost: Vhost, nodes: Nodes) -> Facts:
     numbers = sum_of(vhost).numbers()
     series = rates.vhosts.get(int(vhost.number))
     return {
         **vhost_entry(vhost),
         "protected_from_deletion": vhost.catalog.settings.protected,
         "tracing": False,
-        "cluster_state": {NODE: "running"},
+        "cluster_state": dict.fromkeys(nodes.running, "running"),
         **rates.stats(series, VHOST, numbers, asked.lengths, VHOST.counters, len(numbers)),
         "message_stats": rates.stats(series, VHOST, numbers, asked.messages, 0, VHOST.counters),
     }

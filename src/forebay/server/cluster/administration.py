@@ -1,25 +1,129 @@
-"""The cluster as administrators see it from the node that leads."""
+"""The cluster as one of its nodes knows it: what administrators see and do, metrics, and events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import time
+from typing import TYPE_CHECKING, Final
 
 from forebay.management.control import Cluster
+from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
+from forebay.replica.register import RegisterValue
+from forebay.server.cluster.figures import NodeFigures, own_figures, tell_figures
+from forebay.server.cluster.watch import TOOK_OVER, ClusterWatch, answering_of, took_over_fields
+from forebay.server.telemetry.histograms import Histogram
 
 if TYPE_CHECKING:
     from forebay.server.cluster.member_process import MemberProcess
 
+LOOK_US: Final = 200_000
+FIGURES_US: Final = 1_000_000
+MILLISECONDS: Final = 1000
+logger = logging.getLogger("forebay")
 
-class LedCluster(Cluster):
-    """The cluster that one process leads."""
+Fields = dict[str, object]
+
+
+class ClusterState(Cluster):
+    """The view of one node, whether it leads or not.
+
+    watch        since when members stand as they do
+    figures      of every node, as they said last; its own too
+    recovery_ms  of the take-over, if this node leads
+    """
 
     def __init__(self, member: MemberProcess) -> None:
         self.member = member
+        self.name = member.settings.options.name
+        self.node = member.settings.node
+        self.watch = ClusterWatch()
+        self.figures: dict[str, NodeFigures] = {}
+        self.recovery_ms = 0
+        self.look_us = 0
+        self.figures_us = 0
 
-    def status(self) -> dict[str, object]:
+    # ---- for administrators
+
+    def status(self) -> Fields:
         member = self.member
-        settings = member.settings
-        return {"name": settings.options.name, "node": settings.node, **member.group.status(member.now_us())}
+        found = member.group.status(member.now_us())
+        record = self.record()
+        known = {str(each["node"]): each for each in listed(found)}
+        names = [] if record is None else sorted(record.members)
+        answering = self.answering()
+        return {
+            "name": self.name,
+            "node": self.node,
+            **found,
+            "mode": member.settings.options.mode,
+            "members_max": member.settings.options.members,
+            "answering": answering,
+            "too_few_in_sync": len(answering) < self.min_in_sync(),
+            "take_overs": 0 if record is None else max(0, int(record.epoch) - 1),
+            "etcd": {
+                "reached": not member.register.told,
+                "why": member.register.told,
+                "took_us": member.register.took_us,
+                "endpoints": list(member.settings.options.etcd.endpoints),
+            },
+            "members": [self.member_fields(name, known.get(name), record) for name in names or sorted(known)],
+        }
+
+    def member_fields(self, name: str, known: Fields | None, record: RegisterValue | None) -> Fields:
+        """One member; `known` as the group tells of it, which a follower tells of itself alone."""
+        if known is None:
+            assert record is not None
+            is_in_sync = name in record.in_sync
+            role = LEADER if name == record.leader else FOLLOWER if is_in_sync else LEARNER
+            known = {"node": name, "role": role, "frames_behind": None, "behind_ms": None, "why": ""}
+            known |= {"in_sync": is_in_sync, "peer": record.members[name].peer}
+        figures = self.figures.get(name)
+        is_own = name == self.node
+        return {
+            **known,
+            "running": is_own or self.is_running(name, known),
+            "store": self.store_of(name, record),
+            "since_ms": self.watch.since_ms.get(name),
+            "clients": {} if record is None or name not in record.members else dict(record.members[name].clients),
+            "link": None if is_own else self.link_fields(name),
+            "version": figures.version if figures is not None else None,
+            "started_ms": figures.started_ms if figures is not None else None,
+            "disk_octets": figures.disk_octets if figures is not None else None,
+            "disk_free_octets": figures.disk_free_octets if figures is not None else None,
+            "memory_octets": figures.memory_octets if figures is not None else None,
+        }
+
+    def is_running(self, name: str, known: Fields) -> bool:
+        """True for a node that there is a link to, and that answers as far as this one would know."""
+        silent = known.get("silent_ms", 0)
+        link = self.member.links.links.get(name)
+        is_heard = not isinstance(silent, int) or silent <= self.silent_ms_max()
+        return link is not None and link.is_up() and is_heard
+
+    def store_of(self, name: str, record: RegisterValue | None) -> str:
+        """The id of a member's store, "" where this node does not know it."""
+        if name == self.node:
+            return self.member.group.identity.store
+        if record is not None and name in record.in_sync:
+            return record.in_sync[name]
+        there = self.member.nodes.get(name)
+        return "" if there is None else there.store_id
+
+    def link_fields(self, name: str) -> Fields:
+        """The link to another member."""
+        link = self.member.links.links.get(name)
+        if link is None:
+            return {"up": False, "octets_in": 0, "octets_out": 0, "resets": 0, "for_ms": 0, "why": "there is none yet"}
+        octets_in, octets_out = link.traffic()
+        for_ms = (self.member.now_us() - link.since_us) // MILLISECONDS if link.is_up() else 0
+        return {
+            "up": link.is_up(),
+            "octets_in": octets_in,
+            "octets_out": octets_out,
+            "resets": link.resets,
+            "for_ms": for_ms,
+            "why": link.why,
+        }
 
     def transfer(self, node: str) -> None:
         self.member.group.replica.transfer(node, self.member.now_us())
@@ -28,3 +132,75 @@ class LedCluster(Cluster):
     def remove(self, node: str) -> None:
         self.member.group.replica.remove(node, self.member.now_us())
         self.member.step()
+
+    # ---- for metrics
+
+    def etcd_times(self) -> Histogram:
+        """The times that etcd took for its answers."""
+        return self.member.register.times
+
+    # ---- what is looked at as time goes by
+
+    def look(self, now_us: int) -> None:
+        """Look at the members, and tell the leader of this node's figures, where that is due."""
+        if now_us >= self.figures_us:
+            self.figures_us = now_us + FIGURES_US
+            self.tell_figures()
+        record = self.record()
+        if now_us < self.look_us or record is None:
+            return
+        self.look_us = now_us + LOOK_US
+        self.watch.look(
+            self.member.group.replica.status(now_us),
+            sorted(record.members),
+            self.silent_ms_max(),
+            int(time.time() * MILLISECONDS),
+            self.note,
+        )
+
+    def tell_figures(self) -> None:
+        """Take this node's figures, and tell them."""
+        member = self.member
+        own = self.figures[self.node] = own_figures(member.disk.root)
+        if member.group.role != LEADER and member.group.leader:
+            tell_figures(member.links, member.group.leader, own)
+
+    def tell_take_over(self) -> None:
+        """Note that this node leads, for those who hear of events."""
+        record = self.record()
+        why = "" if record is None else record.why
+        found = self.member.group.replica.status(self.member.now_us())
+        self.note(TOOK_OVER, dict(took_over_fields(found, why, self.recovery_ms)))
+
+    def note(self, type: str, fields: Fields) -> None:
+        """An event has happened; only a node that leads has anybody who hears of it."""
+        app = self.member.app
+        if app is not None and not self.member.ended:
+            app.vhosts.common.events.note(type, b"", fields)
+            app.look()
+
+    # ---- what it is made of
+
+    def record(self) -> RegisterValue | None:
+        """The register as it was seen last."""
+        view = self.member.group.replica.standing.view
+        return None if view is None else view.value
+
+    def min_in_sync(self) -> int:
+        record = self.record()
+        return 0 if record is None else record.min_in_sync
+
+    def answering(self) -> list[str]:
+        """The members in sync that this node hears, if it leads; all of them as far as others know."""
+        return answering_of(self.member.group.replica.status(self.member.now_us()), self.silent_ms_max())
+
+    def silent_ms_max(self) -> int:
+        """After how long a silence a member counts as gone: it would be put out then."""
+        return int(self.member.group.settings.put_out_us) // MILLISECONDS
+
+
+def listed(found: Fields) -> list[Fields]:
+    """The members in a group's status."""
+    members = found["members"]
+    assert isinstance(members, list)
+    return members

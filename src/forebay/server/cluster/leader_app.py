@@ -79,6 +79,7 @@ class LeaderApp(App):
     def start_commit(self, commit: Commit | None) -> None:
         super().start_commit(commit)
         if commit is not None:
+            self.histograms.ship(commit.lsn)
             self.member.appended(commit.lsn)
 
     def synced(self, commit: Commit, error: BaseException | None) -> None:
@@ -93,6 +94,7 @@ class LeaderApp(App):
     def committed(self, lsn: int) -> None:
         """All in sync have the frames up to here."""
         self.store.commit_to(lsn)
+        self.histograms.on_committed(lsn)
         self.set_gate()
         self.node.committed(lsn)
         self.let_durable()

@@ -75,6 +75,7 @@ class LinkState:
     address  where the node is; empty: unknown, and it has to come
     tried    the attempt to connect that is in its handshake
     why      of the last failure, for people
+    octets_in, octets_out  of connections that are gone; `traffic` has all
     """
 
     def __init__(self, node: str) -> None:
@@ -90,6 +91,20 @@ class LinkState:
         self.since_us = 0
         self.why = ""
         self.resets = 0
+        self.octets_in = self.octets_out = 0
+
+    def traffic(self) -> tuple[int, int]:
+        """Octets that have come and gone since this node began, without those of clients on their way."""
+        open_ones = self.connections()
+        return (
+            self.octets_in + sum(each.octets_in for each in open_ones),
+            self.octets_out + sum(each.octets_out for each in open_ones),
+        )
+
+    def keep_traffic(self, connection: NodeConnection) -> None:
+        """Count what went by a connection that is gone."""
+        self.octets_in += connection.octets_in
+        self.octets_out += connection.octets_out
 
     def is_up(self) -> bool:
         """True if there is a link."""
@@ -179,6 +194,11 @@ class Links(ConnectionOwner):
         """Send a message to a node; False where there is no link, or it had to be ended since too much waits."""
         link = self.links.get(node)
         return link is not None and link.main is not None and link.main.send(octets)
+
+    def version(self, node: str) -> int:
+        """The version that is spoken with a node; 0 where there is no link."""
+        link = self.links.get(node)
+        return 0 if link is None or link.main is None else link.main.version
 
     def send_bulk(self, node: str, octets: bytes) -> bool:
         """Send a message by the connection for bulk; False where it cannot be sent now: `bulk_ready` says when."""
@@ -404,6 +424,8 @@ class Links(ConnectionOwner):
             self.say("", f"a connection to the port for nodes was refused: {why}")
         if link is None:
             return
+        if connection.purpose != RELAY:
+            link.keep_traffic(connection)
         if link.main is connection:
             link.main = None
             link.why = why

@@ -42,12 +42,14 @@ from forebay.replica.register import (
 from forebay.replica.settings import MS, ReplicaSettings
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
+from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.clients.listeners import ClientListeners
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
 from forebay.server.cluster.copying import message as copy_message
+from forebay.server.cluster.figures import FIGURES, decode_figures
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links import LinkListener, Links
 from forebay.server.cluster.register import make_register
@@ -65,6 +67,7 @@ EXIT_CONFIGURATION: Final = 1
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 LAST_SIGNAL_S: Final = 0.02
 COPY_MARK: Final = bytes((COPY,))
+FIGURES_MARK: Final = bytes((FIGURES,))
 logger = logging.getLogger("forebay")
 
 
@@ -85,6 +88,7 @@ class MemberProcess(RegisterListener, LinkListener):
     told_lost  the log says that the record is gone
     asked      changes of the register whose outcome is not known, by number
     nodes      who is there, as the register says
+    state      the cluster as administrators see it
     """
 
     def __init__(
@@ -119,6 +123,7 @@ class MemberProcess(RegisterListener, LinkListener):
         self.taker: CopyTaker | None = None
         self.is_to_lead = False
         self.leaving = False
+        self.state = ClusterState(self)
         self.led = asyncio.Event()
         self.handed_over = asyncio.Event()
         self.watchers: list[Callable[[], None]] = []
@@ -256,6 +261,9 @@ class MemberProcess(RegisterListener, LinkListener):
         if octets[:1] == COPY_MARK:
             self.guard(lambda: self.take_copy(node, octets))
             return
+        if octets[:1] == FIGURES_MARK:
+            self.state.figures[node] = decode_figures(octets)
+            return
         if self.taker is not None:
             return  # there is no store: it is being filled
         try:
@@ -368,6 +376,7 @@ class MemberProcess(RegisterListener, LinkListener):
         self.group.replica.tick(now)
         self.group.replica.admit(self.nodes, now)
         self.step()
+        self.state.look(now)
         if self.app is not None:
             self.app.look_at_gate()
         self.loop.call_later(TICK_S, self.guard, self.tick)
@@ -443,7 +452,8 @@ class MemberProcess(RegisterListener, LinkListener):
         lsn = app.store.lsn - 1
         self.group.appended(lsn, self.now_us())
         self.group.written_own(lsn, self.now_us())
-        logger.info("cluster: leads after %d ms of recovery", (self.now_us() - began) // MS)
+        self.state.recovery_ms = (self.now_us() - began) // MS
+        logger.info("cluster: leads after %d ms of recovery", self.state.recovery_ms)
         self.led.set()
         self.step()
 

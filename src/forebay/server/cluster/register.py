@@ -16,11 +16,13 @@ import logging
 from base64 import b64decode
 from collections.abc import Coroutine
 from contextlib import aclosing, suppress
+from time import monotonic_ns
 from typing import Any, Final
 
 from forebay.core.ports import LOST, UNKNOWN, WON, Register, RegisterListener
 from forebay.server.cluster.etcd import EtcdAway, EtcdClient, EtcdRefusal, Json, after, octets
 from forebay.server.cluster.settings import ClusterSettings
+from forebay.server.telemetry.histograms import Histogram
 
 GROUP: Final = "1"  # one group now; each will have a record of its own
 WAIT_MIN_S: Final = 0.05
@@ -28,6 +30,7 @@ WAIT_MAX_S: Final = 1.0
 KEEP_ALIVES: Final = 3  # while a lease lasts
 LEAVE_S: Final = 1.0
 MILLISECONDS: Final = 1000
+NANOSECONDS: Final = 1000  # a microsecond
 logger = logging.getLogger("forebay")
 
 
@@ -36,6 +39,8 @@ class EtcdRegister(Register):
 
     root        how the keys begin, with a slash at its end
     presence_s  how long a node that died counts as being there
+    times       that etcd took for its answers
+    told        the reason why it is not reached; empty where it is
     """
 
     def __init__(self, client: EtcdClient, listener: RegisterListener, root: str, presence_s: int) -> None:
@@ -55,6 +60,8 @@ class EtcdRegister(Register):
         self.own_changed = asyncio.Event()
         self.lease = "0"
         self.why_unasked = self.why_unwatched = self.told = ""
+        self.times = Histogram("us")
+        self.took_us = 0  # of the last answer
 
     def start(self) -> None:
         """Watch from now on."""
@@ -253,11 +260,14 @@ class EtcdRegister(Register):
     async def asked(self, path: str, question: Json, *, again: bool) -> Json | None:
         """The answer, or None; the listener is told whether there was one."""
         ask = self.client.changed if path.startswith("kv/") else self.client.ask
+        began_ns = monotonic_ns()
         try:
             answer = await ask(path, question, again=again)
         except (EtcdAway, EtcdRefusal) as error:
             self.reached(str(error), self.why_unwatched)
             return None
+        self.took_us = (monotonic_ns() - began_ns) // NANOSECONDS
+        self.times.record(self.took_us)
         self.reached("", self.why_unwatched)
         return answer
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from forebay.server.app import TICK_S
-from forebay.server.cluster.administration import LedCluster
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
 from forebay.server.cluster.member_process import MemberProcess
@@ -89,13 +88,14 @@ async def serve_when_leading(
     for make in makers:
         services.append(make(app))
         app.addresses.update(await services[-1].start())
+    member.state.tell_take_over()
     tune_collector()
 
 
 def begin(app: LeaderApp, source: OptionSource, loaded: Loaded) -> None:
     """Have administrators find what only this process knows, and time go by."""
     app.control.server = AppStatus(app)
-    app.control.cluster = LedCluster(app.member)
+    app.control.cluster = app.member.state
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
     app.loop.call_later(TICK_S, app.step, app.tick)

@@ -101,6 +101,7 @@ class Histograms:
     wait      from when a commit is given to the disk to when it is back
     confirm   from when a publish that somebody waits for came in to when it is on the disk; the first of each turn
     delivery  from publish to delivery; the first of each turn
+    replicate  from when a commit is given to the own disk to when all nodes in sync have it; nothing on a single one
     """
 
     def __init__(self) -> None:
@@ -110,9 +111,11 @@ class Histograms:
         self.wait = Histogram("us")
         self.confirm = Histogram("us")
         self.delivery = Histogram("us")
+        self.replicate = Histogram("us")
         self.turn_ns = 0  # when it began
         self.commit_ns = 0
         self.unconfirmed: deque[tuple[int, int]] = deque()  # (lsn, when its turn began), ascending
+        self.shipped: deque[tuple[int, int]] = deque()  # (lsn, when it was given to the disk), ascending
         self.lock = Lock()  # files are synced by two threads
 
     def all(self) -> dict[str, Histogram]:
@@ -124,6 +127,7 @@ class Histograms:
             "wait": self.wait,
             "confirm": self.confirm,
             "delivery": self.delivery,
+            "replicate": self.replicate,
         }
 
     def begin_turn(self) -> None:
@@ -142,6 +146,16 @@ class Histograms:
     def end_commit(self) -> None:
         """It is back."""
         self.wait.record((monotonic_ns() - self.commit_ns) // NANOSECONDS)
+
+    def ship(self, lsn: int) -> None:
+        """Frames up to `lsn` are on their way to the own disk and to other nodes."""
+        self.shipped.append((lsn, monotonic_ns()))
+
+    def on_committed(self, lsn: int) -> None:
+        """All nodes in sync have the frames up to `lsn`."""
+        now_ns = monotonic_ns()
+        while self.shipped and self.shipped[0][0] <= lsn:
+            self.replicate.record((now_ns - self.shipped.popleft()[1]) // NANOSECONDS)
 
     def deliver(self, delivery: Delivery, now_us: int) -> None:
         """This goes out now; what has come to topic subscribers has not waited anywhere."""

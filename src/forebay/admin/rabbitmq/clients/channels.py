@@ -20,7 +20,7 @@ from forebay.admin.rabbitmq.clients.connections import (
     user_of,
 )
 from forebay.admin.rabbitmq.clients.consumers import consumer_facts
-from forebay.admin.rabbitmq.node.node import NODE
+from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.samples.rates import CHANNEL, RateSamples, channel_numbers, number_of
 from forebay.admin.samples.samples import Windows
@@ -64,7 +64,7 @@ def channel_facts(app: App, rates: RateSamples, asked: Windows, placed: Placed) 
     facts: Facts = {
         "name": name_of(placed),
         "number": number,
-        "node": NODE,
+        "node": own_node(app),
         "user": user_of(connection),
         "user_who_performed_action": user_of(connection),
         "vhost": session.rights.vhost,

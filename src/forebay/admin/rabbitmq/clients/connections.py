@@ -11,7 +11,7 @@ from forebay.admin.http.paths import UserName, VhostName
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.shapes import CONNECTIONS, ONE_CONNECTION, USER_CONNECTIONS
 from forebay.admin.rabbitmq.clients.words import library_of, why_slow
-from forebay.admin.rabbitmq.node.node import NODE
+from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost, is_monitor
 from forebay.admin.samples.rates import CONNECTION, RateSamples
 from forebay.admin.samples.samples import Windows
@@ -169,7 +169,7 @@ def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: C
     series = rates.connections.get(int(session.id))
     facts: Facts = {
         "name": connection.name,
-        "node": NODE,
+        "node": own_node(app),
         "type": "network",
         "protocol": str(described["protocol"]).replace(".", "-"),
         "user": session.rights.user,
@@ -245,7 +245,7 @@ async def list_connections_of_user(app: Broker, caller: Manager, user: UserName,
 
     def make(connection: Connection) -> Facts:
         assert connection.session is not None
-        return {"name": connection.name, "vhost": connection.session.rights.vhost, "user": user, "node": NODE}
+        return {"name": connection.name, "vhost": connection.session.rights.vhost, "user": user, "node": own_node(app)}
 
     own = [each for each in open_connections(app, caller) if user_of(each) == user]
     return await answer_list(own, lambda connection: connection.name, make, wanted)

@@ -12,7 +12,7 @@ from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CONSUMERS
 from forebay.admin.rabbitmq.clients.connections import peer_of, user_of
-from forebay.admin.rabbitmq.node.node import NODE
+from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.broker.vhost import Vhost
 from forebay.message.shown import plain
@@ -72,7 +72,7 @@ def channel_details(app: App, consumer: Consumer) -> Facts:
         "connection_name": connection.name,
         "peer_host": host,
         "peer_port": port,
-        "node": NODE,
+        "node": own_node(app),
     }
 
 

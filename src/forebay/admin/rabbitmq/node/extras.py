@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Response
 
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, changed
@@ -12,7 +10,8 @@ from forebay.admin.http.paths import NodeName, Password
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import NameBody
 from forebay.admin.openapi.shapes import answers
-from forebay.admin.rabbitmq.node.node import check_node
+from forebay.admin.rabbitmq.node.members import check_node
+from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, Manager, Monitor
 from forebay.broker.catalog.parameters import CLUSTER_NAME
@@ -36,7 +35,9 @@ async def hash_of_password(broker: Broker, caller: Manager, password: Password) 
 @router.get("/auth/attempts/{node:name}", responses=ATTEMPTS)
 async def list_attempts(broker: Broker, caller: Monitor, node: NodeName) -> Response:
     """Logins since the broker's start, by protocol: how many there were, and how many were right."""
-    check_node(node)
+    check_node(broker, node)
+    if node != own_node(broker):
+        return as_json([])  # clients log in at the one that leads
     right, wrong = broker.stats.logins, broker.stats.refused_logins
     return as_json(
         [
@@ -54,21 +55,14 @@ async def list_attempts(broker: Broker, caller: Monitor, node: NodeName) -> Resp
 @router.get("/auth/attempts/{node:name}/source", responses=ATTEMPTS)
 async def list_attempts_by_source(broker: Broker, caller: Monitor, node: NodeName) -> Response:
     """Nothing: where wrong logins come from is in the log, and whoever goes on guessing waits."""
-    check_node(node)
+    check_node(broker, node)
     return as_json([])
 
 
 @router.delete("/auth/attempts/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
 async def reset_attempts(broker: Broker, caller: Administrator, node: NodeName) -> Response:
     """Nothing: counters go from the broker's start on."""
-    check_node(node)
-    return Response(status_code=DONE_STATUS)
-
-
-@router.post("/rebalance/queues", status_code=DONE_STATUS, responses=CHANGED)
-async def rebalance_queues(broker: Broker, caller: Administrator) -> Response:
-    """Nothing: there is one node, and all queues are on it."""
-    await asyncio.sleep(0)
+    check_node(broker, node)
     return Response(status_code=DONE_STATUS)
 
 
@@ -81,5 +75,5 @@ async def reset(broker: Broker, caller: Administrator) -> Response:
 @router.delete("/reset/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
 async def reset_node(broker: Broker, caller: Administrator, node: NodeName) -> Response:
     """Nothing, as for all nodes."""
-    check_node(node)
+    check_node(broker, node)
     return Response(status_code=DONE_STATUS)

@@ -11,14 +11,19 @@ from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import NodeName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CHECK
-from forebay.admin.rabbitmq.node.node import NODE, check_node, listeners
+from forebay.admin.rabbitmq.node.members import Nodes, check_node
+from forebay.admin.rabbitmq.node.node import listeners, own_node
 from forebay.admin.rights import Manager, check_vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.queue.queue import QUORUM
+from forebay.routing.exchange import text
+from forebay.server.app import App
 
 UNHEALTHY: Final = 503
 WITHIN_MAX: Final = 10_000
 DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 PORT_MAX: Final = 65_535
+QUEUES_MAX: Final = 100
 # Names by which RabbitMQ's tools ask for listeners that have another name in lists.
 ALIASES: Final = {"amqps": "amqp/ssl", "mqtts": "mqtt/ssl", "amqp091": "amqp", "amqp0.9.1": "amqp"}
 
@@ -39,22 +44,47 @@ def unhealthy(reason: str, **facts: object) -> Response:
     return as_json({"status": "failed", "reason": reason, **facts}, UNHEALTHY)
 
 
-def check_alarms(alarms: list[str]) -> Response:
+def check_alarms(app: App, alarms: list[str]) -> Response:
     if not alarms:
         return healthy()
-    return unhealthy("resource alarm(s) in effect", alarms=[{"node": NODE, "resource": each} for each in alarms])
+    node = own_node(app)
+    return unhealthy("resource alarm(s) in effect", alarms=[{"node": node, "resource": each} for each in alarms])
+
+
+def check_in_sync(app: App) -> Response:
+    """The check that messages are confirmed: in a cluster as many members in sync answer as must be."""
+    cluster = app.control.cluster
+    status = {} if cluster is None else cluster.status()
+    if not status.get("too_few_in_sync"):
+        return healthy()
+    answering, least = status["answering"], status["min_in_sync"]
+    assert isinstance(answering, list)
+    reason = f"nothing is confirmed: {len(answering)} in sync answer, min_in_sync is {least}"
+    return unhealthy(reason, answering=answering, min_in_sync=least)
+
+
+def quorum_queues(app: App) -> list[Facts]:
+    """Quorum queues by name, as RabbitMQ lists those that a check is about; of very many the first."""
+    found: list[Facts] = []
+    for vhost in app.vhosts.by_name.values():
+        for name, queue in vhost.catalog.queues.items():
+            if queue.kind == QUORUM and len(found) < QUEUES_MAX:
+                readable = f"queue '{text(name)}' in vhost '{text(vhost.name)}'"
+                facts: Facts = {"name": text(name), "virtual_host": text(vhost.name), "readable_name": readable}
+                found.append({**facts, "type": "quorum"})
+    return found
 
 
 @router.get("/health/checks/alarms", responses=CHECK)
 async def no_alarms(app: Broker, caller: Manager) -> Response:
     """Checks whether there is enough of everything, and every file can be read: no alarm is set."""
-    return check_alarms(app.alarms.names())
+    return check_alarms(app, app.alarms.names())
 
 
 @router.get("/health/checks/local-alarms", responses=CHECK)
 async def no_local_alarms(app: Broker, caller: Manager) -> Response:
     """The same of this node alone, which there is no other beside."""
-    return check_alarms(app.alarms.names())
+    return check_alarms(app, app.alarms.names())
 
 
 @router.get("/health/checks/certificate-expiration/{within}/{unit:name}", responses=CHECK)
@@ -95,8 +125,24 @@ async def vhosts_run(app: Broker, caller: Manager) -> Response:
 
 @router.get("/health/checks/node-is-quorum-critical", responses=CHECK)
 async def is_not_critical(app: Broker, caller: Manager) -> Response:
-    """Checks whether queues outlive this node's end elsewhere: not asked of a single node."""
-    return healthy(reason="single node cluster")
+    """Checks whether a node in sync may be stopped, and messages are confirmed all the same: any but the last few.
+
+    Not asked of a single node. In a cluster the one that leads answers, for whichever node was asked.
+    """
+    cluster = app.control.cluster
+    if cluster is None:
+        return healthy(reason="single node cluster")
+    status = cluster.status()
+    answering, least = status["answering"], status["min_in_sync"]
+    assert isinstance(answering, list)
+    assert isinstance(least, int)
+    if len(answering) > least:
+        return healthy()
+    reason = (
+        f"There are queues that would lose their quorum if the target node is shut down: {len(answering)} nodes in "
+    )
+    reason += f"sync answer, and min_in_sync is {least}"
+    return unhealthy(reason, queues=quorum_queues(app))
 
 
 @router.get("/health/checks/is-in-service", responses=CHECK)
@@ -116,9 +162,11 @@ async def has_room_for_connections(app: Broker, caller: Manager) -> Response:
 
 @router.get("/health/checks/ready-to-serve-clients", responses=CHECK)
 async def is_ready(app: Broker, caller: Manager) -> Response:
-    """Checks whether clients can connect and publish: it takes connections, and there is enough of everything."""
-    room = check_alarms(app.pressure.alarms())
-    for answer in (await is_in_service(app, caller), await has_room_for_connections(app, caller), room):
+    """Checks whether clients can connect and publish: it takes connections, there is enough of everything, and in a
+    cluster enough nodes are in sync for messages to be confirmed."""
+    room = check_alarms(app, app.pressure.alarms())
+    others = await is_in_service(app, caller), await has_room_for_connections(app, caller)
+    for answer in (*others, room, check_in_sync(app)):
         if answer.status_code != 200:
             return answer
     return healthy()
@@ -127,14 +175,16 @@ async def is_ready(app: Broker, caller: Manager) -> Response:
 @router.get("/healthchecks/node", responses=CHECK)
 async def node_works(app: Broker, caller: Manager) -> Response:
     """Checks whether the node works, for tools that ask as RabbitMQ's did before each check was of one thing."""
-    return check_alarms(app.pressure.alarms())
+    return check_alarms(app, app.pressure.alarms())
 
 
 @router.get("/healthchecks/node/{node:name}", responses=CHECK)
 async def named_node_works(app: Broker, caller: Manager, node: NodeName) -> Response:
     """The same by the node's name."""
-    check_node(node)
-    return check_alarms(app.pressure.alarms())
+    check_node(app, node)
+    if node not in Nodes(app).running:
+        return unhealthy("nodedown")
+    return check_alarms(app, app.pressure.alarms())
 
 
 @router.get("/aliveness-test/{vhost:name}", responses=CHECK)

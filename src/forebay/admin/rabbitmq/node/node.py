@@ -12,7 +12,6 @@ from forebay import __version__
 from forebay.admin.samples.rates import NODE as NODE_FIELDS
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
-from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.option_table import split_address
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.routing.kinds import KINDS
@@ -50,13 +49,8 @@ MECHANISM_NOTES: Final = {
 
 Facts = dict[str, object]
 HOST: Final = socket.gethostname()
-NODE: Final = f"forebay@{HOST}"
-
-
-def check_node(name: str) -> None:
-    """RequestError(NOT_FOUND) for every node but this one."""
-    if name != NODE:
-        raise RequestError(NOT_FOUND, f"node: '{name}' does not exist; there is '{NODE}'")
+PREFIX: Final = "forebay@"
+NODE: Final = PREFIX + HOST  # of a broker that stands alone
 
 
 def exchange_types() -> list[Facts]:
@@ -65,13 +59,20 @@ def exchange_types() -> list[Facts]:
     return [{"name": name, "description": KIND_NOTES.get(name, name), "enabled": True} for name in names]
 
 
+def own_node(app: App) -> str:
+    """The node that answers: in a cluster the one that leads."""
+    cluster = app.control.cluster
+    return NODE if cluster is None else PREFIX + cluster.node
+
+
 def listeners(app: App) -> list[Facts]:
     """The addresses at which the broker listens, and their protocols."""
+    own = own_node(app)
     found: list[Facts] = []
     for option, address in app.addresses.items():
         host, port = split_address(address)
         protocol = PROTOCOLS.get(option, option)
-        found.append({"node": NODE, "protocol": protocol, "ip_address": host.strip("[]"), "port": port})
+        found.append({"node": own, "protocol": protocol, "ip_address": host.strip("[]"), "port": port})
     return found
 
 
@@ -79,7 +80,7 @@ def contexts(app: App) -> list[Facts]:
     """The addresses at which HTTP is answered."""
     return [
         {
-            "node": NODE,
+            "node": each["node"],
             "description": "forebay",
             "path": "/",
             "ip": each["ip_address"],
@@ -100,7 +101,7 @@ def node_facts(app: App, rates: RateSamples, asked: Windows) -> Facts:
     threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     started_us = app.stats.topics.started_us
     return {
-        "name": NODE,
+        "name": own_node(app),
         "type": "disc",
         "running": True,
         "being_drained": app.leaving,

@@ -1,8 +1,8 @@
-"""/api/nodes: the one node."""
+"""/api/nodes: this node, and in a cluster all members, whether they run or not."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 
@@ -11,19 +11,28 @@ from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import NodeName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import MEMORY, NODES, ONE_NODE
-from forebay.admin.rabbitmq.node.node import NODE, check_node, node_facts
+from forebay.admin.rabbitmq.node.members import Facts, Nodes, check_node
+from forebay.admin.rabbitmq.node.node import node_facts, own_node
 from forebay.admin.rights import Monitor
+from forebay.admin.samples.rates import RateSamples
+from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
 
+MILLISECONDS_US: Final = 1000
 router = APIRouter(prefix="/api", tags=["nodes"])
 
 
 @router.get("/nodes", responses=NODES)
 async def list_nodes(app: Broker, caller: Monitor, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
-    """The nodes: this one."""
-    return await answer_list([app], lambda _: NODE, lambda node: node_facts(node, rates, asked), wanted)
+    """The nodes: this one, and in a cluster all members."""
+    nodes = Nodes(app)
+
+    def make(name: str) -> Facts:
+        return any_node_facts(app, rates, asked, name, nodes.members.get(name, {}))
+
+    return await answer_list(nodes.all, str, make, wanted)
 
 
 @router.get("/nodes/{node:name}", responses=ONE_NODE)
@@ -37,18 +46,39 @@ async def show_node(
     memory: Annotated[bool, Query(description="With what its memory is used for.")] = False,
 ) -> Response:
     """One node; with `memory` what its memory is used for, too."""
-    check_node(node)
-    facts = node_facts(app, rates, asked)
+    member = check_node(app, node)
+    facts = any_node_facts(app, rates, asked, node, member)
     if memory:
-        facts["memory"] = memory_facts(app)
+        facts["memory"] = memory_of(app, node)
     return answer_one(facts, wanted)
 
 
 @router.get("/nodes/{node:name}/memory", responses=MEMORY)
 async def show_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
     """The memory of a node, by use."""
-    check_node(node)
-    return as_json({"memory": memory_facts(app)})
+    check_node(app, node)
+    return as_json({"memory": memory_of(app, node)})
+
+
+def any_node_facts(app: App, rates: RateSamples, asked: Windows, name: str, member: Facts) -> Facts:
+    """This node in full, another as far as it tells of itself; what only members of a cluster have is of our own."""
+    if name == own_node(app):
+        facts = node_facts(app, rates, asked)
+    else:
+        facts = {"name": name, "type": "disc", "running": member["running"], "being_drained": False, "partitions": []}
+        known = {"mem_used": "memory_octets", "disk_free": "disk_free_octets"}
+        facts |= {field: member[key] for field, key in known.items() if member[key] is not None}
+        started_ms = member["started_ms"]
+        if isinstance(started_ms, int) and member["running"]:
+            facts["uptime"] = app.clock.now_us() // MILLISECONDS_US - started_ms
+    if member:
+        facts["forebay"] = {key: value for key, value in member.items() if key not in {"node", "running"}}
+    return facts
+
+
+def memory_of(app: App, node: str) -> object:
+    """A node's memory by use, RabbitMQ's word for another one's."""
+    return memory_facts(app) if node == own_node(app) else "not_available"
 
 
 def memory_facts(app: App) -> dict[str, object]:

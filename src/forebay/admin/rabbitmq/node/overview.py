@@ -14,7 +14,14 @@ from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CLUSTER_NAME, OVERVIEW
 from forebay.admin.rabbitmq.clients.connections import open_connections
-from forebay.admin.rabbitmq.node.node import NODE, RATES_MODE, SPOKEN_VERSION, contexts, exchange_types, listeners
+from forebay.admin.rabbitmq.node.node import (
+    RATES_MODE,
+    SPOKEN_VERSION,
+    contexts,
+    exchange_types,
+    listeners,
+    own_node,
+)
 from forebay.admin.rights import Manager, is_monitor, seen_vhosts
 from forebay.admin.samples.rates import BROKER, SAMPLE_S, Sum, sum_of, traffic_numbers
 from forebay.admin.samples.rates import NODE as NODE_FIELDS
@@ -41,8 +48,10 @@ async def summed(vhosts: list[Vhost]) -> Sum:
 
 
 def cluster_name(app: App) -> str:
-    """The cluster's name."""
-    return str(app.vhosts.parameters.values.get(CLUSTER_NAME_PARAMETER, NODE))
+    """The name that an administrator has given it, else the configuration's; of a single broker its node's."""
+    cluster = app.control.cluster
+    own = own_node(app) if cluster is None else cluster.name
+    return str(app.vhosts.parameters.values.get(CLUSTER_NAME_PARAMETER, own))
 
 
 def settled_facts(app: App) -> Facts:
@@ -64,7 +73,7 @@ def settled_facts(app: App) -> Facts:
         "is_op_policy_updating_enabled": True,
         "default_queue_type": app.vhosts.default.catalog.settings.default_queue_type,
         "statistics_db_event_queue": 0,
-        "node": NODE,
+        "node": own_node(app),
         "cluster_name": cluster_name(app),
         "cluster_tags": {},
         "node_tags": {},
@@ -103,5 +112,5 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
 
 @router.get("/cluster-name", responses=CLUSTER_NAME)
 async def show_cluster_name(app: Broker, caller: Manager) -> Response:
-    """The cluster's name: that of the one node, unless an administrator has given it another."""
+    """The cluster's name: as an administrator has set it, else as configured, else that of the one node."""
     return as_json({"name": cluster_name(app)})

@@ -1,0 +1,58 @@
+"""The figures that a node tells the one that leads of itself, about once a second.
+
+A message begins with FIGURES, which no other message between nodes begins with; behind that there is an object of JSON.
+It is sent to nodes that speak version 2 or more of the protocol between nodes. Fields that a newer node adds are passed
+over, and one that an older node does not know is 0.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from forebay import __version__
+from forebay.core.errors import MALFORMED, PeerError
+from forebay.server.heap import resident_octets
+
+if TYPE_CHECKING:
+    from forebay.server.cluster.links import Links
+
+FIGURES: Final = 0xC1  # the first octet of each message
+SINCE_VERSION: Final = 2
+STARTED_S: Final = time.time()
+
+
+class NodeFigures(msgspec.Struct, frozen=True):
+    """The figures of one node.
+
+    started_ms  since 1970
+    """
+
+    version: str = ""
+    disk_octets: int = 0
+    disk_free_octets: int = 0
+    memory_octets: int = 0
+    started_ms: int = 0
+
+
+def own_figures(folder: str) -> NodeFigures:
+    """Those of this process."""
+    disk = shutil.disk_usage(folder)
+    return NodeFigures(__version__, disk.total, disk.free, resident_octets(), int(1000 * STARTED_S))
+
+
+def tell_figures(links: Links, leader: str, figures: NodeFigures) -> None:
+    """Tell the one that leads, if it understands that."""
+    if links.version(leader) >= SINCE_VERSION:
+        links.send(leader, bytes((FIGURES,)) + msgspec.json.encode(figures))
+
+
+def decode_figures(octets: bytes) -> NodeFigures:
+    """Of another node; PeerError where they are none."""
+    try:
+        return msgspec.json.decode(octets[1:], type=NodeFigures)
+    except msgspec.MsgspecError as error:
+        raise PeerError(MALFORMED, f"figures of a node that are none: {error}") from None
