@@ -83,5 +83,5 @@ def answering_of(found: MemberStatus, silent_ms_max: int) -> list[str]:
 
 
 def took_over_fields(found: MemberStatus, why: str, recovery_ms: int) -> Mapping[str, object]:
-    """The fields of a take-over's event that has just been."""
+    """The fields of the event of a take-over that has just been."""
     return {"node": found.name, "epoch": int(found.epoch), "why": why, "recovery_ms": recovery_ms}
