@@ -23,11 +23,32 @@ class KeptOutput:
 
     pieces  by the frame that they wait for, which never decreases
     octets  of all of them
+    freed   what waits no longer: the first that the session has to send, unless that is done
     """
 
     def __init__(self) -> None:
         self.pieces: deque[tuple[int, list[Part]]] = deque()
         self.octets = 0
+        self.freed: list[Part] = []
+
+    def gather(self, link: Link, session: Session, lsn: int) -> None:
+        """Keep what the session has written since the last look, for this frame; only what waits no longer stays."""
+        parts = link.take()
+        freed = self.freed
+        if freed and parts and parts[0] is freed[0]:
+            session.parts[:] = freed
+            del parts[: len(freed)]
+        else:
+            self.freed = []
+        self.add(lsn, parts)
+
+    def free(self, session: Session, durable: int) -> None:
+        """Have what waits no longer be the next that the session sends; it has nothing else to send."""
+        parts = self.take(durable)
+        if parts and not self.freed:
+            parts[0] = bytes(bytearray(parts[0]))  # an object of its own, by which `gather` knows it
+        self.freed += parts
+        session.parts += parts
 
     def add(self, lsn: int, parts: list[Part]) -> None:
         """These wait for this frame, or for what came before them."""
@@ -65,7 +86,7 @@ class CommitGate:
         self.kept: dict[Link, KeptOutput] = {}
 
     def keeps(self, link: Link, session: Session, durable: int) -> bool:
-        """True if what the session has written stays here for now."""
+        """True if something of what the session has written stays here for now; the rest is in its `parts`."""
         kept = self.kept.get(link)
         if kept is None:
             if not session.has_delivered or (self.is_open and self.lsn <= durable):
@@ -73,19 +94,15 @@ class CommitGate:
             if session.file is not None and self.is_open:
                 return False  # of a file is sent only what was committed before
             kept = self.kept[link] = KeptOutput()
-        kept.add(self.lsn, link.take())
-        link.kept_octets = kept.octets
-        if self.is_open and kept.pieces and kept.pieces[0][0] <= durable:
-            self.let(link, kept, durable)
-            return bool(kept.pieces)
-        return True
+        self.let(link, session, kept, durable)
+        return bool(kept.pieces)
 
-    def let(self, link: Link, kept: KeptOutput, durable: int) -> None:
-        """Have what waits no longer be the next that is sent to a connection."""
-        session = link.session
-        if session is not None:
-            session.parts[:0] = kept.take(durable)
-            link.kept_octets = kept.octets
+    def let(self, link: Link, session: Session, kept: KeptOutput, durable: int) -> None:
+        """Leave with a session what waits no longer, and keep all else that it has written."""
+        kept.gather(link, session, self.lsn)
+        if self.is_open:
+            kept.free(session, durable)
+        link.kept_octets = kept.octets
         if not kept.pieces:
             del self.kept[link]
 
@@ -95,8 +112,9 @@ class CommitGate:
             return []
         ready: list[Link] = []
         for link, kept in list(self.kept.items()):
-            if not kept.pieces or kept.pieces[0][0] <= durable:
-                self.let(link, kept, durable)
+            session = link.session
+            if session is not None and kept.pieces[0][0] <= durable:
+                self.let(link, session, kept, durable)
                 ready.append(link)
         return ready
 

@@ -471,6 +471,8 @@ class Node:
         elif self.gate is not None and self.gate.keeps(link, session, durable):
             self.pressure.buffers.note(link, link.waiting_octets())
             link.look_at_buffer()
+            if session.parts:
+                self.out.send.append(link)
             if session.waiting():
                 self.waiting[link] = None
         elif session.closing and not link.is_sending():

@@ -14,6 +14,7 @@ from tests.conformance.mqtt.v5.flows import LONG_S, expiry
 from tests.node_rig import NodeRig
 
 NO_ACK = 2
+BODY = 3  # a kind of frame
 
 
 @pytest.fixture
@@ -136,3 +137,52 @@ def test_a_connection_that_is_gone_leaves_nothing_at_the_gate(rig: NodeRig) -> N
     rig.lines[0].close()
     rig.settle()
     assert not rig.node.gate.kept
+
+
+def body(client: amqp.Raw) -> bytes:
+    """The next body of one frame; whatever is no body before it is passed over."""
+    while (found := client.frame())[0] != BODY:
+        pass
+    return found[2]
+
+
+def test_who_waits_for_confirms_and_deliveries_of_many_frames_has_each_in_order(rig: NodeRig) -> None:
+    with amqp.connect(rig) as client:
+        client.declare("work")
+        client.confirm()
+        client.consume("work", bits=NO_ACK)
+        rig.holding = True
+        client.send(amqp.publish(1, "work", b"0"))
+        rig.settle()
+        for number in range(1, 20):
+            commit, rig.commit = rig.commit, None
+            assert commit is not None
+            client.send(amqp.publish(1, "work", b"%d" % number))  # of a later frame
+            rig.do(rig.node.turn())
+            commit.run()
+            rig.node.synced(commit)
+            rig.do(rig.node.take())
+            rig.settle()
+            assert rig.lines[0].kept_octets
+        rig.sync()
+        assert [body(client) for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_what_may_leave_and_is_not_sent_yet_stays_before_all_else(rig: NodeRig) -> None:
+    with amqp.connect(rig) as client:
+        client.declare("work")
+        client.consume("work", bits=NO_ACK)
+        rig.holding = True
+        client.send(amqp.publish(1, "work", b"0"))
+        rig.settle()
+        for number in range(1, 20, 2):
+            commit, rig.commit = rig.commit, None
+            assert commit is not None
+            client.send(amqp.publish(1, "work", b"%d" % number))
+            rig.do(rig.node.turn())
+            commit.run()
+            rig.node.synced(commit)
+            client.send(amqp.publish(1, "work", b"%d" % (number + 1)))  # before what may leave by now has left
+            rig.settle()
+        rig.sync()
+        assert [body(client) for _ in range(20)] == [b"%d" % number for number in range(20)]
