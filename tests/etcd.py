@@ -30,23 +30,42 @@ def free_ports(count: int) -> list[int]:
 class EtcdMember:
     """One process of etcd, on ports and a folder that stay its own over a restart.
 
-    tls  files of a certificate, its key and an authority that clients' certificates come from
+    tls      files of a certificate, its key and an authority that clients' certificates come from
+    wrapper  a command that is given etcd's to run
     """
 
-    def __init__(self, folder: Path, name: str, ports: tuple[int, int], tls: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        ports: tuple[int, int],
+        tls: Sequence[Path] = (),
+        host: str = "127.0.0.1",
+        wrapper: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         self.name = name
         self.scheme = "https" if tls else "http"
-        self.endpoint = f"127.0.0.1:{ports[0]}"
+        self.endpoint = f"{host}:{ports[0]}"
         self.url = f"{self.scheme}://{self.endpoint}"
-        self.peer = f"http://127.0.0.1:{ports[1]}"
+        self.peer = f"http://{host}:{ports[1]}"
+        self.wrapper = list(wrapper)
         self.tls = list(tls)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, members: Sequence[EtcdMember]) -> None:
         """Run it; it answers once most of the members do."""
         command = [
-            *(PROGRAM, "--name", self.name, "--data-dir", str(self.folder / self.name), "--log-level", "warn"),
+            *(
+                *self.wrapper,
+                PROGRAM,
+                "--name",
+                self.name,
+                "--data-dir",
+                str(self.folder / self.name),
+                "--log-level",
+                "warn",
+            ),
             *("--listen-client-urls", self.url, "--advertise-client-urls", self.url),
             *("--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer),
             *("--initial-cluster", ",".join(f"{each.name}={each.peer}" for each in members)),
