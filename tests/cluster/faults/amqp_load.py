@@ -192,7 +192,9 @@ class TransactionPublisher(Client):
                 channel.tx_commit()
             for line, number in zip(self.lines, numbers, strict=True):
                 line.confirm(number)
-            connection.sleep(1 / self.rate)
+            due = time.monotonic() + 1 / self.rate
+            while (left := due - time.monotonic()) > 0:
+                connection.process_data_events(left)
 
 
 class Consumer(Client):
