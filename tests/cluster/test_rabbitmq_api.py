@@ -119,3 +119,20 @@ def test_what_is_so_already_is_done_and_what_cannot_be_says_what_to_do(cluster: 
     for method, path, body, status, words in refusals:
         code, refused = asked(leader, path, method, body)
         assert code == status and words in refused["reason"], (path, refused)
+
+
+def test_what_is_asked_of_members_is_in_force_or_refused(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    for number, status in ((3, 201), (1, 201), (4, 400)):
+        arguments = {"x-queue-type": "quorum", "x-quorum-initial-group-size": number}
+        asked_for = {"durable": True, "arguments": arguments}
+        code, refused = asked(leader, f"/queues/%2F/sized-{number}", "PUT", asked_for)
+        assert code == status
+    assert "x-quorum-initial-group-size" in refused["reason"] and "4 is more than the 3 members" in refused["reason"]
+    assert len(asked(leader, "/queues/%2F/sized-1")[1]["members"]) == 3
+    policy = {"pattern": ".*", "definition": {"target-group-size": 5}}
+    code, refused = asked(leader, "/policies/%2F/size", "PUT", policy)
+    assert code == 400 and "target-group-size: 5 is more than the 3 members" in refused["reason"]
+    located = {"durable": True, "arguments": {"x-queue-leader-locator": "client-local"}}
+    code, refused = asked(leader, "/queues/%2F/located", "PUT", located)
+    assert code == 400 and "x-queue-leader-locator" in refused["reason"] and "'client-local'" in refused["reason"]

@@ -85,14 +85,20 @@ class DeadLetterOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationOptions:
-    """The number of brokers that keep a queue: this one, for now."""
+    """The demands of a queue on the nodes that keep it: a cluster does for all what `cluster` says, or refuses them."""
 
-    enabled: bool = boolean(False, "Must be false.")
-    group: str = option("", FILE, "Has no effect.")
-    replication_factor: int = integer(1, "brokers", 1, 99, "Has no effect.")
-    mode: str = option("sync", TEXT, "Has no effect.", choices=("sync", "async"))
-    min_in_sync_replicas: int = integer(1, "brokers", 1, 99, "Has no effect.")
-    ack_timeout_ms: int = integer(5_000, "ms", 0, 10**7, "Has no effect.", alias="ack_timeout")
+    enabled: bool = boolean(False, "Whether it asks for anything; true needs the section `cluster`.")
+    group: str = option("", FILE, "Empty, or the cluster's name: there is one group.")
+    replication_factor: int = integer(1, "nodes", 1, 99, "At most `cluster.members`, which keep every queue.")
+    mode: str = option(
+        "sync", TEXT, "`sync` needs `cluster.mode: sync`; with `async` either will do.", choices=("sync", "async")
+    )
+    min_in_sync_replicas: int = integer(
+        1, "nodes", 1, 99, "At most `cluster.min_in_sync`, which holds for every queue."
+    )
+    ack_timeout_ms: int = integer(
+        0, "ms", 0, 10**7, "Must be 0: a confirm comes when enough nodes have the message.", alias="ack_timeout"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class QueueOptions:
         "fsync", TEXT, "Has no effect: what is confirmed is on disk.", choices=("fsync", "buffered")
     )
     replication: ReplicationOptions = option(
-        ReplicationOptions(), TABLE, "How many brokers keep it.", inner=ReplicationOptions
+        ReplicationOptions(), TABLE, "What it asks of the cluster.", inner=ReplicationOptions
     )
 
 

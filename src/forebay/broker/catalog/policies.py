@@ -56,6 +56,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found = compiled(self.pattern)
         return found is not None and found.find(text(name)) is True
 
+    def called(self) -> str:
+        """The policy as errors name it."""
+        return f"{kind_name(self.operator)} '{self.name}'"
+
     def fields(self) -> dict[str, object]:
         """The fields by name."""
         return msgspec.structs.asdict(self)

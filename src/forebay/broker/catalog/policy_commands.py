@@ -17,6 +17,9 @@ class SetPolicy(TopologyCommand, frozen=True, tag="policy"):
 
     policy: Policy
 
+    def check(self, where: Topology) -> None:
+        where.placement.check_definition(self.policy.definition, self.policy.called())
+
     def is_durable(self, where: Topology) -> bool:
         return True
 

@@ -45,6 +45,7 @@ class DeclareQueue(TopologyCommand, frozen=True, tag="queue"):
         if self.kind != SHARE:
             check_queue_name(self.name)
             check_declaration(place, False, self.durable, self.exclusive, self.auto_delete, self.arguments)
+            where.placement.check_arguments(self.arguments, place)
 
     def is_durable(self, where: Topology) -> bool:
         return self.durable and not self.exclusive and self.kind != EPHEMERAL

@@ -48,6 +48,7 @@ from forebay.core.options import Options
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.arguments import CLASSIC_TYPE
+from forebay.queue.declaration.placement import Placement
 from forebay.queue.declaration.spec import QueueSpec, check_declaration, locked
 from forebay.queue.group import Group
 from forebay.queue.properties import PropertyReader
@@ -84,6 +85,7 @@ class Topology:
 
     number   0 is that of "/"; the catalog's entries carry it
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
+    placement           the nodes that queues are on
     queue_type_relaxed  a redeclaration may ask for another type of queue
     past_counts, past_flow  of queues and exchanges that are gone, of which there were `past_queues`
     """
@@ -102,6 +104,8 @@ class Topology:
         self.properties: PropertyReader = MessageProperties(self.common.looks)
         self.delivery_limit: i64 = options.delivery_limit
         self.queue_type_relaxed = options.queue_type_equivalence_relaxed
+        cluster = options.cluster
+        self.placement = Placement(cluster.members, True) if cluster.name else Placement()
         self.past_counts = Counts()
         self.past_queues: i64 = 0
         self.past_flow = Flow()

@@ -10,7 +10,8 @@ from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
-from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions
+from forebay.core.option_cluster import SYNC, ClusterOptions
+from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions, ReplicationOptions
 from forebay.core.options import Options
 from forebay.management.definitions.imported import ImportPlan, ImportStep
 from forebay.queue.declaration.limits import DOUBLING
@@ -71,7 +72,7 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
     """
     wanted: dict[bytes, tuple[dict[str, object], QueueOptions | None]] = {}
     for place, entry in enumerate(options.queues):
-        wanted[entry.name.encode()] = configured_arguments(entry, f"queues[{place}]"), entry
+        wanted[entry.name.encode()] = configured_arguments(entry, f"queues[{place}]", options.cluster), entry
     for entry in options.queues:
         if entry.dlq.enabled and not entry.dlq.topic and entry.type != STREAM:
             wanted.setdefault(DEAD_LETTER_PREFIX + entry.name.encode(), ({"x-queue-type": "classic"}, None))
@@ -136,13 +137,13 @@ def check_exchange(entry: ExchangeOptions, path: str) -> None:
         raise OptionError(f"{path}: {error.text}") from None
 
 
-def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
+def configured_arguments(entry: QueueOptions, path: str, cluster: ClusterOptions) -> dict[str, object]:
     """The arguments that say the same as an entry of the configuration; OptionError for what cannot be.
 
     path  of the entry, for errors
     """
     if entry.replication.enabled:
-        raise OptionError(f"{path}.replication.enabled: True cannot be: this broker keeps every queue alone")
+        check_replication(entry.replication, f"{path}.replication", cluster)
     arguments: dict[str, object] = {"x-queue-type": entry.type}
     if entry.limits.message_ttl_ms:
         arguments["x-message-ttl"] = entry.limits.message_ttl_ms
@@ -165,6 +166,30 @@ def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
     if entry.primary_group:
         arguments["x-primary-group"] = entry.primary_group
     return arguments
+
+
+def check_replication(wanted: ReplicationOptions, path: str, cluster: ClusterOptions) -> None:
+    """OptionError where a queue asks for more than the cluster does for all of them; less is in force as well."""
+    if not cluster.name:
+        raise OptionError(f"{path}.enabled: True cannot be: this broker stands alone, it has no section 'cluster'")
+    if wanted.group not in {"", cluster.name}:
+        raise OptionError(f"{path}.group: {wanted.group!r} is not there; every queue is of {cluster.name!r}")
+    if wanted.replication_factor > cluster.members:
+        raise OptionError(
+            f"{path}.replication_factor: {wanted.replication_factor} is more than cluster.members ({cluster.members})"
+        )
+    if wanted.min_in_sync_replicas > cluster.quorum():
+        raise OptionError(
+            f"{path}.min_in_sync_replicas: {wanted.min_in_sync_replicas} is more than cluster.min_in_sync "
+            f"({cluster.quorum()}), which holds for every queue"
+        )
+    if wanted.mode == SYNC and cluster.mode != SYNC:
+        raise OptionError(f"{path}.mode: {wanted.mode!r} cannot be: cluster.mode is {cluster.mode!r} for every queue")
+    if wanted.ack_timeout_ms:
+        raise OptionError(
+            f"{path}.ack_timeout_ms: {wanted.ack_timeout_ms} cannot be: a confirm comes when enough nodes have the "
+            "message, however long that takes; leave it out"
+        )
 
 
 def work_arguments(entry: QueueOptions) -> dict[str, object]:

@@ -222,7 +222,9 @@ class ImportPlan:
             return None
         pattern, priority = said.fields.get("pattern"), said.fields.get("priority", 0)
         apply_to = said.fields.get("apply-to", "all")
-        return partial(self.make_policy, vhost, check_policy(name, operator, pattern, apply_to, definition, priority))
+        policy = check_policy(name, operator, pattern, apply_to, definition, priority)
+        self.vhosts.default.catalog.placement.check_definition(policy.definition, policy.called())
+        return partial(self.make_policy, vhost, policy)
 
     def make_policy(self, vhost: bytes, policy: Policy) -> None:
         put_policy(self.there(vhost), policy)
@@ -252,6 +254,7 @@ class ImportPlan:
         known = self.vhosts.by_name.get(vhost)
         if (vhost, name) in self.queues or (known is not None and name in known.catalog.queues):
             return None
+        self.vhosts.default.catalog.placement.check_arguments(arguments, given.where)
         self.queues.add((vhost, name))
         return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
 

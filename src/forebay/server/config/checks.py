@@ -58,7 +58,7 @@ def check_topology(options: Options) -> None:
     for place, exchange in enumerate(options.exchanges):
         check_exchange(exchange, f"exchanges[{place}]")
     for place, queue in enumerate(options.queues):
-        configured_arguments(queue, f"queues[{place}]")
+        configured_arguments(queue, f"queues[{place}]", options.cluster)
         for topic in queue.topics:
             try:
                 check_filter(topic.encode())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
+from forebay.core.option_cluster import ClusterOptions
 from forebay.core.options import Options, make_options
 from forebay.log.store import Store
 from forebay.management.definitions.configured import configured_arguments, declare_configured, wanted_queues
@@ -29,7 +31,7 @@ def options(**entry: object) -> Options:
 
 
 def arguments(**entry: object) -> dict[str, object]:
-    return configured_arguments(options(**entry).queues[0], "queues[0]")
+    return configured_arguments(options(**entry).queues[0], "queues[0]", ClusterOptions())
 
 
 def test_limits_retries_and_dead_letters_are_arguments() -> None:
@@ -107,8 +109,8 @@ def test_dead_letters_go_to_a_queue_or_a_topic(topic: str, exchange: str, key: s
     assert (made["x-dead-letter-exchange"], made["x-dead-letter-routing-key"]) == (exchange, key)
 
 
-def test_replication_cannot_be_enabled() -> None:
-    with pytest.raises(OptionError, match=r"queues\[0\]\.replication\.enabled"):
+def test_a_broker_that_stands_alone_replicates_nothing() -> None:
+    with pytest.raises(OptionError, match=r"queues\[0\]\.replication\.enabled: True cannot be: .* stands alone"):
         arguments(replication={"enabled": True})
     assert arguments(replication={"enabled": False, "replication_factor": 3}) == {"x-queue-type": "classic"}
 
@@ -179,3 +181,38 @@ def test_a_queue_of_another_type_is_an_error_and_nothing_is_made(vhosts: Vhosts)
     with pytest.raises(OptionError, match="'q' is to be a stream queue, but there is a classic queue of that name"):
         declare_configured(vhosts, both)
     assert b"new" not in vhosts.default.catalog.queues
+
+
+CLUSTER = ClusterOptions(name="shop", members=3)
+
+
+def replicated(cluster: ClusterOptions = CLUSTER, **wanted: object) -> dict[str, object]:
+    """The arguments of a queue that asks for these in a cluster."""
+    entry = options(type="quorum", replication={"enabled": True, **wanted}).queues[0]
+    return configured_arguments(entry, "queues[0]", cluster)
+
+
+def test_what_a_cluster_gives_or_more_is_in_force() -> None:
+    as_much = replicated(group="shop", replication_factor=3, min_in_sync_replicas=2, mode="sync")
+    assert as_much == {"x-queue-type": "quorum"}
+    assert replicated(replication_factor=1, min_in_sync_replicas=1, mode="async") == {"x-queue-type": "quorum"}
+    assert replicated(replace(CLUSTER, mode="async"), mode="async") == {"x-queue-type": "quorum"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "field", "value", "why"),
+    [
+        (CLUSTER, "group", "other", "every queue is of 'shop'"),
+        (CLUSTER, "replication_factor", 5, "more than cluster.members (3)"),
+        (CLUSTER, "min_in_sync_replicas", 3, "more than cluster.min_in_sync (2)"),
+        (replace(CLUSTER, mode="async"), "mode", "sync", "cluster.mode is 'async'"),
+        (CLUSTER, "ack_timeout_ms", 5000, "however long that takes"),
+    ],
+)
+def test_what_asks_for_more_than_the_cluster_gives_is_refused(
+    cluster: ClusterOptions, field: str, value: object, why: str
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        replicated(cluster, **{field: value})
+    assert f"queues[0].replication.{field}: {value!r}" in str(caught.value)
+    assert why in str(caught.value)
