@@ -109,6 +109,8 @@ class NodeConnection(asyncio.Protocol):
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.end, "no end of the handshake in time")
         self.owner.began(self)
+        if self.why:
+            return  # it is not wanted
         settings = self.owner.settings
         hello = Hello(
             versions=(VERSION_MIN, VERSION_MAX),

@@ -28,6 +28,7 @@ from forebay.server.cluster.settings import ClusterSettings
 from forebay.server.listen import Acceptor, Endpoint, open_sockets
 
 CONNECT_S: Final = 1.0
+PLACE_FIELDS: Final = 3  # of an address of IPv4 are fewer; the next of IPv6 is its scope
 HANDSHAKE_S: Final = 5.0
 RETRY_MIN_S: Final = 0.05
 RETRY_MAX_S: Final = 0.5
@@ -224,8 +225,7 @@ class Links(ConnectionOwner):
     async def connect(self, address: str, node: str, purpose: str) -> NodeConnection:
         """A connection of its own to a node, after the handshake; OSError where there is none."""
         connection = NodeConnection(self, purpose, node)
-        own = await self.open_socket(address)
-        await self.shake_hands(own, connection)
+        await self.reach(address, connection)
         return connection
 
     async def stop(self) -> None:
@@ -280,18 +280,13 @@ class Links(ConnectionOwner):
     async def attempt(self, link: LinkState) -> None:
         """One attempt to have a link; OSError where it fails."""
         tried_us = self.now_us()
+        connection = NodeConnection(self, MESSAGES, link.node)
         try:
-            own = await self.open_socket(link.address)
+            await self.reach(link.address, connection)
         except ConnectionRefusedError:
             if link.main is None:
                 self.listener.refused(link.node, tried_us)
             raise
-        if link.main is not None:
-            own.close()
-            return
-        connection = link.tried = NodeConnection(self, MESSAGES, link.node)
-        try:
-            await self.shake_hands(own, connection)
         except OSError:
             if link.main is not None or (connection.refusal is not None and connection.refusal.reason == BUSY):
                 return
@@ -300,46 +295,50 @@ class Links(ConnectionOwner):
             if link.tried is connection:
                 link.tried = None
 
-    async def open_socket(self, address: str) -> socket.socket:
-        """A socket that is connected; ConnectionRefusedError where every address of the host has refused."""
+    async def reach(self, address: str, connection: NodeConnection) -> None:
+        """Connect, and come to the end of the handshake.
+
+        raises  ConnectionRefusedError where every address of the host has refused; OSError where it fails otherwise
+        """
         host, port = split_address(address)
-        async with asyncio.timeout(CONNECT_S):
-            found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            failed: OSError | None = None
-            for family, kind, protocol, _, place in found:
-                made = socket.socket(family, kind, protocol)
-                made.setblocking(False)
+        failed: OSError | None = None
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            for place in dict.fromkeys(each[4] for each in found):
                 try:
-                    await self.loop.sock_connect(made, place)
+                    await self.open_connection(place, connection)
                 except OSError as error:
-                    made.close()
                     if failed is None or not isinstance(error, ConnectionRefusedError):
                         failed = error
-                except BaseException:
-                    made.close()
-                    raise
                 else:
-                    return made
-            raise failed if failed is not None else OSError(f"{address} has no address")
+                    break
+            else:
+                raise failed if failed is not None else OSError(f"{address} has no address")
+            await connection.settled
+        except BaseException:
+            connection.end("the attempt was given up")
+            raise
+        if not connection.is_open:
+            raise ConnectionError(connection.why)
 
-    async def shake_hands(self, own: socket.socket, connection: NodeConnection) -> None:
-        """Bring a connection that was made to its end of the handshake; OSError where it does not come there."""
+    async def open_connection(self, place: tuple[Any, ...], connection: NodeConnection) -> None:
+        """Connect to one address; OSError where that fails.
+
+        The loop makes the socket and closes it. One of ours would be closed twice where the connection is ended in the
+        moment between its beginning and the return of this: by then its number may be that of a file.
+        """
         context = self.settings.connecting
-        try:
+        name = f"{place[0]}%{place[3]}" if len(place) > PLACE_FIELDS and place[3] else place[0]
+        async with asyncio.timeout(CONNECT_S if context is None else CONNECT_S + HANDSHAKE_S):
             await self.loop.create_connection(
                 lambda: connection,
-                sock=own,
+                name,
+                place[1],
                 ssl=context,
                 server_hostname="" if context is not None else None,
                 ssl_handshake_timeout=HANDSHAKE_S if context is not None else None,
             )
-            await connection.settled
-        except BaseException:
-            connection.end("the attempt was given up")
-            own.close()
-            raise
-        if not connection.is_open:
-            raise ConnectionError(connection.why)
 
     async def begin_bulk(self, link: LinkState) -> None:
         """Make the connection for bulk to a node."""
@@ -364,6 +363,12 @@ class Links(ConnectionOwner):
 
     def began(self, connection: NodeConnection) -> None:
         self.starting.add(connection)
+        if connection.connecting and connection.purpose == MESSAGES:
+            link = self.links.get(connection.node)
+            if link is None or link.main is not None:
+                connection.end("no link is wanted")
+                return
+            link.tried = connection
         if len(self.starting) > STARTING_MAX and not connection.connecting:
             connection.end("too many connections that have not shown who they are")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,35 @@ def test_attempts_that_meet_leave_one_link() -> None:
                 assert ours is not None
                 assert theirs is not None
                 assert ours.connecting != theirs.connecting
+
+    run_scene(scene)
+
+
+def test_an_attempt_that_is_ended_as_it_begins_closes_no_file_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a socket that is closed is soon that of a file: closed once more, the file would be."""
+    path = tmp_path / "file"
+    ended = 0
+
+    async def scene() -> None:
+        async with linked_node("a") as a, linked_node("b") as b:
+
+            def end(connection: connections.NodeConnection) -> None:
+                nonlocal ended
+                ended += 1
+                connection.end("the test ends it")
+
+            monkeypatch.setattr(a.links, "began", end)
+            a.meet(b)
+            with ExitStack() as opened:
+                files = []
+                for attempts in range(1, 4):
+                    await a.noted.until(lambda expected=attempts: ended >= expected)  # type: ignore[misc]
+                    files += [opened.enter_context(path.open("wb")) for _ in range(10)]
+                gc.collect()
+                for file in files:
+                    assert os.fstat(file.fileno()).st_ino == path.stat().st_ino
 
     run_scene(scene)
 
