@@ -1,15 +1,19 @@
-"""JSON bodies as columns; what is none fails by name, is told in a column, or goes to a queue, and is counted."""
+"""Bodies as columns; what is none fails by name, is told in a column, or goes to a queue, and is counted."""
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
+import fastavro
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.errors import OptionError
 from forebay.spark import decode
+from tests.protobuf_files import descriptors, message
 from tests.spark.conftest import Feed
 from tests.waiting import until
 
@@ -77,3 +81,47 @@ def test_arguments_are_refused_by_name(feed: Feed) -> None:
         decode(frame, "offset int")
     with pytest.raises(OptionError, match="value: the bodies are missing; there are offset"):
         decode(frame.select("offset"), SCHEMA)
+    with pytest.raises(OptionError, match="format: 'xml' is none of json, avro, protobuf"):
+        decode(frame, SCHEMA, format="xml")
+    with pytest.raises(OptionError, match="skip: 5: for format='avro' and 'protobuf' only"):
+        decode(frame, SCHEMA, skip=5)
+    with pytest.raises(OptionError, match="descriptor: for format='protobuf' only, and this is 'json'"):
+        decode(frame, SCHEMA, descriptor="file")
+
+
+def test_avro_and_protobuf_bodies(feed: Feed) -> None:
+    schema = {
+        "type": "record",
+        "name": "Reading",
+        "fields": [{"name": "level", "type": "int"}, {"name": "note", "type": ["null", "string"], "default": None}],
+    }
+    bodies = []
+    for level in (1, 2):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"level": level, "note": None})
+        bodies.append(b"\0\0\0\0\x07" + out.getvalue())
+    feed.stream("avro")
+    feed.publish("avro", [*bodies, b"\0\0\0\0\x07", b"no"])
+    text = json.dumps(schema)
+    rows = decode(feed.read("avro"), text, format="avro", skip=5, on_error="column").orderBy("offset").collect()
+    assert [(row["level"], row["note"]) for row in rows] == [(1, None), (2, None), (None, None), (None, None)]
+    assert [bool(row["decode_error"]) for row in rows] == [False, False, True, True]
+    with pytest.raises(PySparkException, match="body of topic avro offset 2: "):
+        decode(feed.read("avro"), text, format="avro", skip=5).collect()
+
+    said = message("tests.Reading")
+    said.device, said.total = "pump-1", 1 << 63
+    said.place.floor = -1
+    feed.stream("protobuf")
+    feed.publish("protobuf", [said.SerializeToString(), b"\xff"])
+    counted = decode(
+        feed.growing("protobuf"), "tests.Reading", format="protobuf", descriptor=descriptors(), on_error="column"
+    )
+    kept = counted.select("device", "total", F.col("place.floor").alias("floor"), "decode_error")
+    query = kept.writeStream.format("memory").queryName("read").trigger(availableNow=True).start()
+    query.awaitTermination()
+    observed = query.recentProgress[0]["observedMetrics"]["forebay_decode"]
+    assert (observed["rows"], observed["bad"]) == (2, 1)
+    rows = feed.spark.sql("SELECT * FROM read ORDER BY decode_error NULLS FIRST").collect()
+    assert (rows[0]["device"], rows[0]["total"], rows[0]["floor"]) == ("pump-1", 1 << 63, -1)
+    assert "DecodeError" in rows[1]["decode_error"]

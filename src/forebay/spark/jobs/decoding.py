@@ -1,4 +1,4 @@
-"""JSON bodies as columns, and what becomes of bodies that are none.
+"""JSON, Avro and Protobuf bodies as columns, and what becomes of bodies that are none.
 
     flights = decode(flights, "carrier string, delay int", on_error="quarantine", quarantine={**broker, "topic": "bad"})
 
@@ -9,12 +9,16 @@ and names the record, a column says what is wrong, or the record goes to a queue
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 from pyspark.sql.types import StringType, StructField, StructType
 
 from forebay.core.errors import OptionError
+from forebay.spark.formats.avro import AvroFormat
+from forebay.spark.formats.body_format import BodyFormat, BodyReading
+from forebay.spark.formats.protobuf import ProtobufFormat
 from forebay.spark.jobs.bodies import BODY, body_schema, check_names
 
 if TYPE_CHECKING:
@@ -25,6 +29,10 @@ FAIL: Final = "fail"
 COLUMN: Final = "column"
 QUARANTINE: Final = "quarantine"
 WAYS: Final = (FAIL, COLUMN, QUARANTINE)
+JSON: Final = "json"
+AVRO: Final = "avro"
+PROTOBUF: Final = "protobuf"
+FORMATS: Final = (JSON, AVRO, PROTOBUF)
 CORRUPT: Final = "_forebay_corrupt"
 OBSERVED: Final = "forebay_decode"
 # Headers of what is put aside, beside its own body: why, and where it was.
@@ -35,16 +43,23 @@ def decode(
     frame: DataFrame,
     schema: str | StructType,
     *,
+    format: str = JSON,
+    descriptor: str | Path | bytes = "",
+    skip: int = 0,
     on_error: str = FAIL,
     quarantine: Mapping[str, str] | None = None,
     checkpoint: str = "",
 ) -> DataFrame:
-    """The rows with the fields of their JSON bodies, the column `value`, as further columns.
+    """The rows with the fields of their bodies, the column `value`, as further columns.
 
-    A field that a body does not have is NULL. A body is bad that is NULL, is not UTF-8, is no JSON, or has a value that
-    is not of its field's type. A query's progress has rows and bad ones as `observedMetrics["forebay_decode"]`.
+    A field that a JSON body does not have is NULL. A body is bad that is NULL, is not of its format, or has a value
+    that is not of its field's type. A query's progress has rows and bad ones as `observedMetrics["forebay_decode"]`.
 
-    schema      names and types as in CREATE TABLE, or Spark's own
+    schema      json: names and types as in CREATE TABLE, or Spark's own; avro: the writer's schema, a record, as JSON;
+                protobuf: the full name of the message
+    format      json, avro or protobuf; the last two need fastavro or protobuf where executors run
+    descriptor  protobuf: a FileDescriptorSet, or the path of one
+    skip        avro, protobuf: octets in front of each body, such as the 5 of a schema registry's clients
     on_error    fail: the job ends, with queue and offset; column: `decode_error` says what is wrong, NULL where nothing
                 is; quarantine: good rows only, the bad ones are published as `quarantine` says
     quarantine  options of the sink. Of a batch they are published at once; give it a `transactionId` to have this done
@@ -58,19 +73,42 @@ def decode(
         raise OptionError(f"quarantine: the options of a sink, for on_error={QUARANTINE!r} only")
     if "value" not in frame.columns:
         raise OptionError(f"value: the bodies are missing; there are {', '.join(frame.columns)}")
-    fields = body_schema(schema) if isinstance(schema, str) else schema
-    check_names(frame, [*fields.fieldNames(), ERROR])
-    parsed = with_error(frame, fields)
+    parsed, names = read_bodies(frame, schema, format, descriptor, skip)
     if on_error == FAIL:
         parsed = parsed.withColumn(BODY, F.when(F.col(ERROR).isNull(), F.col(BODY)).otherwise(failure(frame)))
     elif on_error == QUARANTINE and quarantine is not None:
         put_aside(parsed.where(F.col(ERROR).isNotNull()), frame, quarantine, checkpoint)
     counted = parsed.observe(OBSERVED, F.count("*").alias("rows"), F.count(ERROR).alias("bad"))
-    kept = (
-        counted if on_error == COLUMN else counted.where(F.col(ERROR).isNull()) if on_error == QUARANTINE else counted
-    )
+    kept = counted.where(F.col(ERROR).isNull()) if on_error == QUARANTINE else counted
     told = [ERROR] if on_error == COLUMN else []
-    return kept.select(*frame.columns, *(F.col(BODY)[name].alias(name) for name in fields.fieldNames()), *told)
+    return kept.select(*frame.columns, *(F.col(BODY)[name].alias(name) for name in names), *told)
+
+
+def read_bodies(
+    frame: DataFrame, schema: str | StructType, kind: str, descriptor: str | Path | bytes, skip: int
+) -> tuple[DataFrame, list[str]]:
+    """The rows with what their bodies say and what is wrong with these, and the names of the fields."""
+    if descriptor and kind != PROTOBUF:
+        raise OptionError(f"descriptor: for format={PROTOBUF!r} only, and this is {kind!r}")
+    if skip and kind == JSON:
+        raise OptionError(f"skip: {skip}: for format={AVRO!r} and {PROTOBUF!r} only")
+    if skip < 0:
+        raise OptionError(f"skip: {skip}: a number of octets is 0 or more")
+    if kind == JSON:
+        fields = body_schema(schema) if isinstance(schema, str) else schema
+        check_names(frame, [*fields.fieldNames(), ERROR])
+        return with_error(frame, fields), fields.fieldNames()
+    if kind not in FORMATS:
+        raise OptionError(f"format: {kind!r} is none of {', '.join(FORMATS)}")
+    if not isinstance(schema, str):
+        what = "the writer's schema as JSON" if kind == AVRO else "the name of the message"
+        raise OptionError(f"schema: for format={kind!r} it is text: {what}")
+    bodies: BodyFormat = AvroFormat(schema) if kind == AVRO else ProtobufFormat(schema, descriptor)
+    names = bodies.columns().fieldNames()
+    check_names(frame, [*names, ERROR])
+    more = [StructField(BODY, bodies.columns()), StructField(ERROR, StringType())]
+    reading = BodyReading(bodies, skip, frame.columns.index("value"), BODY, ERROR)
+    return frame.mapInArrow(reading, StructType([*frame.schema.fields, *more])), names
 
 
 def with_error(frame: DataFrame, fields: StructType) -> DataFrame:

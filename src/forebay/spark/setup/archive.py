@@ -24,6 +24,8 @@ ROOTS: Final = (
     "pyspark_forebay",
     "forebay.spark.source",
     "forebay.spark.filters.columns",
+    "forebay.spark.formats.avro",
+    "forebay.spark.formats.protobuf",
     "forebay.spark.jobs.audit",
     "forebay.spark.jobs.letters",
     "forebay.spark.jobs.publishing",

@@ -1,0 +1,1 @@
+"""Bodies that are not JSON, as columns: Avro and Protobuf."""
