@@ -12,6 +12,7 @@ from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.build import build, print_build, python
 
 if TYPE_CHECKING:
+    from forebay.server.cluster.clients.scrape import TellMetrics
     from forebay.server.run import MakeService
 
 
@@ -49,6 +50,7 @@ def serve(
     from forebay.server.run import serve as run  # after the options: a mistake in them needs no event loop
 
     services: list[MakeService] = []
+    tell_metrics: TellMetrics | None = None
     if options.http or options.https:
         from forebay.admin.service import AdminService  # a broker without HTTP need not load it
 
@@ -58,11 +60,15 @@ def serve(
         from forebay.admin.service import MetricsService
 
         services.append(MetricsService)
+        if options.cluster.name:
+            from forebay.admin.metrics.cluster import follower_metrics
+
+            tell_metrics = follower_metrics
     if options.otel_endpoint:
         from forebay.admin.telemetry.export import TelemetryService
 
         services.append(TelemetryService)
-    raise typer.Exit(run(source, loaded, services))
+    raise typer.Exit(run(source, loaded, services, tell_metrics))
 
 
 def version(as_json: JsonOption = False) -> None:

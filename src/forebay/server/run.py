@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -31,6 +31,9 @@ from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify,
 from forebay.server.telemetry.logs import start_log
 from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
+
+if TYPE_CHECKING:
+    from forebay.server.cluster.clients.scrape import TellMetrics
 
 logger = logging.getLogger("forebay")
 
@@ -156,12 +159,18 @@ def on_hangup(reloader: Reloader) -> None:
     notify(READY)
 
 
-def serve(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService] = ()) -> int:
+def serve(
+    source: OptionSource,
+    loaded: Loaded,
+    makers: Sequence[MakeService] = (),
+    tell_metrics: TellMetrics | None = None,
+) -> int:
     """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start.
 
     source  to be asked again when the broker is told to
     loaded  what it said
     makers  of the services that run beside it
+    tell_metrics  for Prometheus, at a node of a cluster that does not lead
     """
     pause_collector()
     start_log(loaded.options)
@@ -169,7 +178,7 @@ def serve(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService] = 
     if loaded.options.cluster.name:
         from forebay.server.cluster.run import run_member  # noqa: PLC0415  a broker that stands alone needs none of it
 
-        return to_its_end(run_member(source, loaded, makers))
+        return to_its_end(run_member(source, loaded, makers, tell_metrics))
     return to_its_end(run(source, loaded, makers))
 
 

@@ -6,18 +6,23 @@ import gc
 import os
 import resource
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 import forebay
 from forebay.admin.metrics import family
-from forebay.admin.metrics.family import Number, Row, counter, gauge, histogram
+from forebay.admin.metrics.cluster import CLUSTER_ROWS, CLUSTER_SPREADS, COMMIT_LATENCY, ETCD_TIMES, Fields
+from forebay.admin.metrics.family import Metric, Number, Row, counter, gauge, histogram
 from forebay.admin.metrics.look import MetricsLook, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION, own_node
 from forebay.admin.samples.rates import number_of
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
+from forebay.server.app import App
+from forebay.server.cluster.administration import ClusterState
 from forebay.server.heap import resident_octets
+from forebay.server.telemetry.histograms import Histogram
 
 SECOND_US: Final = 1_000_000
 
@@ -56,6 +61,27 @@ def identity(look: MetricsLook) -> dict[tuple[str, ...], Number]:
     cluster = look.app.control.cluster
     name = own if cluster is None else cluster.name
     return {(own, name, name): 1}
+
+
+def of_cluster(row: Row[Fields]) -> Row[MetricsLook]:
+    """The same of a look, which has it if the broker is a node of a cluster."""
+    return Row(row.metric, lambda look: row.read(look.cluster) if look.cluster else None)
+
+
+def spread_of_cluster(metric: Metric, read: Callable[[Fields], dict[tuple[str, ...], Number]]) -> Spread:
+    """The same of a metric with several samples."""
+    return Spread(metric, lambda look: read(look.cluster) if look.cluster else {})
+
+
+def etcd_times(app: App) -> Histogram | None:
+    """The times of etcd's answers, if there is an etcd."""
+    cluster = app.control.cluster
+    return cluster.etcd_times() if isinstance(cluster, ClusterState) else None
+
+
+def commit_latency(app: App) -> Histogram | None:
+    """The times until all nodes in sync have a commit, if there are others."""
+    return None if app.control.cluster is None else app.histograms.replicate
 
 
 def descriptors(look: MetricsLook) -> int:
@@ -329,6 +355,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
         counter("forebay_gc_collections", family.NODE, "Runs of Python's garbage collector.", ("generation",)),
         collections,
     ),
+    *[spread_of_cluster(metric, read) for metric, read in CLUSTER_SPREADS],
 )
 
 TIMINGS: Final[tuple[Timing, ...]] = (
@@ -370,6 +397,9 @@ TIMINGS: Final[tuple[Timing, ...]] = (
         lambda app: app.histograms.delivery,
         SECOND_US,
     ),
+    Timing(COMMIT_LATENCY, commit_latency, SECOND_US),
+    Timing(ETCD_TIMES, etcd_times, SECOND_US),
 )
 
-ROWS: Final = (*NODE_ROWS, *MESSAGE_ROWS, *GLOBAL_ROWS, *MQTT_ROWS, *LOG_ROWS)
+CLUSTERED_ROWS: Final = tuple(of_cluster(row) for row in CLUSTER_ROWS)
+ROWS: Final = (*NODE_ROWS, *MESSAGE_ROWS, *GLOBAL_ROWS, *MQTT_ROWS, *LOG_ROWS, *CLUSTERED_ROWS)

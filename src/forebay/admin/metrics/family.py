@@ -35,6 +35,7 @@ MQTT: Final = "mqtt_metrics"
 LATENCY: Final = "latency_metrics"
 LOG: Final = "log_metrics"
 WEBHOOK: Final = "webhook_metrics"
+CLUSTER: Final = "cluster_metrics"
 
 Number = int | float
 Read = TypeVar("Read")

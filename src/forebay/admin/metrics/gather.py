@@ -236,6 +236,7 @@ class Gathering:
             consumers=self.consumers,
             channels=self.channels,
             took_s=monotonic() - self.began_s,
+            cluster={} if self.app.control.cluster is None else self.app.control.cluster.status(),
         )
 
     # ---- writing
@@ -258,7 +259,9 @@ class Gathering:
                 out.add(spread.metric, [(labelled(names, values), n) for values, n in spread.read(look).items()])
         for timing in TIMINGS:
             if self.wanted.wants(timing.metric):
-                out.add_histogram(timing.metric, timing.read(self.app), timing.scale)
+                measured = timing.read(self.app)
+                if measured is not None:
+                    out.add_histogram(timing.metric, measured, timing.scale)
 
     def wants_single(self, metric: Metric) -> bool:
         """True if a sum is asked for: not where each object, if there is any, has a number of its own."""

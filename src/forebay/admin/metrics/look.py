@@ -20,6 +20,7 @@ class MetricsLook:
 
     counts, flow  of all queues and exchanges
     moved         dead letters, by why they died
+    cluster       as it tells of itself; empty where the broker stands alone
     """
 
     app: App
@@ -35,6 +36,7 @@ class MetricsLook:
     consumers: int
     channels: int
     took_s: float
+    cluster: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A metric that is a histogram; `scale` makes its unit of what is recorded."""
+    """A metric that is a histogram, None where a broker has none; `scale` makes its unit of what is recorded."""
 
     metric: Metric
-    read: Callable[[App], Histogram]
+    read: Callable[[App], Histogram | None]
     scale: float

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from forebay.core.errors import DiskFull, PeerError, RequestError, StorageError
@@ -47,6 +48,8 @@ from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.clients.listeners import ClientListeners
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
+from forebay.server.cluster.clients.scrape import NAME as SCRAPED
+from forebay.server.cluster.clients.scrape import ScrapeAnswer, TellMetrics
 from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
 from forebay.server.cluster.copying import message as copy_message
 from forebay.server.cluster.figures import FIGURES, decode_figures
@@ -89,6 +92,7 @@ class MemberProcess(RegisterListener, LinkListener):
     asked      changes of the register whose outcome is not known, by number
     nodes      who is there, as the register says
     state      the cluster as administrators see it
+    tell_metrics  while this node does not lead
     """
 
     def __init__(
@@ -124,6 +128,7 @@ class MemberProcess(RegisterListener, LinkListener):
         self.is_to_lead = False
         self.leaving = False
         self.state = ClusterState(self)
+        self.tell_metrics: TellMetrics | None = None
         self.led = asyncio.Event()
         self.handed_over = asyncio.Event()
         self.watchers: list[Callable[[], None]] = []
@@ -135,6 +140,8 @@ class MemberProcess(RegisterListener, LinkListener):
 
     def elsewhere(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
         """The protocol of a client that this node does not serve; over HTTP it is always relayed."""
+        if endpoint.name == SCRAPED and self.tell_metrics is not None:
+            return ScrapeAnswer(partial(self.tell_metrics, self.state))
         if self.settings.options.clients == FORWARD or endpoint.protocol == HTTP:
             return self.relay.make(endpoint, peer)
         return self.refusals.make(endpoint, peer)

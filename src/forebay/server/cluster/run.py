@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from forebay.server.app import TICK_S
+from forebay.server.cluster.clients.scrape import TellMetrics
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
 from forebay.server.cluster.member_process import MemberProcess
@@ -27,7 +28,9 @@ from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
 
 
-async def run_member(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService]) -> int:
+async def run_member(
+    source: OptionSource, loaded: Loaded, makers: Sequence[MakeService], tell_metrics: TellMetrics | None = None
+) -> int:
     """Run one node until SIGTERM; the process's exit code. Arguments and errors as of `forebay.server.run.serve`."""
     loop = asyncio.get_running_loop()
     options = loaded.options
@@ -37,6 +40,7 @@ async def run_member(source: OptionSource, loaded: Loaded, makers: Sequence[Make
         settings = make_settings(options)
         listeners = [*endpoints(options, tls), *http_endpoints(options, tls), *metrics_endpoints(options)]
     member = MemberProcess(options, settings, loop, tls)
+    member.tell_metrics = tell_metrics
     with how_to_mend(options.data), placed(loaded):
         member.open()
     signals = Signals(loop)
