@@ -53,9 +53,13 @@ NEEDED_BY = {
     "chromium": ["tests/ui/test_access.py", "tests/ui/test_changes.py", "tests/ui/test_reading.py"],
     "rabbitmqadmin": ["tests/interop/test_rabbitmqadmin.py"],
     "prometheus": ["tests/interop/test_prometheus.py"],
+    "namespaces": ["tests/cluster/test_faults.py"],
     "etcd": [
         "docs/tutorials/three-nodes.md",
+        "tests/cluster/test_faults.py",
         "tests/cluster/test_force.py",
+        "tests/cluster/test_health.py",
+        "tests/cluster/test_rabbitmq_api.py",
         "tests/cluster/test_relay.py",
         "tests/cluster/test_take_over.py",
         "tests/cluster/test_what_survives.py",

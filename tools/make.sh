@@ -77,6 +77,7 @@ test)
     check_rabbitmqadmin
     check_prometheus
     check_etcd
+    check_namespaces
     ;;
 check)
     check_etcd

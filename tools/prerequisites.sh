@@ -198,6 +198,19 @@ check_etcd() {
     has_etcd || lacks etcd "etcd and etcdctl, which the tests drive.  apt-get install etcd-server etcd-client"
 }
 
+# Machines of a cluster are network namespaces, for root or for users who may have a namespace of their own.
+has_namespaces() {
+    words="--net --mount --pid --fork --mount-proc"
+    [ "$(id -u)" = 0 ] || words="$words --user --map-root-user"
+    has_commands unshare nsenter ip tc &&
+        unshare $words sh -c 'mount -t tmpfs none /run && ip netns add a && ip link add bridge type bridge' 2>/dev/null
+}
+
+check_namespaces() {
+    has_namespaces || try_install iproute2 util-linux
+    has_namespaces || lacks namespaces "network namespaces, in which the tests break a cluster: \`ip\`, and root or user namespaces"
+}
+
 # Chromium shows the web page to the tests; Playwright drives it.
 has_chromium() {
     has_commands chromium || has_commands chromium-browser

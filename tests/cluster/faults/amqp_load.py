@@ -28,7 +28,8 @@ HUNG_S = 3.0  # without any answer or delivery: another node may serve
 DIAL_S = 1.0
 STEP_S = 0.04
 AGAIN_S = 0.02
-BODY_MAX = 600
+BODY_MAX, LONG_BODY_MAX = 600, 40_000
+LONG_SHARE = 0.1
 REREAD = 300  # offsets of a stream that are read again by a new connection
 RECEIPTS = {"x-max-length": 10}
 
@@ -137,7 +138,8 @@ class Confirms:
 
 
 def body_of(number: int, chance: Random) -> bytes:
-    return b"%d " % number + bytes(chance.randrange(BODY_MAX))
+    most = LONG_BODY_MAX if chance.random() < LONG_SHARE else BODY_MAX
+    return b"%d " % number + bytes(chance.randrange(most))
 
 
 def number_of(body: bytes) -> int:

@@ -208,25 +208,42 @@ KINDS: dict[str, Kind] = {
     "kill-etcd-leader": Kind("leader of etcd: kill -9", lambda site, chance: kill_etcd(site, False)),
     "kill-etcd": Kind("all of etcd: kill -9", lambda site, chance: kill_etcd(site, True)),
     "roll": Kind("rolling restart of all three", roll, (0.0, 0.0)),
-    "full-leader": Kind("no room on the leader's disk", lambda site, chance: full(site, site.leader()), small=True),
+    "full-leader": Kind(
+        "no room on the leader's disk", lambda site, chance: full(site, site.leader()), (4.0, 6.0), True, small=True
+    ),
     "full-follower": Kind(
-        "no room on a follower's disk", lambda site, chance: full(site, chance.choice(site.followers())), small=True
+        "no room on a follower's disk",
+        lambda site, chance: full(site, chance.choice(site.followers())),
+        (4.0, 6.0),
+        small=True,
     ),
 }
 
 
-def fault(site: Site, kind: Kind, chance: Random) -> float:
-    """One fault, from its begin until all is well again; seconds until the first confirm after it.
+class Times:
+    """What a fault cost, in seconds.
 
-    Everything that was confirmed by then is looked for.
+    first    from the fault, or from its end where it leaves nobody who could confirm, to the first confirm of a message
+             that was sent after that
+    longest  in which nobody had a confirm, from the fault until all is well
     """
+
+    def __init__(self, first: float, longest: float) -> None:
+        self.first = first
+        self.longest = longest
+
+
+def fault(site: Site, kind: Kind, chance: Random) -> Times:
+    """One fault, from its begin until all is well again, and everything that was confirmed by then is looked for."""
     pause(chance.uniform(0.2, 0.8))
     began = time.monotonic()
     heal = kind.begin(site, chance)
+    counted = time.monotonic()
     pause(chance.uniform(*kind.hold_s))
     if kind.from_heal:
-        began = time.monotonic()
+        counted = time.monotonic()
     heal()
     site.wait_whole()
+    longest = site.longest_pause(began)
     site.check()
-    return site.first_confirm(began)
+    return Times(site.first_confirm(counted), longest)

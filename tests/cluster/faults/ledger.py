@@ -121,6 +121,11 @@ class Line:
             begin = bisect_left(self.sent_at, since)
             return min([at for at in self.confirmed_at[begin:] if at], default=0.0)
 
+    def confirms_since(self, since: float) -> list[float]:
+        """When confirms came since that moment."""
+        with self.lock:
+            return [at for at in self.confirmed_at if at > since]
+
 
 class OrderOfOne:
     """The order in which one connection of a consumer gets the messages of one line for the first time."""

@@ -8,6 +8,7 @@ import time
 import urllib.request
 from base64 import b64decode, b64encode
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ CLIENT_PORT, PEER_PORT = 2379, 2380
 REGISTER, REGISTER_END = b"/forebay/tests/register/", b"/forebay/tests/register0"
 WHOLE_S_MAX = 60.0  # until all are in sync after a fault is over
 SEEN_S_MAX = 45.0  # until consumers have what was confirmed
-SMALL_OCTETS = 160 << 20
+SMALL_OCTETS = 32 << 20
 WAL_OCTETS = 8 << 20
 
 
@@ -78,14 +79,14 @@ class Site:
     small  each node's folder is a small file system of its own
     """
 
-    def __init__(self, folder: Path, seed: int, rate: float, small: bool = False) -> None:
+    def __init__(self, network: Network, folder: Path, seed: int, rate: float, small: bool = False) -> None:
         self.findings = Findings()
-        self.network = Network([*NODES, *ETCDS])
+        self.network = network
         self.etcd = self.make_etcd(folder)
         options: dict[str, object] = {"wal_octets_max": WAL_OCTETS, "wal_chunk_octets": WAL_OCTETS // 4}
         options["loopback_users"] = []
         if small:
-            options["disk_free_min_octets"] = 0
+            options |= {"disk_free_min_octets": 0, "wal_octets_max": 1 << 20, "wal_chunk_octets": 1 << 16}
         self.nodes = {name: Node(folder / name, name, self.network, self.etcd, **options) for name in NODES}
         self.small = small
         self.hosts = [self.network.machines[name].ip for name in NODES]
@@ -122,7 +123,6 @@ class Site:
 
     def start(self) -> None:
         """Start everything, and wait until messages go."""
-        self.network.make()
         self.etcd.start()
         for node in self.nodes.values():
             if self.small:
@@ -225,6 +225,11 @@ class Site:
         """Seconds until somebody had a confirm of what was sent after that moment."""
         found = [at for line in self.lines.values() if (at := line.first_confirm(since))]
         return min(found) - since if found else 0.0
+
+    def longest_pause(self, since: float) -> float:
+        """The longest time without a confirm of anybody since a moment."""
+        found = sorted(at for line in self.lines.values() for at in line.confirms_since(since))
+        return max(later - at for at, later in pairwise([since, *found]))
 
     def finish(self) -> None:
         """Stop publishers, read the stream from its begin, and end everything in good order."""

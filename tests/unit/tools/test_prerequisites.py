@@ -29,6 +29,7 @@ STARTED_BY = {
     "rabbitmqadmin": (r"import rabbitmqadmin$", r"\brabbitmqadmin\b"),
     "prometheus": (r'program\("(prometheus|promtool)"\)', r"\bpromtool\b"),
     "etcd": (r'which\("etcd(ctl)?"\)', r"\betcd(ctl)? "),
+    "namespaces": (r'"unshare", "', r"\bunshare "),
 }
 PAGES_RUN = "tests/docs/test_examples.py"  # the pages that it runs are named one by one
 BASICS = ("bash", "cat", "cut", "dirname", "env", "grep", "head", "id", "ls", "mkdir", "mktemp", "rm", "sort", "sed")
