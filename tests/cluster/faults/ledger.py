@@ -16,7 +16,8 @@ DISORDERED = "out of order"
 CHANGED = "changed"  # an offset has another meaning
 HALF = "half"  # of a transaction
 STUCK = "stuck"  # the cluster did not become whole again
-KINDS = (LOST, DUPLICATED, DISORDERED, CHANGED, HALF, STUCK)
+TRACEBACK = "traceback"  # in the log of a node
+KINDS = (LOST, DUPLICATED, DISORDERED, CHANGED, HALF, STUCK, TRACEBACK)
 
 
 class Findings:

@@ -11,10 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 NET = "10.77.0."
 BRIDGE_IP = NET + "1"  # where clients are
+FILL_OCTETS_MIN = 4096
 NOBODY = "02:00:00:00:00:ff"
 ISOLATED = "FOREBAY_FAULTS_ISOLATED"
 
@@ -138,6 +140,7 @@ def small_disk(folder: Path, octets: int) -> None:
 def fill(folder: Path) -> Path:
     """Leave no room on the file system of a folder; the file to remove for it to be there again."""
     filler = folder / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(folder).free)
+    with filler.open("wb") as file, suppress(OSError):  # until there is no room
+        while (free := shutil.disk_usage(folder).free) > 0:
+            os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, max(FILL_OCTETS_MIN, free // 2))
     return filler

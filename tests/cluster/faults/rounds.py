@@ -8,11 +8,9 @@ from pathlib import Path
 from random import Random
 
 from tests.cluster.faults.kinds import KINDS, Kind, Times, fault
-from tests.cluster.faults.ledger import CHANGED, DISORDERED, DUPLICATED, HALF, LOST, STUCK
+from tests.cluster.faults.ledger import KINDS as COLUMNS
 from tests.cluster.faults.machines import Network
 from tests.cluster.faults.site import ETCDS, NODES, Site
-
-COLUMNS = (LOST, DUPLICATED, DISORDERED, CHANGED, HALF, STUCK)
 
 
 class Result:

@@ -25,7 +25,7 @@ from tests.cluster.faults.amqp_load import (
     declare,
     drop,
 )
-from tests.cluster.faults.ledger import HALF, LOST, STUCK, Findings, Line
+from tests.cluster.faults.ledger import HALF, LOST, STUCK, TRACEBACK, Findings, Line
 from tests.cluster.faults.machines import Network, small_disk
 from tests.cluster.faults.mqtt_load import MqttClient, MqttPublisher, MqttSubscriber
 from tests.etcd import Etcd, EtcdMember
@@ -57,6 +57,7 @@ class Node(BrokerProcess):
         addresses = {"amqp": f"{machine.ip}:5672", "mqtt": f"{machine.ip}:1883", "mqtt_websocket": ""}
         super().__init__(folder, cluster=section, wrapper=machine.wrapper, **addresses, **options)
         self.is_up = False
+        self.tracebacks = 0  # in its log, that were told
 
     def begin(self) -> None:
         self.start()
@@ -218,8 +219,10 @@ class Site:
             if client.error is not None:
                 raise AssertionError(f"{client.name} failed: {client.error!r}") from client.error
         for node in self.nodes.values():
-            if "Traceback (most recent call last)" in node.log_text():
-                raise AssertionError(node.log_text()[-6000:])
+            tracebacks = node.log_text().split("Traceback (most recent call last)")[1:]
+            for text in tracebacks[node.tracebacks :]:
+                self.findings.add(TRACEBACK, f"{node.name}: {text[:2000]}")
+            node.tracebacks = len(tracebacks)
 
     def first_confirm(self, since: float) -> float:
         """Seconds until somebody had a confirm of what was sent after that moment."""

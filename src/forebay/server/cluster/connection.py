@@ -193,6 +193,9 @@ class NodeConnection(asyncio.Protocol):
         self.node, self.store, self.version = handshake.other.node, handshake.other.store, handshake.version
         self.reader.octets_max = FRAME_OCTETS_MAX
         self.limit_silence()
+        if self.settled.cancelled():  # whoever asked for it has left, and its task has not come to say so
+            self.end("the attempt was given up")
+            return False
         self.is_open = True
         self.settled.set_result(None)
         self.owner.opened(self)

@@ -16,6 +16,7 @@ from forebay.core.errors import OptionError
 from forebay.server.cluster import connection as connections
 from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.frames import HELLO, frame
+from forebay.server.cluster.handshake import BULK
 from forebay.server.cluster.links import STARTING_MAX, Links
 from tests.certificates import Certificates
 from tests.links import Noted, TestNode, linked_node, node_settings, now_us
@@ -114,6 +115,31 @@ def test_an_attempt_that_is_ended_as_it_begins_closes_no_file_of_others(
                     assert os.fstat(file.fileno()).st_ino == path.stat().st_ino
 
     run_scene(scene)
+
+
+def test_an_attempt_that_is_given_up_as_its_handshake_ends_comes_to_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        async with linked_node("a") as a, linked_node("b") as b:
+            a.meet(b)
+            await a.until_linked(b)
+            limit = connections.NodeConnection.limit_silence
+
+            def give_up(connection: connections.NodeConnection) -> None:
+                limit(connection)
+                if connection.connecting:
+                    attempt.cancel()
+
+            monkeypatch.setattr(connections.NodeConnection, "limit_silence", give_up)
+            address = a.links.links["b"].address
+            attempt = asyncio.ensure_future(a.links.connect(address, "b", BULK))
+            with pytest.raises(asyncio.CancelledError):
+                await attempt
+            assert a.links.links["b"].main is not None
+
+    run_scene(scene)
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_a_node_that_is_not_wanted_yet_may_come() -> None:
