@@ -57,6 +57,7 @@ NEEDED_BY = {
     "etcd": [
         "docs/tutorials/three-nodes.md",
         "tests/cluster/test_faults.py",
+        "tests/spark/test_nodes.py",
         "tests/cluster/test_force.py",
         "tests/cluster/test_health.py",
         "tests/cluster/test_rabbitmq_api.py",
