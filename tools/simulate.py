@@ -3,7 +3,8 @@
     python tools/simulate.py --seeds 1000
     python tools/simulate.py --minutes 480 --first 5000
 
-It ends with 1 at the first seed that goes wrong, and prints the steps that are enough for it.
+It ends with 1 at the first seed that goes wrong, and prints the steps that are enough for it. With `--all` it goes on,
+and prints the seeds that go wrong as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.simulation.simulation import Result, simulate
+from tests.simulation.simulation import Result, Setup, attempt, simulate
 
 
 def main() -> int:
@@ -25,21 +26,28 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0, help="as many seeds as there is time for instead")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--steps", type=int, default=200, help="of each seed")
+    parser.add_argument("--all", action="store_true", help="go on after a seed that goes wrong")
     given = parser.parse_args()
-    began = time.monotonic()
+    began, cpu = time.monotonic(), time.process_time()
+    wrong = 0
     result = Result()
     seed = given.first
     while time.monotonic() - began < given.minutes * 60 if given.minutes else seed < given.first + given.seeds:
-        failure = simulate(seed, given.steps, result)
+        if given.all:
+            failure = attempt(seed, list(range(1, given.steps + 1)), result, Setup())
+        else:
+            failure = simulate(seed, given.steps, result)
         if failure is not None:
-            print(failure)
-            return 1
+            print(f"seed {seed}: {failure.text}" if given.all else failure, flush=True)
+            wrong += 1
+            if not given.all:
+                return 1
         seed += 1
-    seconds = time.monotonic() - began
-    print(f"{seed - given.first} seeds, {result.steps} steps, {result.steps / seconds:.0f} a second")
+    used = time.process_time() - cpu
+    print(f"{seed - given.first} seeds, {wrong} wrong, {result.steps} steps, {result.steps / used:.0f} a second of CPU")
     print(f"{result.messages} messages, {result.audits} times against the model")
     print(", ".join(f"{kind}: {count}" for kind, count in sorted(result.faults.items())))
-    return 0
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
 
+from forebay.broker.vhost import Vhost
 from forebay.core.options import Options, make_options
 from forebay.log.store import Commit, Job, Store
 from forebay.node.link import Link
@@ -17,6 +18,8 @@ from forebay.node.node import Node
 from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
 from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+from forebay.session.amqp091.connection import CLOSE_OK, Amqp091Session
 from tests.node_rig import LOOPBACK, Counted
 from tests.simulation.disk import SimDisk
 from tests.stores import SMALL, TestClock, bodies
@@ -76,6 +79,11 @@ class Line(Link):
     def is_ending(self) -> bool:
         """The broker has made up its mind to end it, and nobody knows which of the last octets it heeded."""
         return self.closing or (self.session is not None and self.session.closing)
+
+    def is_told(self) -> bool:
+        """It has been told that it ends; a client of AMQP has yet to say that it has heard so."""
+        session = self.session
+        return self.is_ending() or (isinstance(session, Amqp091Session) and session.phase == CLOSE_OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +215,54 @@ class Broker:
     def durable(self) -> int:
         return int(self.store.durable)
 
+    def inside(self, vhost: str = "/") -> Inside:
+        """The content of the vhost of that name, whichever that is."""
+        return Inside(self, vhost)
+
+    def vhost_number(self, name: str) -> int:
+        """The number of a vhost, which no other ever has; -1 where there is none."""
+        vhost = self.node.vhosts.by_name.get(name.encode())
+        return -1 if vhost is None else int(vhost.number)
+
+    def vhost_numbers(self) -> set[int]:
+        return {int(number) for number in self.node.vhosts.by_number}
+
+
+class Inside:
+    """The content of one vhost, beside what its model has to know of the whole broker."""
+
+    def __init__(self, broker: Broker, vhost: str) -> None:
+        self.broker = broker
+        self.name = vhost
+
+    @property
+    def vhost(self) -> Vhost:
+        return self.broker.node.vhosts.by_name[self.name.encode()]
+
+    @property
+    def was_full(self) -> bool:
+        return self.broker.was_full
+
+    @property
+    def swept_us(self) -> int:
+        return self.broker.swept_us
+
+    def mark(self) -> int:
+        return self.broker.mark()
+
+    def durable(self) -> int:
+        return self.broker.durable()
+
+    # ---- queues
+
     def queue_id(self, name: str) -> int:
         """The number of a queue, which no other ever has; 0 where there is none."""
-        queue = self.node.vhosts.default.catalog.queues.get(name.encode())
+        queue = self.vhost.catalog.queues.get(name.encode())
         return 0 if queue is None else int(queue.id)
 
     def stored(self, id: int) -> StoredQueue | None:
         """The content of the queue of that number."""
-        queue = self.node.vhosts.default.catalog.queues_by_id.get(id)
+        queue = self.vhost.catalog.queues_by_id.get(id)
         if queue is None:
             return None
         found = bodies(queue.log)
@@ -224,27 +272,57 @@ class Broker:
         counted = int(sum(end - first for first, end in live))
         return StoredQueue(id, queue.name.decode(), kept, offsets, int(queue.log.end), counted)
 
+    def records(self, id: int) -> dict[int, bytes]:
+        """The bodies in the log of the queue of that number by offset, whoever has settled them."""
+        queue = self.vhost.catalog.queues_by_id.get(id)
+        return {} if queue is None else bodies(queue.log)
+
+    def end(self, id: int) -> int:
+        """The offset of the next record of a queue."""
+        queue = self.vhost.catalog.queues_by_id.get(id)
+        return 0 if queue is None else int(queue.log.end)
+
+    def work_groups(self, id: int) -> dict[str, int]:
+        """The named work groups of a queue, with their numbers."""
+        queue = self.vhost.catalog.queues_by_id.get(id)
+        groups = [] if queue is None else queue.groups.values()
+        return {each.name.decode(): int(each.id) for each in groups if isinstance(each, WorkGroup) and each.name}
+
+    def left_to(self, id: int, group: int) -> StoredQueue | None:
+        """What a work group of a queue has not settled."""
+        queue = self.vhost.catalog.queues_by_id.get(id)
+        found = None if queue is None else queue.groups.get(group)
+        if queue is None or not isinstance(found, WorkGroup):
+            return None
+        there = bodies(queue.log)
+        live = found.settlement.unsettled(queue.log.start, queue.log.end)
+        offsets = [offset for first, end in live for offset in range(first, end)]
+        kept = [there[offset] for offset in offsets if offset in there]
+        return StoredQueue(group, found.name.decode(), kept, offsets, int(queue.log.end), len(offsets))
+
     def bindings(self) -> set[tuple[str, int, str]]:
         """Exchange, queue and key of each binding."""
-        bound = self.node.vhosts.default.catalog.bindings.list_all()
+        bound = self.vhost.catalog.bindings.list_all()
         return {(each.exchange.decode(), int(each.destination), each.routing_key.decode()) for each in bound}
 
     def waiting(self, number_of: Callable[[bytes], int]) -> set[int]:
         """The numbers of the delayed messages that wait for their time."""
-        return {number_of(each.body) for each in self.node.vhosts.default.delayed.listed(DELAYED_MAX)}
+        return {number_of(each.body) for each in self.vhost.delayed.listed(DELAYED_MAX)}
 
     # ---- what administrators and publishers have it keep
 
     def users(self) -> dict[str, object]:
-        """Tags, and the hash of the password, of each user that was made while it ran."""
-        users = self.node.vhosts.users.by_name.values()
+        """Tags, and the hash of the password, of each user that was made while it ran; they are of "/" here."""
+        if self.name != "/":
+            return {}
+        users = self.broker.node.vhosts.users.by_name.values()
         return {each.name: (each.tags, each.hash) for each in users if not each.configured}
 
     def permissions(self) -> dict[str, object]:
-        """The rights of each of these users."""
+        """The rights of each of these users in the vhost."""
         users = self.users()
         found: dict[str, object] = {}
-        for each in self.node.vhosts.users.list_permissions(None, b"/"):
+        for each in self.broker.node.vhosts.users.list_permissions(None, self.name.encode()):
             fields = dict(each)
             name = str(fields.pop("user"))
             del fields["vhost"]
@@ -256,16 +334,16 @@ class Broker:
 
     def policies(self) -> dict[str, object]:
         """Definition and priority of each policy; the one that applies to a queue is among them."""
-        vhost = self.node.vhosts.default
+        vhost = self.vhost
         return {each.name: (dict(each.definition), each.priority) for each in vhost.catalog.policies.listed(False)}
 
     def places(self, group: str) -> dict[str, object]:
         """The place at which this group of readers of a stream goes on, by the stream's number."""
-        queues = self.node.vhosts.default.catalog.queues_by_id.values()
+        queues = self.vhost.catalog.queues_by_id.values()
         found = [(queue.id, queue.find_group(group.encode())) for queue in queues]
         return {f"{id}/{group}": int(each.committed) for id, each in found if isinstance(each, StreamGroup)}
 
     def retained(self, number_of: Callable[[bytes], int]) -> dict[str, object]:
         """The number of the message that is retained on each topic of clients."""
-        retained = self.node.vhosts.default.retained
+        retained = self.vhost.retained
         return {each.topic.decode(): number_of(each.body) for each in retained.matching(b"#", 0)}

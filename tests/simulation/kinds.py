@@ -16,6 +16,9 @@ GOVERNED: Final = "governed"  # policies are about it
 SHARES: Final = {"jobs": "$share/g/jobs/+", "tasks": "$share/h/tasks/+"}  # by the first level of their topics
 READERS, KEEPERS = "readers", "keepers"  # groups of a stream: the latter's client says itself how far it is
 TRANSIENT: Final = "transient"  # it ends with the process
+GROUPED: Final = "grouped"  # groups take work from it, each all of it
+GROUPS: Final = ("left", "right")
+OWN: Final = "own"  # exclusive: it ends with its connection, of which there is one in each vhost
 
 # The queues there may be: name, arguments. Each with dead letters has a queue of its own for them.
 KINDS: Final[dict[str, dict[str, object]]] = {
@@ -29,6 +32,8 @@ KINDS: Final[dict[str, dict[str, object]]] = {
     "single": {"x-single-active-consumer": True},
     GOVERNED: {},
     TRANSIENT: {},
+    GROUPED: {},
+    OWN: {},
     "letters": {DEAD_LETTERS: "", DEAD_KEY: DEAD + "letters"},
     "limited": {"x-queue-type": "quorum", "x-delivery-limit": 2, DEAD_LETTERS: "", DEAD_KEY: DEAD + "limited"},
     "brief": {"x-message-ttl": 1000, "x-max-length": 8, DEAD_LETTERS: "", DEAD_KEY: DEAD + "brief"},

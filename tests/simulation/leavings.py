@@ -26,16 +26,18 @@ IDLE_S: Final = 5  # in which there was nothing to do
 def clear_up(simulation: Simulation) -> None:
     """Delete all that clients have made, let time go by, and count what is left."""
     broker = simulation.broker
-    for client in simulation.clients:
+    for client in simulation.clients():
         client.cut(broker)
-    users, policies = list(broker.users()), list(broker.policies())
+    inside = broker.inside()
+    users, policies = list(inside.users()), list(inside.policies())
+    vhosts = [model.name for model in simulation.vhosts.there() if model.name != "/"]
     names = [name.decode() for name in broker.node.vhosts.default.catalog.queues]
     say(broker, queues_away(names))
-    for client in simulation.sessions:
+    for client in simulation.sessions():
         say(broker, raw_mqtt.connect(client.client_id, V5) + raw_mqtt.DISCONNECT)
-    topics = list(broker.retained(len))
+    topics = list(inside.retained(len))
     say(broker, raw_mqtt.connect("last") + b"".join(raw_mqtt.publish(topic, bits=RETAIN) for topic in topics))
-    say(broker, PREFACE + b"".join(asked(each) for each in all_away(users, policies)))
+    say(broker, PREFACE + b"".join(asked(each) for each in all_away(users, policies, vhosts)))
     fresh = Broker(SimDisk(), TestClock())
     fresh = Broker(disk_of(fresh), TestClock())
     left, first = [idle(each) for each in (broker, fresh)]
@@ -60,13 +62,15 @@ def queues_away(names: list[str]) -> bytes:
     return octets
 
 
-def all_away(users: list[str], policies: list[str]) -> list[dict[str, object]]:
+def all_away(users: list[str], policies: list[str], vhosts: list[str]) -> list[dict[str, object]]:
     """The requests of an administrator that deletes these."""
     requests: list[dict[str, object]] = [{"op": "auth", "user": "guest", "password": "guest"}]
     for name in users:
         requests.append({"op": "control", "do": "user.delete", "user": name})
     for name in policies:
         requests.append({"op": "control", "do": "policy.clear", "vhost": "/", "policy": name})
+    for name in vhosts:
+        requests.append({"op": "control", "do": "vhost.delete", "vhost": name})
     return requests
 
 
@@ -91,6 +95,7 @@ def counted(broker: Broker) -> dict[str, int]:
     sessions = vhost.sessions
     return {
         "connections": len(node.connections) + len(node.open),
+        "vhosts": len(node.vhosts.by_name) + len(node.vhosts.by_number) + len(node.vhosts.busy),
         "connections that wait": len(node.dirty) + len(node.waiting) + len(node.farewells),
         "queues": len(vhost.catalog.queues) + len(vhost.catalog.queues_by_id),
         "bindings": len(vhost.catalog.bindings.list_all()),

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from forebay.broker.auth.users import BROKER
-from forebay.broker.catalog.topology import CURSOR, SETTLED
+from forebay.broker.catalog.topology import CATALOG, CURSOR, SETTLED
 from forebay.broker.internal_log import DEDUPLICATION_LOG, DELAYED_LOG, INTERNAL, RETAINED_LOG, SESSIONS_LOG
 from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
@@ -16,6 +16,7 @@ from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, FrameEntry, Store
 from forebay.log.stored import StoreOptions
 from forebay.log.wal import GatheredFrame
+from forebay.node.ready import Ready
 from tests.simulation.broker import Broker, SimNode, SimStore
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import DEAD
@@ -213,6 +214,63 @@ class ForgetsPublishes(SimNode):
         return OldStore(self.disk, self.clock, SMALL)
 
 
+class CommandStore(SimStore):
+    """Does not write down changes of one sort."""
+
+    def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, kind: int, op: str) -> None:
+        super().__init__(disk, clock, options)
+        self.kind: Final = kind
+        self.op: Final = op
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        if kind != self.kind or msgspec.msgpack.decode(payload).get("op") != self.op:
+            super().note(kind, queue, group, payload, urgent)
+
+
+class KeepsVhosts(SimNode):
+    """Has vhosts back after a restart that were deleted."""
+
+    def make_store(self) -> Store:
+        return CommandStore(self.disk, self.clock, SMALL, BROKER, "vhost-delete")
+
+
+class KeepsGroups(SimNode):
+    """Has groups of work queues back after a restart that were deleted."""
+
+    def make_store(self) -> Store:
+        return CommandStore(self.disk, self.clock, SMALL, CATALOG, "group-delete")
+
+
+class MovesBack(SimNode):
+    """Has groups of work queues where they were before somebody had them go on elsewhere."""
+
+    def make_store(self) -> Store:
+        return CommandStore(self.disk, self.clock, SMALL, CATALOG, "group-move")
+
+
+class OneGroupStore(SimStore):
+    """Writes down what any group of a queue has settled as settled by its first."""
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        super().note(kind, queue, 1 if kind == SETTLED else group, payload, urgent)
+
+
+class MixesGroups(SimNode):
+    """Takes after a restart what one group of a work queue has settled for what another has."""
+
+    def make_store(self) -> Store:
+        return OneGroupStore(self.disk, self.clock, SMALL)
+
+
+class MixesVhosts(SimNode):
+    """Has what is retained in "/" in all other vhosts."""
+
+    def begin_turn(self, out: Ready, now_us: int) -> None:
+        super().begin_turn(out, now_us)
+        for vhost in self.vhosts.others:
+            vhost.retained = self.vhosts.default.retained
+
+
 class LyingDisk(SimDisk):
     """Names segments that it has not synced."""
 
@@ -238,4 +296,9 @@ NODES: Final[dict[str, type[SimNode]]] = {
     "the place of readers forgotten": ForgetsPlaces,
     "a changed password undone by a restart": KeepsPasswords,
     "a publish taken twice, as its name is forgotten": ForgetsPublishes,
+    "a vhost's deletion undone by a restart": KeepsVhosts,
+    "a group's deletion undone by a restart": KeepsGroups,
+    "a group that is back where it was": MovesBack,
+    "a group that has settled what another has": MixesGroups,
+    "a retained message that comes through to another vhost": MixesVhosts,
 }

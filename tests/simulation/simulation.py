@@ -23,20 +23,18 @@ from tests.simulation.clients.client import Client
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.clients.visitor import Visitor
 from tests.simulation.disk import ROOM, SimDisk
-from tests.simulation.kinds import KINDS
+from tests.simulation.kinds import KINDS, OWN
 from tests.simulation.leavings import clear_up
 from tests.simulation.model.audit import Audit
 from tests.simulation.model.model import Model
 from tests.simulation.model.promises import NEVER, Wrong, check
+from tests.simulation.model.vhosts import DEFAULT, Vhosts
 from tests.stores import TestClock
 
 AMQP_CLIENTS: Final = 4
 MQTT_CLIENTS: Final = ((V5, True), (V5, True), (V311, True), (V5, False))  # version, and whether the session lasts
 DRAIN_MAX: Final = 10_000
 TAKEN_AT_REST: Final = 20
-DEED_WEIGHTS: Final = (
-    (4,) * AMQP_CLIENTS + (1,) * len(MQTT_CLIENTS) + (4, 0)
-)  # by whom: most of them by clients of AMQP
 NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
 MakeBroker = Callable[[SimDisk, TestClock], Broker]
 
@@ -63,6 +61,20 @@ class Result:
     messages: int = 0
     audits: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+
+
+def act_weight(client: Client) -> float:
+    """How often a client does something."""
+    if isinstance(client, (AmqpClient, MqttClient)):
+        return 10 if client.model.name == DEFAULT else 4
+    return 4 if isinstance(client, Administrator) else 1
+
+
+def deed_weight(client: Client) -> float:
+    """How often a client does something that has to last: most often clients of AMQP."""
+    if isinstance(client, AmqpClient):
+        return 4 if client.model.name == DEFAULT else 2
+    return 4 if isinstance(client, Administrator) else 0 if isinstance(client, Visitor) else 1
 
 
 def make_broker(disk: SimDisk, clock: TestClock) -> Broker:
@@ -95,13 +107,10 @@ class Simulation:
         self.weights = STORMY if setup.is_stormy else STEP_WEIGHTS
         self.disk = setup.make_disk()
         self.clock = TestClock()
-        self.model = Model()
-        self.sessions = [MqttClient(f"m{n}", self.model, *kind) for n, kind in enumerate(MQTT_CLIENTS)]
-        self.publishers = [AmqpClient(f"a{n}", self.model, setup.kinds) for n in range(AMQP_CLIENTS)]
-        self.clients: list[Client] = [*self.publishers, *self.sessions]
-        self.administrator = Administrator("admin", self.model)
-        self.visitor = Visitor("visitor", self.model)
-        self.clients += [self.administrator, self.visitor]
+        self.kinds = setup.kinds
+        self.vhosts = Vhosts(self.guests)
+        self.vhosts.clients[0] = self.residents(self.vhosts.default)
+        self.audits = 0
         self.told: list[str] = []
         self.faults: Counter[str] = Counter()
         self.steps = 0
@@ -110,8 +119,45 @@ class Simulation:
 
     def begin(self) -> None:
         self.broker = self.make(self.disk, self.clock)
-        self.model.broker = self.broker
-        self.model.now_us = self.clock.us
+        self.vhosts.begin(self.broker)
+
+    # ---- clients
+
+    def residents(self, model: Model) -> list[Client]:
+        """The clients of the vhost that is always there."""
+        others = tuple(kind for kind in self.kinds if kind != OWN)
+        publishers = [AmqpClient(f"a{n}", model, others if n else self.kinds) for n in range(AMQP_CLIENTS)]
+        sessions = [MqttClient(f"m{n}", model, *kind) for n, kind in enumerate(MQTT_CLIENTS)]
+        return [
+            *publishers,
+            *sessions,
+            Administrator("admin", self.vhosts, self.catch_up),
+            Visitor("visitor", model),
+        ]
+
+    def guests(self, model: Model) -> list[Client]:
+        """The clients of a vhost that comes and goes: they have the names of others in "/"."""
+        return [AmqpClient("a0", model, self.kinds), MqttClient("m0", model, *MQTT_CLIENTS[0])]
+
+    def clients(self) -> list[Client]:
+        return [client for clients in self.vhosts.clients.values() for client in clients]
+
+    def publishers(self) -> list[AmqpClient]:
+        return [client for client in self.clients() if isinstance(client, AmqpClient)]
+
+    def sessions(self) -> list[MqttClient]:
+        """The clients of MQTT in vhosts that there are."""
+        return [client for client in self.clients() if isinstance(client, MqttClient) and not client.model.ending]
+
+    def one(self, chance: Random, weights: Callable[[Client], float]) -> Client:
+        """One of the clients in vhosts that there are."""
+        clients = [client for client in self.clients() if not client.model.ending]
+        return chance.choices(clients, [weights(client) for client in clients])[0]
+
+    def catch_up(self) -> None:
+        """All clients take what has been sent to them."""
+        for client in self.clients():
+            client.read(None)
 
     def tell(self, text: str) -> None:
         self.told.append(f"{self.steps}: {text}")
@@ -132,28 +178,28 @@ class Simulation:
 
     def act(self, chance: Random) -> None:
         """One client does a few things, and in most cases all goes through at once."""
-        client = chance.choices(self.clients, [10] * (len(self.clients) - 2) + [2, 1])[0]
+        client = self.one(chance, act_weight)
         if client.line is None:
             client.connect(self.broker, chance)
-            self.tell(f"{client.name} connects")
+            self.tell(f"{client} connects")
         for _ in range(chance.choice((1, 1, 2, 4))):
-            self.tell(f"{client.name} {client.act(chance)}")
+            self.tell(f"{client} {client.act(chance)}")
         if chance.random() < 0.8:
             self.go(chance)
 
     def go(self, chance: Random) -> None:
         """Some of what is on its way arrives, a turn ends, and the disk may have it."""
-        for client in self.clients:
+        for client in self.clients():
             client.push(self.broker, chance)
         self.turn()
         if chance.random() < 0.7:
             self.sync()
-        for client in self.clients:
+        for client in self.clients():
             self.read(client, chance)
 
     def turn(self) -> None:
-        self.model.turned(self.broker.turn())
-        for client in self.clients:
+        self.vhosts.turned(self.broker.turn())
+        for client in self.clients():
             client.follow()
 
     def sync(self) -> None:
@@ -175,9 +221,10 @@ class Simulation:
 
     def later(self, ms: int, ticks: int = 0) -> None:
         self.broker.later(ms, ticks)
-        self.model.now_us = self.clock.us
-        self.model.release()
-        self.model.wills.release()
+        for model in self.vhosts.there():
+            model.now_us = self.clock.us
+            model.release()
+            model.wills.release()
 
     def housekeep(self, chance: Random) -> None:
         if self.broker.job is not None:
@@ -185,7 +232,7 @@ class Simulation:
             self.broker.end_job()
 
     def cut(self, chance: Random) -> None:
-        client = chance.choice(self.clients)
+        client = chance.choice(self.clients())
         if client.line is not None:
             self.fault("cut", f"the connection of {client.name} breaks")
             client.push(self.broker, chance)
@@ -197,9 +244,15 @@ class Simulation:
         self.slow_until = 0
         for _ in range(4):
             self.exchange()
-        self.take_all(chance.choice(self.sessions), chance)
+        self.take_all(chance.choice(self.sessions()), chance)
         self.tell("all is quiet")
-        Audit(self.model, False).run()
+        self.audit(False)
+
+    def audit(self, restarted: bool, durable: int = NEVER) -> None:
+        """All is as the models say."""
+        for model in self.vhosts.audit(restarted):
+            self.audits += 1
+            Audit(model, restarted, durable).run()
 
     def take_all(self, client: MqttClient, chance: Random) -> None:
         """A client takes what waits for it, as far as it comes soon; then what is retained has come, too."""
@@ -213,10 +266,10 @@ class Simulation:
 
     def exchange(self) -> None:
         """All that is on its way arrives, and what comes of it."""
-        for client in self.clients:
+        for client in self.clients():
             client.push(self.broker, None)
-        self.model.turned(self.broker.quiet())
-        for client in self.clients:
+        self.vhosts.turned(self.broker.quiet())
+        for client in self.clients():
             client.follow()
             self.read(client, None)
 
@@ -235,14 +288,14 @@ class Simulation:
 
     def deed(self, chance: Random) -> None:
         """A client does something that has to last; then the power goes: after the answer, or while it is written."""
-        client = chance.choices(self.clients, DEED_WEIGHTS)[0]
+        client = self.one(chance, deed_weight)
         if client.line is None:
             client.connect(self.broker, chance)
-            self.tell(f"{client.name} connects")
+            self.tell(f"{client} connects")
             self.exchange()
-        self.tell(f"{client.name} {client.prepare(chance)}")
+        self.tell(f"{client} {client.prepare(chance)}")
         self.exchange()
-        self.tell(f"{client.name} {client.deed(chance)}")
+        self.tell(f"{client} {client.deed(chance)}")
         if chance.random() < 0.5:
             self.exchange()
         else:
@@ -253,7 +306,7 @@ class Simulation:
     def interrupt(self, chance: Random) -> None:
         """A commit and a job that are on their way get so far and no further."""
         if chance.random() < 0.5:
-            for client in self.clients:
+            for client in self.clients():
                 client.push(self.broker, chance)
             self.turn()
         self.disk.changes_left = chance.choice((0, chance.randint(0, 4), chance.randint(0, 12)))
@@ -273,9 +326,9 @@ class Simulation:
     def stop(self, chance: Random) -> None:
         """The broker stops in good order."""
         self.fault("stop", "the broker stops")
-        for client in self.clients:
+        for client in self.clients():
             client.cut(self.broker)
-        for will in self.model.wills.open:
+        for will in [will for model in self.vhosts.there() for will in model.wills.open]:
             will.is_vague = True  # connections that were taken over, or are about to be: the broker leaves them out
         self.broker.close()
         self.restart(chance)
@@ -290,7 +343,7 @@ class Simulation:
 
     def take_over(self, chance: Random) -> None:
         """A client of MQTT comes by another connection, while the one before stands."""
-        client = chance.choice(self.sessions)
+        client = chance.choice(self.sessions())
         if client.line is not None:
             self.fault("take-over", f"{client.name} comes again")
             client.take_over(self.broker, chance)
@@ -301,7 +354,7 @@ class Simulation:
         """The clock is wrong, or the machine was asleep: much time goes by at once."""
         ms = chance.choice((90_000, 600_000, 3_600_000))
         self.fault("clock ahead", f"the clock jumps by {ms} ms")
-        for publisher in self.publishers:
+        for publisher in self.publishers():
             if publisher.repeats():  # it would come when the broker knows its name no more
                 publisher.cut(self.broker)
         self.later(ms, 1)
@@ -312,23 +365,25 @@ class Simulation:
             self.disk.octets_max = ROOM
         else:
             self.fault("full disk", "the disk is full")
-            for client in self.clients:
+            for client in self.clients():
                 client.push(self.broker, None)
-            self.model.tighten()
+            for model in self.vhosts.there():
+                model.tighten()
             self.disk.octets_max = self.disk.used() + chance.choice((0, 2000, 9000))
 
     def restart(self, chance: Random) -> None:
         """Start on what the disk has, in one case after a start that is cut off; and see what is there."""
-        for client in self.clients:
+        for client in self.clients():
             client.lose()
-        self.model.turned(NEVER)
+        self.vhosts.turned(NEVER)
         self.slow_until = 0
         durable = self.broker.durable()
         if chance.random() < 0.1:
             back_ms = chance.choice((100, 5000, 600_000))
             self.fault("clock back", f"the clock goes back by {back_ms} ms")
-            self.model.turn_back()
-            for publisher in self.publishers:
+            for model in self.vhosts.known.values():
+                model.turn_back()
+            for publisher in self.publishers():
                 publisher.recent.clear()  # nobody knows how long ago they were
             self.clock.us -= back_ms * 1000
         while True:
@@ -348,7 +403,7 @@ class Simulation:
                 continue
             self.disk.changes_left = None
             break
-        Audit(self.model, True, durable).run()
+        self.audit(True, durable)
 
     # ---- a run
 
@@ -368,25 +423,26 @@ class Simulation:
     def drain(self, chance: Random) -> None:
         """Every session comes back and takes everything that it is owed."""
         self.later(2000)
-        for client in self.sessions:
+        for client in self.sessions():
             if client.line is None:
                 client.connect(self.broker, chance)
         for _ in range(DRAIN_MAX):
-            before = [each.progress() for each in self.sessions]
-            for client in self.sessions:
+            before = [each.progress() for each in self.sessions()]
+            for client in self.sessions():
                 while client.answers:
                     client.acknowledge(chance)
                 client.push(self.broker, None)
-            self.model.turned(self.broker.quiet())
-            for client in self.sessions:
+            self.vhosts.turned(self.broker.quiet())
+            for client in self.sessions():
                 client.follow()
                 self.read(client, None)
-            if before == [each.progress() for each in self.sessions]:
+            if before == [each.progress() for each in self.sessions()]:
                 break
-        for client in self.sessions:
+        for client in self.sessions():
             missing = client.missing()
-            check(not missing, f"{client.name} has not got {missing}, which were confirmed")
-        for filter, share in self.model.shares.by_filter.items():
+            check(not missing, f"{client} has not got {missing}, which were confirmed")
+        shares = [each for model in self.vhosts.there() for each in model.shares.by_filter.items()]
+        for filter, share in shares:
             missing = share.missing()
             check(not missing, f"nobody of {filter} has got {missing}, which were confirmed")
 
@@ -430,8 +486,8 @@ def attempt(seed: int, numbers: list[int], result: Result, setup: Setup) -> Fail
         if not isinstance(error, Wrong):
             wrong += f" ({Path(place.filename).name}:{place.lineno})"
     result.steps += len(numbers)
-    result.messages += simulation.model.next_message - 1
-    result.audits += simulation.model.checked
+    result.messages += simulation.vhosts.numbers.next - 1
+    result.audits += simulation.audits
     result.faults += simulation.faults
     if not wrong:
         return None

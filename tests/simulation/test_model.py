@@ -22,7 +22,7 @@ from tests.stores import TestClock
 
 def test_a_publish_that_may_have_come_only_the_second_time_takes_the_place_of_one_more() -> None:
     model = Model()
-    model.broker = Broker(SimDisk(), TestClock())
+    model.broker = Broker(SimDisk(), TestClock()).inside()
     queue = model.declared("short", KINDS["short"])
     again, oldest, *others = [model.new_message("a0", 0) for _ in range(7)]
     for message in (again, oldest, *others):
@@ -37,7 +37,7 @@ def test_a_publish_that_may_have_come_only_the_second_time_takes_the_place_of_on
 @pytest.mark.parametrize("tight", [False, True])
 def test_a_publish_may_have_been_refused_for_want_of_room_when_it_comes_again(tight: bool) -> None:
     model = Model()
-    model.broker = Broker(SimDisk(), TestClock())
+    model.broker = Broker(SimDisk(), TestClock()).inside()
     queue = model.declared("classic", KINDS["classic"])
     message = model.new_message("m0", 0)
     model.is_tight = tight
@@ -50,7 +50,7 @@ def test_a_publish_may_have_been_refused_for_want_of_room_when_it_comes_again(ti
 @pytest.mark.parametrize(("settled", "promised"), [(False, True), (True, True), (False, False)])
 def test_a_delayed_message_that_came_just_before_a_crash_may_be_over(settled: bool, promised: bool) -> None:
     model = Model()
-    model.broker = Broker(SimDisk(), TestClock())
+    model.broker = Broker(SimDisk(), TestClock()).inside()
     queue = model.queues["classic"] = model.known[1] = Queue(1, "classic", {})
     message = model.new_message("a0", 0)
     message.promised = promised
@@ -67,7 +67,7 @@ def test_a_delayed_message_that_came_just_before_a_crash_may_be_over(settled: bo
 def stream_of(*labels: str) -> tuple[Queue, AmqpClient, list[Message]]:
     """A stream where messages of these labels were published, and somebody who reads those of label x."""
     model = Model()
-    model.broker = Broker(SimDisk(), TestClock())
+    model.broker = Broker(SimDisk(), TestClock()).inside()
     queue = model.queues["stream"] = model.known[1] = Queue(1, "stream", KINDS["stream"])
     messages = [model.new_message("a1", 0) for _ in labels]
     for message, label in zip(messages, labels, strict=True):
@@ -108,8 +108,8 @@ def test_a_stream_is_compared_with_what_was_published_also_where_it_was_read() -
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_message_sent_without_acknowledgement_may_come_late_once_where_the_disk_is_full(is_full: bool) -> None:
     model = Model()
-    model.broker = Broker(SimDisk(), TestClock())
-    model.broker.was_full = is_full
+    model.broker = Broker(SimDisk(), TestClock()).inside()
+    model.broker.broker.was_full = is_full
     queue = model.declared("classic", KINDS["classic"])
     message = model.new_message("a0", 0)
     model.published(message, "", "classic")
@@ -140,7 +140,7 @@ def test_a_session_whose_subscribe_was_not_answered_may_be_the_last_member_with_
 
 def test_a_delayed_message_that_was_put_off_takes_the_place_of_one_more_as_long_as_it_may_come() -> None:
     model = Model()
-    model.broker = Broker(SimDisk(), TestClock())
+    model.broker = Broker(SimDisk(), TestClock()).inside()
     late, *others = [model.new_message("a0", 0) for _ in range(8)]
     model.is_tight = True
     model.delay(late, "", "brief", 0)

@@ -17,6 +17,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "the place of readers forgotten": ("stream", "classic"),
     "a purge undone by a crash": ("classic", "quorum"),
     "a dead letter settled before it is stored": ("letters", "limited"),
+    "a group's deletion undone by a restart": ("grouped", "classic"),
+    "a group that is back where it was": ("grouped", "classic"),
+    "a group that has settled what another has": ("grouped", "classic"),
 }
 CALM = ("the place of readers forgotten",)  # it takes readers that are left alone for a while
 

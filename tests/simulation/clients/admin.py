@@ -11,11 +11,14 @@ from typing import Final
 
 import msgspec
 
-from tests.simulation.clients.client import Client
-from tests.simulation.kinds import GOVERNED
+from tests.simulation.clients.client import Client, Effect
+from tests.simulation.kinds import GOVERNED, GROUPED, GROUPS
 from tests.simulation.model.facts import Change, Facts
+from tests.simulation.model.groups import FIRST, NEXT, Group
 from tests.simulation.model.passwords import PASSWORDS, hash_of
-from tests.simulation.model.promises import check
+from tests.simulation.model.promises import Settlement, check
+from tests.simulation.model.vhosts import NAMES as VHOSTS
+from tests.simulation.model.vhosts import Vhosts
 
 PREFACE: Final = b"FBLK\x02\0\0\0"
 REQUEST, REPLY, ERROR = 1, 2, 3
@@ -43,17 +46,24 @@ def asked(fields: dict[str, object]) -> bytes:
 
 @dataclass(eq=False)
 class Expected:
-    """An answer that has to come, and the changes that it promises."""
+    """An answer that has to come, the changes that it promises, and what else comes of it."""
 
     is_error: bool = False
     changes: list[Change] = field(default_factory=list)
+    then: Effect | None = None
 
 
 class Administrator(Client):
     """One administrator, with one connection at a time.
 
     expected  in the order of the requests
+    catch_up  has all clients take what has been sent to them
     """
+
+    def __init__(self, name: str, vhosts: Vhosts, catch_up: Effect) -> None:
+        self.vhosts = vhosts
+        self.catch_up = catch_up
+        super().__init__(name, vhosts.default)
 
     def begin(self) -> None:
         super().begin()
@@ -152,6 +162,82 @@ class Administrator(Client):
         self.ask("policy.clear", self.model.policies, name, None, True, vhost="/", policy=name)
         return f"clears policy {name}"
 
+    def make_vhost(self, chance: Random) -> str:
+        name = chance.choice(VHOSTS)
+        return self.set_vhost(name, True)
+
+    def delete_vhost(self, chance: Random) -> str:
+        name = chance.choice(VHOSTS)
+        return self.set_vhost(name, False)
+
+    def set_vhost(self, name: str, there: bool) -> str:
+        if not self.is_in:  # else nobody knows whether it is heeded
+            return "waits to be let in"
+        expected = self.request({"op": "control", "do": "vhost.add" if there else "vhost.delete", "vhost": name})
+
+        def done() -> None:
+            model = self.vhosts.find(name)
+            if (model is not None) == there:
+                expected.is_error = True
+            elif model is None:
+                made = self.vhosts.made(name)
+                expected.then = lambda: setattr(made, "promised", True)
+            else:
+                self.vhosts.deleted(model)
+                expected.then = lambda: setattr(model, "ended", model.ending)
+
+        self.effects.append((self.sent, done))
+        return f"{'makes' if there else 'deletes'} vhost {name}"
+
+    def move_group(self, chance: Random) -> str:
+        to = chance.choice((FIRST, FIRST, NEXT, str(chance.randint(0, 20))))
+
+        def done(group: Group, expected: Expected) -> None:
+            if to.isdigit() and int(to) > group.of.broker.end(group.of.queue.id):
+                expected.is_error = True
+                return
+            self.catch_up()
+            moved: Settlement = group.of.move(group, to)
+            settled = [copy for copy in group.copies.values() if copy.settled]
+
+            def then() -> None:
+                for each in (moved, *settled):
+                    each.mark = 0
+
+            expected.then = then
+
+        return self.ask_of_group(chance, "group.seek", done, to=to) + f" to {to}"
+
+    def delete_group(self, chance: Random) -> str:
+        def done(group: Group, expected: Expected) -> None:
+            group.of.deleted(group.group)
+            expected.then = lambda: setattr(group, "ended", group.ending)
+
+        return self.ask_of_group(chance, "group.delete", done, if_unused=False)
+
+    def ask_of_group(self, chance: Random, do: str, done: Callable[[Group, Expected], None], **given: object) -> str:
+        if not self.is_in:
+            return "waits to be let in"
+        models = self.vhosts.there()
+        there = [(model.name, name) for model in models for name in model.group_names()]
+        # As a rule one that is there.
+        some = there if there and chance.random() < 0.9 else [(model.name, name) for model in models for name in GROUPS]
+        vhost, name = chance.choice(some)
+        request = {"op": "control", "do": do, "vhost": vhost, "queue": GROUPED, "group": name, **given}
+        expected = self.request(request)
+
+        def taken_in() -> None:
+            model = self.vhosts.find(vhost)
+            groups = None if model is None else model.groups_there()
+            group = None if groups is None else groups.by_name.get(name)
+            if group is None:
+                expected.is_error = True
+            else:
+                done(group, expected)
+
+        self.effects.append((self.sent, taken_in))
+        return f"{do} {name} of {vhost}"
+
     # ---- what it is told
 
     def take(self, data: bytes) -> int:
@@ -175,6 +261,8 @@ class Administrator(Client):
         check(kind == (ERROR if expected.is_error else REPLY), f"{self.name} was told {payload!r}")
         for change in expected.changes:
             change.promised = not change.vague
+        if expected.then is not None:
+            expected.then()
 
     def ended(self) -> None:
         check(not self.is_in, f"{self.name}: the broker ended the connection")  # else it may be for too long
@@ -190,5 +278,9 @@ ACTIONS: Final = (
     Administrator.clear_permission,
     Administrator.set_policy,
     Administrator.clear_policy,
+    Administrator.make_vhost,
+    Administrator.delete_vhost,
+    Administrator.move_group,
+    Administrator.delete_group,
 )
-WEIGHTS: Final = (30, 12, 20, 8, 20, 10)
+WEIGHTS: Final = (30, 12, 20, 8, 20, 10, 25, 8, 20, 8)

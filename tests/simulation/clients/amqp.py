@@ -10,12 +10,9 @@ from typing import Final
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
 from tests.simulation.broker import DAY_MS
+from tests.simulation.clients import channel
 from tests.simulation.clients.channel import (
-    BIND,
-    BIND_OK,
     CONFIRMS,
-    DELETE,
-    DELETE_OK,
     KEEPER_COMMITS,
     LABELS,
     NO_ACK,
@@ -24,23 +21,15 @@ from tests.simulation.clients.channel import (
     OFFSET,
     PLAIN,
     PRECONDITION,
-    PURGE,
-    PURGE_OK,
     READER_OF,
     RESENT_MAX,
     RESENT_US,
     TRANSACTIONS,
-    TX_COMMIT,
-    TX_COMMIT_OK,
-    TX_ROLLBACK,
-    TX_ROLLBACK_OK,
-    TX_SELECT,
-    TX_SELECT_OK,
-    UNBIND,
-    UNBIND_OK,
     Consuming,
     Sent,
     Taken,
+    may_be_named,
+    names_of,
     opening,
     packed,
 )
@@ -50,9 +39,12 @@ from tests.simulation.kinds import (
     DEAD,
     DEAD_ARGUMENTS,
     DEAD_LETTERS,
+    GROUPED,
+    GROUPS,
     KEEPERS,
     KEYS,
     KINDS,
+    OWN,
     PATTERNS,
     READERS,
     TOPIC,
@@ -72,6 +64,7 @@ class AmqpClient(Client):
     open_tags  publishes that are not confirmed
     taken      deliveries that are not settled, by their tag
     kinds      the queues that it uses
+    own        the queue that ends with the connection
     recent     publishes that it may repeat, also over another connection
     held       what the broker has to do when the transaction is committed
     was_keeping  it had a consumer in the group that commits by itself
@@ -80,7 +73,8 @@ class AmqpClient(Client):
 
     def __init__(self, name: str, model: Model, kinds: tuple[str, ...]) -> None:
         self.kinds = kinds
-        self.bindable = [kind for kind in kinds if not rejects(kind)]
+        self.bindable = [kind for kind in kinds if not rejects(kind) and kind != GROUPED]
+        self.own: Queue | None = None
         self.recent: deque[Sent] = deque(maxlen=RESENT_MAX)
         super().__init__(name, model)
 
@@ -105,12 +99,12 @@ class AmqpClient(Client):
 
     def open(self, chance: Random) -> None:
         self.mode = chance.choice((PLAIN, CONFIRMS, CONFIRMS, CONFIRMS, TRANSACTIONS))
-        self.send(opening())
+        self.send(opening(self.model.name))
         self.expected += [(each, None) for each in (raw.START, raw.TUNE, raw.OPEN_OK, raw.CHANNEL_OPEN_OK)]
         if self.mode == CONFIRMS:
             self.request(raw.CONFIRM_SELECT, b"\0", raw.CONFIRM_SELECT_OK)
         elif self.mode == TRANSACTIONS:
-            self.request(TX_SELECT, b"", TX_SELECT_OK)
+            self.request(channel.TX_SELECT, b"", channel.TX_SELECT_OK)
         if chance.random() < 0.7:
             self.request(raw.QOS, b"\0\0\0\0" + number(chance.choice((1, 3, 20)), 2) + b"\0", raw.QOS_OK)
 
@@ -174,11 +168,13 @@ class AmqpClient(Client):
                 self.end_channel(PRECONDITION)
             else:
                 made.append(self.model.declared(name, arguments))
+                if name == OWN:
+                    self.own = made[0]
 
         def then() -> None:
             made[0].promised = True
 
-        bits = b"\0" if name == TRANSIENT else b"\x02"
+        bits = {TRANSIENT: b"\0", OWN: b"\4"}.get(name, b"\2")
         args = b"\0\0" + short(name) + bits + table(arguments)
         self.request(raw.QUEUE_DECLARE, args, raw.QUEUE_DECLARE_OK, done, then)
 
@@ -204,11 +200,11 @@ class AmqpClient(Client):
             for queue in gone:
                 queue.ended = True
 
-        self.request(DELETE, b"\0\0" + short(name) + b"\0", DELETE_OK, done, then)
+        self.request(channel.DELETE, b"\0\0" + short(name) + b"\0", channel.DELETE_OK, done, then)
         return f"deletes {name}"
 
     def purge(self, chance: Random) -> str:
-        name = self.some(chance, list(self.kinds))
+        name = self.some(chance, [name for name in self.kinds if name != GROUPED])
         gone: list[Copy] = []
 
         def done() -> None:
@@ -220,7 +216,7 @@ class AmqpClient(Client):
             for copy in gone:
                 copy.mark = 0
 
-        self.request(PURGE, b"\0\0" + short(name) + b"\0", PURGE_OK, done, then)
+        self.request(channel.PURGE, b"\0\0" + short(name) + b"\0", channel.PURGE_OK, done, then)
         return f"purges {name}"
 
     def needed(self, name: str) -> Queue | None:
@@ -262,16 +258,16 @@ class AmqpClient(Client):
 
         args = b"\0\0" + short(name) + short(TOPIC) + short(key)
         if unbind:
-            self.request(UNBIND, args + table(), UNBIND_OK, done, then)
+            self.request(channel.UNBIND, args + table(), channel.UNBIND_OK, done, then)
             return f"unbinds {name} from {key}"
-        self.request(BIND, args + b"\0" + table(), BIND_OK, done, then)
+        self.request(channel.BIND, args + b"\0" + table(), channel.BIND_OK, done, then)
         return f"binds {name} to {key}"
 
     def publish(self, chance: Random) -> str:
         messages = chance.choice((1, 1, 2, 5))
         exchange = chance.choice(("", "", TOPIC))
         key = chance.choice(KEYS) if exchange else self.some(chance, self.addresses())
-        first = self.model.next_message
+        first = self.model.numbers.next
         for _ in range(messages):
             self.publish_one(chance, exchange, key)
         return f"publishes {first} to {first + messages - 1} to {exchange or 'default'} {key}"
@@ -293,19 +289,13 @@ class AmqpClient(Client):
         if chance.random() < 0.05:
             expiry_ms = message.expiry_ms = chance.choice((500, 20_000))
         effect = partial(model.published, message, exchange, key)
-        if chance.random() < 0.05:
+        if chance.random() < 0.05 and key != GROUPED:
             delay_ms = headers["x-delay"] = chance.choice((500, 2000, 30_000))
             effect = partial(model.delay, message, exchange, key, delay_ms)
-        elif not exchange and self.mode != TRANSACTIONS and not rejects(key) and chance.random() < 0.2:
-            headers |= self.named(chance, message)
+        elif may_be_named(self.mode, exchange, key) and chance.random() < 0.2:
+            headers |= names_of(chance, self.name, message)
             self.recent.append(Sent(message, key, packed(headers, message.priority, expiry_ms), model.now_us))
         self.send_one(message, exchange, key, packed(headers, message.priority, expiry_ms), effect)
-
-    def named(self, chance: Random, message: Message) -> dict[str, object]:
-        """The headers by which the broker knows that it has a message already."""
-        if chance.random() < 0.5:
-            return {"x-producer-id": self.name, "x-sequence": message.number}
-        return {"x-deduplication-key": f"{self.name} {message.number}"}
 
     def send_one(self, message: Message, exchange: str, key: str, properties: bytes, effect: Effect) -> None:
         if self.mode == TRANSACTIONS:
@@ -360,8 +350,8 @@ class AmqpClient(Client):
         held_taken, self.held_taken = self.held_taken, {}
         if rolls_back:
             self.taken |= held_taken  # it holds them as before
-        number = self.model.next_transaction
-        self.model.next_transaction += 1
+        number = self.model.numbers.next_transaction
+        self.model.numbers.next_transaction += 1
 
         def done() -> None:
             held, self.held = self.held, []
@@ -375,9 +365,9 @@ class AmqpClient(Client):
                 message.promised = not rolls_back
 
         if rolls_back:
-            self.request(TX_ROLLBACK, b"", TX_ROLLBACK_OK, done, then)
+            self.request(channel.TX_ROLLBACK, b"", channel.TX_ROLLBACK_OK, done, then)
             return "rolls back"
-        self.request(TX_COMMIT, b"", TX_COMMIT_OK, done, then)
+        self.request(channel.TX_COMMIT, b"", channel.TX_COMMIT_OK, done, then)
         return f"commits transaction {number}"
 
     def consume(self, chance: Random) -> str:
@@ -386,7 +376,7 @@ class AmqpClient(Client):
 
     def consume_from(self, name: str, chance: Random) -> str:
         tag = f"{self.name}.{self.next_key()}"
-        no_ack = chance.random() < 0.1 and name != "stream"
+        no_ack = chance.random() < 0.1 and name not in ("stream", GROUPED)
         arguments: dict[str, object] = {"x-stream-offset": "first"} if name == "stream" else {}
         others = list(self.consumers.values())
         label = chance.choice(LABELS) if chance.random() < 0.2 and not no_ack else ""
@@ -397,9 +387,14 @@ class AmqpClient(Client):
             consuming.group = READER_OF.get(self.name, "")
             if consuming.group:
                 arguments = {"x-consumer-group": consuming.group, "x-auto-commit": consuming.group == READERS}
+        if name == GROUPED:
+            arguments["x-consumer-group"] = consuming.work = chance.choice(GROUPS)
 
         def done() -> None:
-            queue = consuming.queue = self.needed(name)
+            queue = self.needed(name)
+            if queue is not None and consuming.work:
+                queue = self.model.groups[queue].joined(consuming.work)
+            consuming.queue = queue
             if queue is not None:
                 self.use(queue, no_ack)
             if queue is not None and consuming.group == KEEPERS:
@@ -410,7 +405,7 @@ class AmqpClient(Client):
         bits = number(NO_ACK if no_ack else 0, 1)
         args = b"\0\0" + short(name) + short(tag) + bits + table(arguments)
         self.request(raw.CONSUME, args, raw.CONSUME_OK, done)
-        return f"consumes {label} {name}" + (" without acknowledgements" if no_ack else "")
+        return f"consumes {label} {name} {consuming.work}" + (" without acknowledgements" if no_ack else "")
 
     def use(self, queue: Queue, no_ack: bool) -> None:
         queue.users += 1
@@ -460,7 +455,7 @@ class AmqpClient(Client):
             for each in settled:
                 if requeue:
                     each.queue.returns += 1
-                elif not each.queue.is_stream:
+                elif each.is_held and not each.queue.is_stream:
                     died = which != raw.ACK and (self.model.dead(each.queue) is not None or each.queue.keeps_dead)
                     self.model.settle(each.queue, each.number, died)
 
@@ -547,7 +542,7 @@ class AmqpClient(Client):
         if consuming.no_ack:
             self.model.settle(queue, got)
         else:
-            self.taken[tag] = Taken(queue, got)
+            self.taken[tag] = Taken(queue, got, queue.moves)
 
     # ---- its end
 
@@ -562,6 +557,9 @@ class AmqpClient(Client):
 
     def gone(self) -> None:
         self.give_back()
+        if self.own is not None and self.model.queues.get(OWN) is self.own:
+            self.model.deleted(self.own)
+        self.own = None
 
     def give_back(self) -> None:
         """What was handed out and is not settled comes back to its queues."""

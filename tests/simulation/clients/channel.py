@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final
 
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, short, table
-from tests.simulation.kinds import KEEPERS, READERS
+from tests.simulation.kinds import GROUPED, KEEPERS, READERS, rejects
 from tests.simulation.model.model import Model
 from tests.simulation.model.promises import NEVER, check
 from tests.simulation.model.queues import Copy, Message, Queue
@@ -20,7 +21,7 @@ UNBIND, UNBIND_OK = (50, 50), (50, 51)
 LOGIN: Final = table(raw.CLIENT) + short("PLAIN") + raw.long("\0guest\0guest") + short("en_US")
 NO_ACK: Final = 2
 OFFSET: Final = b"\x0fx-stream-offsetl"  # and eight octets
-NO_GET: Final = ("stream", "single")  # basic.get is refused there
+NO_GET: Final = ("stream", "single", GROUPED)  # basic.get is refused there, or takes it from no named group
 NOT_FOUND, PRECONDITION = 404, 406
 
 READER_OF: Final = {"a0": READERS, "a1": KEEPERS}  # who reads streams in a group, of which it is the only one
@@ -30,10 +31,10 @@ RESENT_US: Final = 200_000_000
 LABELS: Final = ("odd", "even")
 
 
-def opening() -> bytes:
-    """The octets by which a client comes to have a channel."""
+def opening(vhost: str = "/") -> bytes:
+    """The octets by which a client comes to have a channel in a vhost."""
     tuned = method(0, raw.TUNE_OK, number(10, 2) + number(131072, 4) + number(0, 2))
-    opened = method(0, raw.OPEN, short("/") + b"\0\0") + method(1, raw.CHANNEL_OPEN, b"\0")
+    opened = method(0, raw.OPEN, short(vhost) + b"\0\0") + method(1, raw.CHANNEL_OPEN, b"\0")
     return raw.HEADER + method(0, raw.START_OK, LOGIN) + tuned + opened
 
 
@@ -43,6 +44,12 @@ class Taken:
 
     queue: Queue
     number: int
+    moves: int = 0  # of the queue, when it came
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it may be settled: of what goes on elsewhere nothing is."""
+        return self.moves == self.queue.moves
 
 
 @dataclass(eq=False)
@@ -51,6 +58,8 @@ class Consuming:
 
     label  what its filter wants; all where it has none
     group  of readers of a stream; it reads on from where that was
+    work   the group of a work queue that it is in
+    moves  how often its queue had gone on elsewhere when it was last handed something
     begin  the first offset that it has to get, where that is known
     last   the highest in place that it was handed for the first time, by priority
     """
@@ -59,6 +68,8 @@ class Consuming:
     no_ack: bool = False
     label: str = ""
     group: str = ""
+    work: str = ""
+    moves: int = 0
     begin: int = -1
     last: dict[int, Copy] = field(default_factory=dict)
 
@@ -67,6 +78,9 @@ class Consuming:
         message = copy.message
         queue = self.queue
         assert queue is not None
+        if self.moves != queue.moves:
+            self.moves = queue.moves
+            self.last.clear()
         text = f"{who} got message {message.number} of {queue}"
         check(self.label in ("", message.label), f"{text}, which its filter does not want")
         before = self.last.get(message.priority)
@@ -95,6 +109,18 @@ class Consuming:
                 is_wanted = self.label in ("", each.message.label) and each.message.expiry_ms == NEVER
                 is_wanted = is_wanted and not each.vague and not each.settled
                 check(not (is_wanted and last < each.offset < copy.at), f"{text}, and was not given one before")
+
+
+def may_be_named(mode: str, exchange: str, key: str) -> bool:
+    """Whether a publish may have a name by which the broker knows it again: the model follows it to one queue."""
+    return not exchange and mode != TRANSACTIONS and not rejects(key) and key != GROUPED
+
+
+def names_of(chance: Random, who: str, message: Message) -> dict[str, object]:
+    """The headers by which the broker knows that it has a message already."""
+    if chance.random() < 0.5:
+        return {"x-producer-id": who, "x-sequence": message.number}
+    return {"x-deduplication-key": f"{who} {message.number}"}
 
 
 @dataclass(eq=False)

@@ -63,6 +63,9 @@ class Client(ABC):
     def gone(self) -> None:
         """The line is lost: what was on its way either way is lost, and what was held goes back."""
 
+    def __str__(self) -> str:
+        return self.name if self.model.name == "/" else f"{self.name} of {self.model.name}"
+
     def connect(self, broker: Broker, chance: Random) -> None:
         self.begin()
         self.line = broker.connect()
@@ -107,7 +110,7 @@ class Client(ABC):
             octets = min(octets, chance.choice((octets, chance.randint(0, PIECE_MAX))))
         data = self.rest + bytes(line.sent[:octets])
         del line.sent[:octets]
-        self.rest = data[self.take(data) :]
+        self.rest = b"" if self.model.ending else data[self.take(data) :]
         if line.lost and not line.sent:
             self.ended()
             self.lose()

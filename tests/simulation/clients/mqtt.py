@@ -60,6 +60,7 @@ class MqttClient(Client, Subscriber):
         self.version = version
         # The group of a client of 3.1.1 is what stands before the hyphen: the same as that of all others here.
         self.client_id = name if version == V5 else f"-{name}"
+        self.login = ("guest" if model.name == "/" else f"{model.name}:guest", "guest")
         self.durable = durable
         self.lasting = False
         self.is_clean = False
@@ -103,7 +104,10 @@ class MqttClient(Client, Subscriber):
         will, part, flags = self.make_will(chance) if chance.random() < 0.3 else (None, b"", 0)
         effect = partial(self.taken_in, will, self.is_clean)
         self.send(
-            raw.connect(self.client_id, self.version, block, will=part, will_flags=flags, clean=self.is_clean), effect
+            raw.connect(
+                self.client_id, self.version, block, will=part, will_flags=flags, login=self.login, clean=self.is_clean
+            ),
+            effect,
         )
 
     def make_will(self, chance: Random) -> tuple[Will, bytes, int]:

@@ -23,17 +23,22 @@ class Audit:
         self.durable = durable
         # With a full disk a change may stay in memory, and its answer wait.
         self.is_certain = restarted or not self.broker.was_full
-        self.ends: dict[int, int] = {}
+        self.ends: dict[Queue, int] = {}
         self.present: list[Queue] = []
 
     def run(self) -> None:
         model, broker = self.model, self.broker
-        model.checked += 1
         self.check_queues()
         self.check_bindings()
         for queue in model.known.values():
             found = broker.stored(queue.id)
-            if found is not None:  # else a crash may bring it back
+            if found is not None and queue in model.groups:
+                for group in model.groups[queue].audit(self.restarted, self.durable):
+                    left = broker.left_to(queue.id, group.id)
+                    assert left is not None
+                    self.present.append(group)
+                    self.check_found(group, left)
+            elif found is not None:  # else a crash may bring it back
                 self.present.append(queue)
                 self.check_found(queue, found)
         if self.restarted:
@@ -112,7 +117,7 @@ class Audit:
         model = self.model
         for each in queue.copies.values():
             each.found = False
-        self.ends[queue.id] = stored.end
+        self.ends[queue] = stored.end
         order = -1
         for offset, body in zip(stored.offsets, stored.bodies, strict=True):
             number = number_of(body)
@@ -234,7 +239,7 @@ class Audit:
         if queue.name == GOVERNED:
             model.govern(queue)
         if queue.is_stream:
-            queue.came = self.ends[queue.id]
+            queue.came = self.ends[queue]
             for copy in queue.copies.values():
                 if copy.found:
                     copy.place = copy.at

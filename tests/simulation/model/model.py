@@ -8,10 +8,12 @@ stored (`audit.py`); what then was uncertain no longer is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Final
 
-from tests.simulation.broker import Broker
-from tests.simulation.kinds import DEAD_KEY, GOVERNED, matches
+from tests.simulation.broker import Inside
+from tests.simulation.kinds import DEAD_KEY, GOVERNED, GROUPED, matches
 from tests.simulation.model.facts import Change, Facts
+from tests.simulation.model.groups import Group, Groups
 from tests.simulation.model.promises import NEVER, Settlement, Wrong, check
 from tests.simulation.model.queues import UNKNOWN, Bound, Copy, Delayed, Message, Queue
 from tests.simulation.model.shares import Shares
@@ -38,23 +40,37 @@ class Subscriber(ABC):
         """Another message is retained on a topic now, or none."""
 
 
-class Model:
-    """All queues and messages of one broker's life.
+class Numbers:
+    """The numbers of messages and transactions: no vhost has one of another's."""
 
+    def __init__(self) -> None:
+        self.next = 1
+        self.next_transaction = 1
+
+
+class Model:
+    """All queues and messages of one vhost's life.
+
+    promised  the vhost's making was answered
+    ending    its deletion was taken in; `ended`: and answered
     queues  those that there are, by name
     known   by number, also those of which nobody can say whether a crash would leave them
     past    those that are no more, whose dead letters may be there
     """
 
-    def __init__(self) -> None:
-        self.broker: Broker | None = None
+    def __init__(self, name: str = "/", numbers: Numbers | None = None) -> None:
+        self.name: Final = name
+        self.numbers: Final = Numbers() if numbers is None else numbers
+        self.promised = name == "/"
+        self.ending = False
+        self.ended = False
+        self.broker: Inside | None = None
+        self.groups: dict[Queue, Groups] = {}
         self.queues: dict[str, Queue] = {}
         self.known: dict[int, Queue] = {}
         self.past: list[Queue] = []
         self.bound: dict[tuple[str, int, str], Bound] = {}
         self.messages: dict[int, Message] = {}
-        self.next_message = 1
-        self.next_transaction = 1
         self.settled: list[Settlement] = []  # in this turn
         self.subscribers: list[Subscriber] = []
         self.delayed: dict[int, Delayed] = {}
@@ -70,7 +86,6 @@ class Model:
         self.doubts = False  # what comes now may not have been heeded
         self.is_tight = False  # the disk has, or had in this life of the broker, little room
         self.now_us = 0
-        self.checked = 0
 
     # ---- what the broker takes in
 
@@ -80,10 +95,12 @@ class Model:
         queue = self.queues.get(name)
         if queue is None:
             # Where what came next has deleted it, there is none any more; nor may there be later.
-            id = self.broker.queue_id(name) or -self.next_message
+            id = self.broker.queue_id(name) or -self.numbers.next
             queue = self.queues[name] = Queue(id, name, arguments, put_off=self.put_off)
             if name == GOVERNED:
                 self.govern(queue)
+            if name == GROUPED:
+                self.groups[queue] = Groups(self, queue)
             if id > 0:
                 self.known[id] = queue
         return queue
@@ -116,6 +133,15 @@ class Model:
         """A group has said where it goes on."""
         return self.places.change(place_of(queue, group), offset, self.doubts)
 
+    def groups_there(self) -> Groups | None:
+        """The groups of the work queue that has some, if it is there."""
+        queue = self.queues.get(GROUPED)
+        return None if queue is None else self.groups[queue]
+
+    def group_names(self) -> list[str]:
+        groups = self.groups_there()
+        return [] if groups is None else list(groups.by_name)
+
     def bind(self, exchange: str, queue: Queue, key: str) -> Bound:
         there = self.bound.get((exchange, queue.id, key))
         if there is None or there.ending:
@@ -123,8 +149,8 @@ class Model:
         return there
 
     def new_message(self, publisher: str, padding: int) -> Message:
-        number = self.next_message
-        self.next_message += 1
+        number = self.numbers.next
+        self.numbers.next += 1
         message = Message(number, publisher, b"%d;" % number + b"." * padding)
         self.messages[number] = message
         return message
@@ -144,6 +170,8 @@ class Model:
                 self.put(queue, message)
                 is_silent = message.is_silent and queue.rejects
                 queue.copies[message.number].vague = not is_new or self.doubts or is_silent
+                if queue in self.groups:
+                    self.groups[queue].published(message)
             elif not is_new:
                 there.place = -1  # it may have come only now,
                 queue.came += 1  # and then it takes the place of one more
@@ -272,6 +300,8 @@ class Model:
             copy.died = died
             copy.mark = NEVER
             self.settled.append(copy)
+            if isinstance(queue, Group):
+                queue.of.settled(number)
 
     def purged(self, queue: Queue) -> list[Copy]:
         """Everything is settled but what is handed out, of which nobody knows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation.kinds import TRANSIENT
+from tests.simulation.kinds import OWN, TRANSIENT
 from tests.simulation.model.promises import NEVER, Settlement
 
 UNKNOWN: Final = -1
@@ -95,6 +95,7 @@ class Queue:
     returns   how often something may have come back to it
     came      how many messages have come
     governed  the lowest that policies have set since all was last compared
+    moves     how often it has gone on elsewhere: groups of work queues do
     read_to   of a stream: the highest offset that its group of readers was handed
     put_off   delayed messages of the whole broker that may come at any time
     """
@@ -111,6 +112,7 @@ class Queue:
     returns: int = 0
     came: int = 0
     read_to: int = -1
+    moves: int = 0
     governed: dict[str, int] = field(default_factory=dict)
     copies: dict[int, Copy] = field(default_factory=dict)
     put_off: set[int] = field(default_factory=set)
@@ -126,7 +128,7 @@ class Queue:
 
     @property
     def is_transient(self) -> bool:
-        return self.name == TRANSIENT
+        return self.name in (TRANSIENT, OWN)
 
     @property
     def rejects(self) -> bool:
