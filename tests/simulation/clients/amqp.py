@@ -530,8 +530,8 @@ class AmqpClient(Client):
         else:
             self.reply(raw.GET_OK)
             consuming = self.getting.popleft()
-        if consuming is None or consuming.queue is None:
-            return
+        if consuming is None or consuming.queue is None or self.dead:
+            return  # what an ended channel was handed may be anybody's by now
         tag, redelivered = int.from_bytes(args[:8], "big"), args[8] == 1
         queue = consuming.queue
         got = self.model.delivered(queue, body, self.name)

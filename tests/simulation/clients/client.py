@@ -82,7 +82,7 @@ class Client(ABC):
         if self.line is None or self.line.holds:
             return
         octets = len(self.unsent)
-        if chance is not None:
+        if chance is not None and octets:
             octets = min(octets, chance.choice((octets, octets, chance.randint(0, PIECE_MAX))))
         if octets:
             piece = bytes(self.unsent[:octets])
@@ -103,7 +103,7 @@ class Client(ABC):
     def read(self, chance: Random | None) -> None:
         """Take some of what the broker has sent, or without any chance all."""
         line = self.line
-        if line is None:
+        if line is None or not (line.sent or line.lost):
             return
         octets = len(line.sent)
         if chance is not None:

@@ -103,6 +103,8 @@ class Groups:
                 if before is None or before.settled:
                     group.copies[number] = self.anew(copy)
             elif number in group.copies:
+                gone = group.copies[number]
+                gone.is_sent = gone.is_sent or (group.users > 0 and not gone.settled)  # in this very turn
                 self.model.settle(group, number)
         return group.moved
 

@@ -115,10 +115,17 @@ class Wills:
         self.off.clear()
         self.open = [each for each in self.open if each.durable]
         for will in self.open:
-            will.due_us = now_us + will.delay_s * SECOND_US
-            if will.is_vague and will.retain:  # perhaps its time comes earlier
-                self.model.retained.change(will.topic, will.message.number, True)
+            # Where the clock has gone back, it may come as late as it was due before.
+            before_us = will.due_us if will.due_us < NEVER else 0
+            will.due_us = max(now_us + will.delay_s * SECOND_US, before_us)
+        self.expect()
         self.release()  # it looks at once
+
+    def expect(self) -> None:
+        """Reckon with wills of which nobody knows when their time comes."""
+        for will in self.open:
+            if will.is_vague and will.retain and will.due_us < NEVER:
+                self.model.retained.change(will.topic, will.message.number, True)
 
     def audited(self, restarted: bool, certain: bool) -> None:
         """All is quiet: what was published is there for good, and what was called off must not come.
@@ -140,3 +147,4 @@ class Wills:
                 will.message.void = will in self.off and not will.is_vague
         self.published = [will for will in self.published if will.mark > durable]
         self.off = [will for will in self.off if will.mark > durable]
+        self.expect()

@@ -189,11 +189,8 @@ class MoveGroup(TopologyCommand, frozen=True, tag="group-move"):
         queue = where.queues_by_id[self.queue]
         group = queue.groups[self.id]
         assert isinstance(group, WorkGroup)
-        # What of a file being rewritten was settled before goes yet.
-        job = where.store.rewriting(self.queue)
-        rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
         end = queue.log.end + queue.log.writer.count
-        group.move(min(self.offset, end), [span for rewrite in rewrites for span in rewrite.left_out()])
+        group.move(min(self.offset, end), left_out(where, queue))
         return []
 
 
@@ -223,6 +220,13 @@ class CountQueues(TopologyCommand, frozen=True, tag="next-queue"):
     def apply(self, where: Topology) -> list[TopologyCommand]:
         where.common.next_queue = max(int(where.common.next_queue), self.id)
         return []
+
+
+def left_out(where: Topology, queue: Queue) -> list[tuple[int, int]]:
+    """The intervals of a queue that a file being rewritten leaves out: they were settled, and are to go yet."""
+    job = where.store.rewriting(int(queue.id))
+    rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
+    return [span for rewrite in rewrites for span in rewrite.left_out()]
 
 
 def queue_as_declared(queue: Queue) -> DeclareQueue:

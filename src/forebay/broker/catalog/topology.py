@@ -37,6 +37,7 @@ from forebay.broker.catalog.queue_commands import (
     RemoveQueue,
     group_as_added,
     is_anonymous,
+    left_out,
     queue_as_declared,
 )
 from forebay.broker.catalog.settings import VhostSettings
@@ -399,7 +400,10 @@ class Topology:
         if self.queues_by_id.get(queue.id) is not queue:
             return queue.add_group(id, name, filter, work, start, auto)  # the queue has gone in this very turn
         self.execute(AddGroup(int(queue.id), id, name, filter, work, int(start), auto))
-        return queue.groups[id]
+        group = queue.groups[id]
+        if isinstance(group, WorkGroup) and queue.log.start < queue.log.end:
+            group.pass_over(left_out(self, queue))
+        return group
 
     # ---- recovery
 

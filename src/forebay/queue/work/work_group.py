@@ -527,7 +527,11 @@ class WorkGroup(Group):
 
         Records that housekeeping has left out, as they were settled, are so, though a crash took the note that says it.
         """
-        self.settlement.settle_missing([])
+        self.pass_over([])
+
+    def pass_over(self, gone: list[tuple[int, int]]) -> None:
+        """Take records for settled that housekeeping has left out, and intervals that are `gone` with it soon."""
+        self.settlement.settle_missing(gone)
         self.ready_queue.restore()
 
     def snapshot(self) -> bytes:
