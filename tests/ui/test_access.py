@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.broker_process import BrokerProcess, running
 from tests.ui.browser import log_in, open_page, show
+from tests.waiting import until
 
 CHANGES = ("New ", "Delete", "Purge", "Publish", "Move", "Bind", "Unbind", "Redrive", "Discard", "Close", "Reload")
 
@@ -120,3 +121,42 @@ def test_an_alarm_is_seen_from_every_view(browser: Browser, tmp_path: Path) -> N
         expect(row).to_contain_text("its publishes are held back: the broker is low on disk")
         row.get_by_role("link").click()
         page.get_by_text("its publishes are held back").wait_for()
+
+
+def test_a_chart_shows_what_was_before_the_page_and_before_the_broker(browser: Browser, tmp_path: Path) -> None:
+    with running(tmp_path, http="127.0.0.1:0") as broker:
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+        channel = connection.channel()
+        channel.queue_declare("orders", durable=True)
+        for _ in range(3):
+            channel.basic_publish("", "orders", b"x")
+        connection.close()
+        history = f"{broker.http_url}/api/forebay/queues/%2F/orders/samples"
+        answer: dict[str, dict[str, list[dict[str, int]]]] = {"messages_ready_details": {"samples": []}}
+
+        def has_two() -> bool:
+            answer.update(httpx.get(history, auth=("guest", "guest")).json())
+            return [each["sample"] for each in answer["messages_ready_details"]["samples"]].count(3) >= 2
+
+        until(has_two, lambda: f"two samples in {answer}")
+        broker.restart()
+        with open_page(browser, broker) as (page, _):
+            log_in(page)
+            show(page, "#/queues/%2F/orders", "orders")
+            held = page.locator("figure", has_text="Messages held")
+            chart = held.get_by_role("img")
+            expect(chart).to_have_attribute("aria-label", re.compile("ready: now 3, between"))
+            held.get_by_text("Values").click()
+            rows = held.locator("tbody tr")
+            expect(rows.filter(has_text="3").nth(2)).to_be_visible()  # two of before, and one since
+            path = held.locator("path.s1").nth(1)
+            expect(path).to_have_attribute("d", re.compile("M.*L"))
+            box = chart.bounding_box()
+            assert box is not None
+            page.mouse.move(box["x"] + box["width"] - 12, box["y"] + 60)
+            expect(held.locator(".when")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
+            expect(held.locator("circle")).to_have_count(2)
+            page.get_by_label("Time that charts show").select_option("last 24 hours")
+            expect(chart).to_have_attribute("aria-label", re.compile("ready: now 3, between"))
+            show(page, "#/overview", "Overview")
+            expect(page.get_by_role("img", name=re.compile("^Memory.*in use: now "))).to_be_visible()

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from forebay.admin.bridge.transport import end_all
+from forebay.admin.samples.history import ChartHistory
 from forebay.admin.samples.rates import RateSamples
 from forebay.node.peer import Peer, split_name
 from forebay.server.app import App
@@ -161,6 +162,7 @@ class AdminService(HttpService):
     def __init__(self, app: App) -> None:
         super().__init__(app, http_endpoints(app.options, app.tls))
         self.rates = RateSamples(app)
+        self.history = ChartHistory(self.rates)
         self.logins: WebLogins | None = None  # until somebody asks
         self.sampling: asyncio.Task[None] | None = None
 
@@ -174,12 +176,13 @@ class AdminService(HttpService):
 
     async def start(self) -> dict[str, str]:
         addresses = await super().start()
-        self.sampling = asyncio.create_task(self.rates.run())
+        self.sampling = asyncio.create_task(self.history.run())
         return addresses
 
     async def stop(self) -> None:
         if self.sampling is not None:
             self.sampling.cancel()
+            await self.history.finish()
         end_all(self.app)
         await super().stop()
         if self.logins is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from forebay.admin.forebay import config, explain, groups, letters, mqtt, operations, policies, queues, trace
+from forebay.admin.forebay import config, explain, groups, letters, mqtt, operations, policies, queues, samples, trace
 
 router = APIRouter()
-for part in (config, operations, policies, queues, letters, groups, mqtt, explain, trace):
+for part in (config, operations, policies, queues, letters, groups, mqtt, explain, trace, samples):
     router.include_router(part.router)

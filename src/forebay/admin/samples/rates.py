@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from forebay.admin.http.slices import sliced
-from forebay.admin.samples.samples import Fields, Samples, Series
+from forebay.admin.samples.measures import DEATHS, OCTETS, TIMES, SampledTimes, deaths, flow_of, more_of_queue, octets
+from forebay.admin.samples.samples import Fields, Numbers, Samples, Series
 from forebay.admin.samples.usage import NodeUsage
 from forebay.broker.vhost import Vhost
 from forebay.queue.counts import Counts
@@ -22,6 +22,7 @@ SAMPLE_S: Final = 5
 MICROSECONDS_MS: Final = 1000
 BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
 SAMPLES: Final = 13  # a minute
+KEPT_MAX: Final = 500  # queues, and as many connections, of which ten minutes and a day are kept
 
 Facts = dict[str, object]
 
@@ -77,15 +78,43 @@ NODE: Final = Fields(
     ),
     5,
 )
+# The same numbers, and further ones that only /api/forebay/samples tells of.
+QUEUE_KEPT: Final = Fields((*QUEUE.names, "message_bytes", *DEATHS), QUEUE.gauges + 1, len(DEATHS))
+CONNECTION_KEPT: Final = Fields((*CONNECTION.names, *CHANNEL.names))
+BROKER_KEPT: Final = Fields((*BROKER.names, *DEATHS, *OCTETS), BROKER.gauges, len(DEATHS) + len(OCTETS))
+NODE_KEPT: Final = Fields((*NODE.names, "connections", *(name for _, _, name in TIMES)), NODE.gauges + 1 + len(TIMES))
+
+
+class DayPlaces:
+    """So many more objects may be kept for a day."""
+
+    def __init__(self) -> None:
+        self.left = KEPT_MAX
+
+    def count(self, known: dict[int, Series]) -> None:
+        """See how many there are after a round."""
+        self.left = KEPT_MAX - sum(series.is_kept for series in known.values())
+
+    def give(self, series: Series) -> bool:
+        """True if this one is kept; the next to come gets a place that is free."""
+        if not series.is_kept and self.left > 0:
+            series.is_kept = True
+            self.left -= 1
+        return series.is_kept
 
 
 class RateSamples(Samples):
-    """The samples of everything that is counted."""
+    """The samples of everything that is counted.
+
+    times_fast, times_slow  of confirms and deliveries, since the last round and since the last that is kept for a day
+    """
 
     def __init__(self, app: App) -> None:
         self.app = app
         super().__init__(self.now_ms(), BROKER_SAMPLES)
         self.usage = NodeUsage(app)
+        self.times_fast = SampledTimes(app.histograms)
+        self.times_slow = SampledTimes(app.histograms)
         self.node = Series()
         self.broker = Series()
         self.vhosts: dict[int, Series] = {}
@@ -93,20 +122,13 @@ class RateSamples(Samples):
         self.exchanges: dict[tuple[int, int], Series] = {}
         self.connections: dict[int, Series] = {}
         self.channels: dict[tuple[int, int], Series] = {}
+        self.queue_places = DayPlaces()
+        self.connection_places = DayPlaces()
 
     def now_ms(self) -> int:
         return self.app.clock.now_us() // MICROSECONDS_MS
 
     # ---- taking samples
-
-    async def run(self) -> None:
-        """Take samples until the task is cancelled."""
-        loop = asyncio.get_running_loop()
-        due = loop.time()
-        while True:
-            due = max(due + SAMPLE_S, loop.time())
-            await asyncio.sleep(due - loop.time())
-            await self.take()
 
     async def take(self) -> None:
         """One round."""
@@ -120,19 +142,38 @@ class RateSamples(Samples):
             whole.add(own)
         await sliced(self.app.connections.items(), self.take_connection)
         await self.usage.look()
-        traffic = self.usage.traffic()
-        self.note(self.broker, BROKER, [*traffic_numbers(traffic), *whole.numbers()], BROKER_SAMPLES)
-        self.note(self.node, NODE, self.usage.numbers(traffic), BROKER_SAMPLES)
+        self.take_node(whole)
         for known in (self.vhosts, self.queues, self.connections):
             self.forget(known)
         for placed in (self.exchanges, self.channels):
             self.forget(placed)
+        self.queue_places.count(self.queues)
+        self.connection_places.count(self.connections)
+
+    def take_node(self, whole: Sum) -> None:
+        """One round of the broker and its process."""
+        traffic = self.usage.traffic()
+        numbers = [*traffic_numbers(traffic), *whole.numbers(), *deaths(whole.counts), *octets(self.app)]
+        self.note(self.broker, BROKER_KEPT, numbers, BROKER_SAMPLES)
+        usage = [*self.usage.numbers(traffic), len(self.app.connections)]
+        self.note(self.node, NODE_KEPT, [*usage, *self.times_fast.since_last()], BROKER_SAMPLES)
+        if self.is_slow:
+            self.note_slow(self.broker, numbers)
+            self.note_slow(self.node, [*usage, *self.times_slow.since_last()])
+
+    def note_kept(self, series: Series, places: DayPlaces, fields: Fields, numbers: Numbers) -> None:
+        """Add this round's sample of a queue or connection, which may be one of those that are kept for a day."""
+        is_kept = places.give(series)
+        self.note(series, fields, numbers, BROKER_SAMPLES if is_kept else SAMPLES)
+        if self.is_slow and is_kept:
+            self.note_slow(series, numbers)
 
     async def take_vhost(self, vhost: Vhost) -> Sum:
         """One round of a vhost's queues and exchanges; what they come to together."""
 
         def take_queue(queue: Queue) -> None:
-            self.note(self.queues.setdefault(int(queue.id), Series()), QUEUE, queue_numbers(queue), SAMPLES)
+            series = self.queues.setdefault(int(queue.id), Series())
+            self.note_kept(series, self.queue_places, QUEUE_KEPT, [*queue_numbers(queue), *more_of_queue(queue)])
 
         def take_exchange(exchange: Exchange) -> None:
             place = (int(vhost.number), exchange.number)
@@ -144,12 +185,17 @@ class RateSamples(Samples):
 
     def take_connection(self, item: tuple[int, Connection]) -> None:
         id, connection = item
-        octets = (connection.octets_received, connection.octets_sent)
-        self.note(self.connections.setdefault(id, Series()), CONNECTION, octets, SAMPLES)
+        found: list[tuple[Series, Numbers]] = []
         if connection.session is not None:
             for channel in connection.session.describe_channels():
                 place = (id, number_of(channel, "channel"))
-                self.note(self.channels.setdefault(place, Series()), CHANNEL, channel_numbers(channel), SAMPLES)
+                found.append((self.channels.setdefault(place, Series()), channel_numbers(channel)))
+        own = self.connections.setdefault(id, Series())
+        flow = flow_of(own, found, len(CONNECTION.names)) or [0] * len(CHANNEL.names)
+        for series, numbers in found:
+            self.note(series, CHANNEL, numbers, SAMPLES)
+        received_sent = (connection.octets_received, connection.octets_sent)
+        self.note_kept(own, self.connection_places, CONNECTION_KEPT, [*received_sent, *flow])
 
 
 class Sum:

@@ -8,8 +8,10 @@ from fastapi import Depends, Query, Request
 
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import SampleWindow, Windows
+from forebay.core.errors import INVALID, RequestError
 
-AGE_S_MAX: Final = 600
+AGE_S_MAX: Final = 86_400
+SAMPLES_MAX: Final = 600  # of one number in an answer
 
 
 Age = Query(ge=1, le=AGE_S_MAX, description="Beside rates, samples of so many seconds back; needs ..._incr.")
@@ -28,15 +30,22 @@ async def windows_of(
 ) -> Windows:
     """The windows that the query of a request asks for; one needs both its parameters."""
     return Windows(
-        window(lengths_age, lengths_incr),
-        window(msg_rates_age, msg_rates_incr),
-        window(data_rates_age, data_rates_incr),
-        window(node_stats_age, node_stats_incr),
+        window("lengths", lengths_age, lengths_incr),
+        window("msg_rates", msg_rates_age, msg_rates_incr),
+        window("data_rates", data_rates_age, data_rates_incr),
+        window("node_stats", node_stats_age, node_stats_incr),
     )
 
 
-def window(age: int | None, step: int | None) -> SampleWindow | None:
-    return None if age is None or step is None else SampleWindow(age, step)
+def window(name: str, age: int | None, step: int | None) -> SampleWindow | None:
+    """The window that two parameters ask for; RequestError(INVALID) where it has too many samples."""
+    if age is None or step is None:
+        return None
+    if age // step > SAMPLES_MAX:
+        raise RequestError(
+            INVALID, f"{name}_incr: {step} s over {name}_age={age} s are {age // step} samples, not up to {SAMPLES_MAX}"
+        )
+    return SampleWindow(age, step)
 
 
 Asked = Annotated[Windows, Depends(windows_of)]

@@ -66,7 +66,7 @@ def settled_facts(app: App) -> Facts:
         "erlang_full_version": "",
         "forebay": {"python_version": python, "sample_s": SAMPLE_S},
         "rates_mode": RATES_MODE,
-        "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [60]},
+        "sample_retention_policies": {"global": [600, 86_400], "basic": [600, 86_400], "detailed": [60]},
         "exchange_types": exchange_types(),
         "disable_stats": False,
         "enable_queue_totals": False,

@@ -1,13 +1,15 @@
 /** Who is connected: connections, their channels, their consumers. */
 import { get, path, request } from "../api.js";
+import { Chart } from "../chart.js";
 import { askForm } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { ago, count, moment, octets, plain, rate, several, yes } from "../format.js";
+import { Kept } from "../history.js";
 import { go, link } from "../router.js";
 import { chosenVhost, isAdministrator, listPath, user } from "../session.js";
 import { Table, localSource, plainTable, remoteSource } from "../table.js";
 import { toast } from "../toast.js";
-import { button, connectionState, facts, heading, panel, queueLink, Slot, vhostColumn } from "./parts.js";
+import { button, chooseSpan, connectionState, facts, heading, panel, queueLink, Slot, vhostColumn } from "./parts.js";
 
 const POLL_MS = 5000;
 
@@ -82,16 +84,26 @@ export async function showConnection(main, life, [name]) {
   const [slot, channels, consumers] = [new Slot(), new Slot(), new Slot()];
   const about = new Slot("span");
   const mqtt = first.protocol?.startsWith("MQTT");
-  const actions = mayClose(first) ? [button("Close", () => askClose([first], () => go("#/connections")), "danger")] : [];
+  const charts = {
+    octets: new Chart("Network", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
+    messages: new Chart("Messages a second", { format: rate }),
+  };
+  const kept = new Kept(path`/api/forebay/connections/${name}/samples`);
+  const span = chooseSpan(life);
+  const shown = mqtt ? [charts.octets] : Object.values(charts);
+  const actions = [span.element, mayClose(first) ? button("Close", () => askClose([first], () => go("#/connections")), "danger") : null];
   put(
     main,
     heading(titleOf(first), { crumbs: [["Connections", "#/connections"]], about: about.element, actions }),
+    h("div", { class: "columns" }, shown.map((chart) => h("section", { class: "panel" }, chart.element))),
     panel("Connection", slot.element, [], true),
     mqtt ? null : panel("Channels", channels.element),
     panel("Consumers", consumers.element),
   );
   await life.every(POLL_MS, async () => {
-    const connection = await get(where, { signal: life.signal });
+    const [connection] = await Promise.all([get(where, { signal: life.signal }), kept.refresh(span.seconds(), life.signal)]);
+    for (const chart of shown) chart.spanMs = span.seconds() * 1000;
+    drawCharts(charts, kept);
     about.show([connection.state, connection.forebay?.why], () => stateAndWhy(connection));
     slot.show(connection, () => connectionFacts(connection));
     const [listed, all] = await Promise.all([mqtt ? [] : get(`${where}/channels`, { signal: life.signal }), get(path`/api/consumers/${connection.vhost}`, { signal: life.signal })]);
@@ -99,6 +111,20 @@ export async function showConnection(main, life, [name]) {
     const own = all.filter((/** @type {any} */ each) => each.channel_details?.connection_name === name);
     consumers.show(own, () => plainTable("Consumers", consumerColumns(), own, "It consumes from no queue."));
   });
+}
+
+/** @param {{octets: Chart, messages: Chart}} charts @param {Kept} kept */
+function drawCharts(charts, kept) {
+  charts.octets.show([
+    { name: "from client", points: kept.rate("recv_oct") },
+    { name: "to client", points: kept.rate("send_oct") },
+  ]);
+  charts.messages.show([
+    { name: "published", points: kept.rate("publish") },
+    { name: "delivered", points: kept.rate("deliver_get") },
+    { name: "acknowledged", points: kept.rate("ack") },
+    { name: "returned", points: kept.rate("return_unroutable") },
+  ]);
 }
 
 /** @param {any} row */

@@ -2,18 +2,13 @@
 import { get } from "../api.js";
 import { Chart } from "../chart.js";
 import { h, put } from "../dom.js";
-import { count, duration, octets, rate, several } from "../format.js";
-import { added, quantile } from "../histograms.js";
-import { Seen, levels, rates, sum } from "../history.js";
+import { count, duration, octets, rate } from "../format.js";
+import { Kept, Seen } from "../history.js";
 import { isMonitor } from "../session.js";
-import { heading, panel, Slot } from "./parts.js";
+import { chooseSpan, heading, panel, Slot } from "./parts.js";
 
 const POLL_MS = 3000;
-const SPANS_S = [60, 300, 600];
-const SPAN_KEY = "forebay.span";
-const STEP_S = 5;
-/** @type {any} */
-let figuresBefore = null;
+const US = 0.001; // milliseconds
 const seen = new Seen(); // goes on where it was when somebody comes back to the view
 
 /** @type {import("../app.js").Show} */
@@ -21,20 +16,17 @@ export async function showOverview(main, life) {
   const charts = {
     messages: new Chart("Messages a second", { format: rate }),
     queued: new Chart("Queued messages", { format: count, floor: 3 }),
+    failed: new Chart("Not delivered, a second", { format: rate }),
     times: new Chart("Latency", { format: duration, floor: 0.1 }),
     inside: new Chart("p99 latency inside the broker", { format: duration, floor: 0.1 }),
+    traffic: new Chart("Network", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     memory: new Chart("Memory", { format: octets, floor: 1024 * 1024, binary: true }),
+    free: new Chart("Free on disk", { format: octets, floor: 1024 * 1024, binary: true }),
     disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     connections: new Chart("Connections", { format: count, floor: 3 }),
   };
-  let span = Number(localStorage.getItem(SPAN_KEY)) || SPANS_S[1];
-  const spans = h("select", { "aria-label": "Time that charts show" }, SPANS_S.map((each) => h("option", { value: each }, `last ${several(each / 60, "minute")}`)));
-  spans.value = String(span);
-  spans.addEventListener("change", () => {
-    span = Number(spans.value);
-    localStorage.setItem(SPAN_KEY, spans.value);
-    void life.refresh();
-  });
+  const kept = isMonitor() ? new Kept("/api/forebay/samples") : null;
+  const span = chooseSpan(life);
   const alarms = new Slot("div", { role: "alert" });
   const tiles = new Slot();
   const listeners = new Slot();
@@ -43,27 +35,26 @@ export async function showOverview(main, life) {
   const shown = isMonitor() ? Object.values(charts) : [charts.messages, charts.queued];
   put(
     main,
-    heading("Overview", { about, actions: [spans] }),
+    heading("Overview", { about, actions: kept ? [span.element] : [] }),
     alarms.element,
     tiles.element,
     h("div", { class: "columns" }, shown.map((chart) => h("section", { class: "panel" }, chart.element))),
     listeners.element,
   );
   await life.every(POLL_MS, async () => {
-    for (const chart of shown) chart.spanMs = span * 1000;
-    const samples = { lengths_age: span, lengths_incr: STEP_S, msg_rates_age: span, msg_rates_incr: STEP_S };
-    const [overview, nodes, figures] = await Promise.all([
-      get("/api/overview", { query: samples, signal: life.signal }),
+    for (const chart of shown) chart.spanMs = (kept ? span.seconds() : 600) * 1000;
+    const [overview, nodes] = await Promise.all([
+      get("/api/overview", { signal: life.signal }),
       isMonitor() ? get("/api/nodes", { signal: life.signal }) : [],
-      isMonitor() ? get("/api/forebay/figures", { signal: life.signal }) : null,
+      kept?.refresh(span.seconds(), life.signal),
     ]);
     const node = nodes[0] ?? {};
     put(about, `${overview.product_name ?? "forebay"} ${overview.product_version ?? ""} on ${overview.node ?? overview.cluster_name ?? ""}`);
     alarms.show(alarmsOf(node), () => alarmsOf(node).map((text) => h("div", { class: "banner" }, h("strong", {}, "Alarm"), text)));
     const figuresShown = tilesOf(overview);
     tiles.show(figuresShown, () => tilesView(figuresShown));
-    drawMessages(charts, overview);
-    drawNode(charts, overview, node, figures);
+    if (kept) drawKept(charts, kept, node);
+    else drawSeen(charts, overview);
     listeners.show(overview.listeners, () => listenersView(overview.listeners ?? []));
   });
 }
@@ -106,56 +97,56 @@ function tilesView(tiles) {
   );
 }
 
-/** @param {Record<string, Chart>} charts @param {any} overview */
-function drawMessages(charts, overview) {
+/** Of who sees some vhosts only, the broker keeps no samples. @param {Record<string, Chart>} charts @param {any} overview */
+function drawSeen(charts, overview) {
   const stats = overview.message_stats ?? {};
   const totals = overview.queue_totals ?? {};
-  charts.messages.show([
-    { name: "published", points: rates(stats.publish_details) },
-    { name: "delivered", points: sum([rates(stats.deliver_get_details)]) },
-    { name: "acknowledged", points: rates(stats.ack_details) },
-  ]);
-  charts.queued.show([
-    { name: "ready", points: levels(totals.messages_ready_details) },
-    { name: "unacknowledged", points: levels(totals.messages_unacknowledged_details) },
-  ]);
+  const [published, delivered] = [stats.publish_details?.rate, stats.deliver_get_details?.rate];
+  seen.add(Date.now(), { published, delivered, ready: totals.messages_ready, unacknowledged: totals.messages_unacknowledged });
+  const line = (/** @type {string} */ name) => ({ name, points: seen.line(name) });
+  charts.messages.show([line("published"), line("delivered")]);
+  charts.queued.show([line("ready"), line("unacknowledged")]);
 }
 
-/** @param {Record<string, Chart>} charts @param {any} overview @param {any} node @param {any} figures */
-function drawNode(charts, overview, node, figures) {
-  seen.add(Date.now(), { memory: node.mem_used, connections: overview.object_totals?.connections, ...timesOf(figures, figuresBefore) });
-  figuresBefore = figures;
-  charts.memory.show([{ name: "in use", points: seen.line("memory") }], limitOf(node));
-  charts.connections.show([{ name: "open", points: seen.line("connections") }]);
+/** @param {Record<string, Chart>} charts @param {Kept} kept @param {any} node */
+function drawKept(charts, kept, node) {
+  charts.messages.show([
+    { name: "published", points: kept.rate("publish") },
+    { name: "delivered", points: kept.rate("deliver_get") },
+    { name: "acknowledged", points: kept.rate("ack") },
+  ]);
+  charts.queued.show([
+    { name: "ready", points: kept.level("messages_ready") },
+    { name: "unacknowledged", points: kept.level("messages_unacknowledged") },
+  ]);
+  charts.failed.show([
+    { name: "rejected", points: kept.rate("rejected") },
+    { name: "returned", points: kept.rate("return_unroutable") },
+    { name: "dead-lettered or dropped", points: kept.rate("rejected", "expired", "dropped", "limited") },
+  ]);
+  charts.memory.show([{ name: "in use", points: kept.level("mem_used") }], limitOf(node));
+  charts.free.show([{ name: "free", points: kept.level("disk_free") }]);
+  charts.connections.show([{ name: "open", points: kept.level("connections") }]);
+  charts.traffic.show([
+    { name: "from clients", points: kept.rate("recv_oct") },
+    { name: "to clients", points: kept.rate("send_oct") },
+  ]);
   charts.times.show([
-    { name: "confirm p50", points: seen.line("confirm50") },
-    { name: "confirm p99", points: seen.line("confirm99") },
-    { name: "delivery p50", points: seen.line("delivery50") },
-    { name: "delivery p99", points: seen.line("delivery99") },
+    { name: "confirm p50", points: kept.level("confirm_p50_us", US) },
+    { name: "confirm p99", points: kept.level("confirm_p99_us", US) },
+    { name: "delivery p50", points: kept.level("delivery_p50_us", US) },
+    { name: "delivery p99", points: kept.level("delivery_p99_us", US) },
   ]);
   charts.inside.show([
-    { name: "sync to disk", points: seen.line("sync") },
-    { name: "turn of the broker", points: seen.line("turn") },
+    { name: "sync to disk", points: kept.level("sync_p99_us", US) },
+    { name: "turn of the broker", points: kept.level("turn_p99_us", US) },
   ]);
-  charts.disk.show([{ name: "commits", points: seen.line("written") }]);
+  charts.disk.show([{ name: "commits", points: kept.rate("written_oct") }]);
 }
 
 /** A limit that is far away would flatten the line. @param {any} node */
 function limitOf(node) {
   return node.mem_limit && node.mem_used > node.mem_limit / 4 ? { value: node.mem_limit, name: "limit" } : undefined;
-}
-
-/** @param {any} now the figures @param {any} before those of the poll before */
-function timesOf(now, before) {
-  const [new_, old] = [now?.histograms ?? {}, before?.histograms ?? {}];
-  const ms = (/** @type {string} */ name, part = 0.99) => {
-    const us = quantile(new_[name], old[name], part);
-    return us === null ? null : us / 1000;
-  };
-  const octets_ = added(new_.commit, old.commit);
-  const seconds = (now?.time_us - before?.time_us) / 1e6;
-  const clients = { confirm50: ms("confirm", 0.5), confirm99: ms("confirm"), delivery50: ms("delivery", 0.5), delivery99: ms("delivery") };
-  return { ...clients, sync: ms("sync"), turn: ms("turn"), written: octets_ === null ? null : octets_ / seconds };
 }
 
 /** @param {any[]} listeners */

@@ -2,6 +2,7 @@
 import { get, path } from "../api.js";
 import { h, nodes, put } from "../dom.js";
 import { plain, state } from "../format.js";
+import { SPANS } from "../history.js";
 import { link } from "../router.js";
 import { seenVhosts, vhosts } from "../session.js";
 
@@ -15,6 +16,20 @@ export function heading(title, { crumbs = [], actions = [], about = null } = {})
     ? h("nav", { class: "crumbs", "aria-label": "Where this is" }, crumbs.map(([name, to], at) => [at ? h("span", { "aria-hidden": "true" }, "›") : null, h("a", { href: to }, name)]))
     : null;
   return h("div", { class: "title" }, trail, h("h1", {}, title), about, h("span", { class: "grow" }), actions);
+}
+
+const SPAN_KEY = "forebay.span";
+
+/** The time that charts show, the same in all views. @param {import("../router.js").Life} life */
+export function chooseSpan(life) {
+  const element = h("select", { "aria-label": "Time that charts show" }, [...SPANS].map(([seconds, name]) => h("option", { value: seconds }, name)));
+  const wanted = Number(localStorage.getItem(SPAN_KEY));
+  element.value = String(SPANS.has(wanted) ? wanted : 600);
+  element.addEventListener("change", () => {
+    localStorage.setItem(SPAN_KEY, element.value);
+    void life.refresh();
+  });
+  return { element, seconds: () => Number(element.value) };
 }
 
 /** @param {string} title @param {any} body @param {any[]} [actions] @param {boolean} [padded] */

@@ -4,7 +4,7 @@ import { Chart } from "../chart.js";
 import { askForm, confirm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { ago, count, duration, moment, octets, rate, several, yes } from "../format.js";
-import { levels, rates } from "../history.js";
+import { Kept } from "../history.js";
 import { go, link } from "../router.js";
 import { isAdministrator, may, mayHandle } from "../session.js";
 import { plainTable } from "../table.js";
@@ -12,28 +12,30 @@ import { attempt, tellSum, toast } from "../toast.js";
 import { bindingColumns } from "./bindings.js";
 import { Browser } from "./browse.js";
 import { askPublish } from "./publish.js";
-import { button, exchangeNames, facts, heading, panel, queueNames, queueState, Slot, table } from "./parts.js";
+import { button, chooseSpan, exchangeNames, facts, heading, panel, queueNames, queueState, Slot, table } from "./parts.js";
 
 const POLL_MS = 3000;
 const LEASES_SHOWN = 8;
-const SPAN_S = 60; // what the broker keeps of a queue
-const SAMPLES = { lengths_age: SPAN_S, lengths_incr: 5, msg_rates_age: SPAN_S, msg_rates_incr: 5 };
 
 /** @type {import("../app.js").Show} */
 export async function showQueue(main, life, [vhost, name]) {
   const where = path`/api/queues/${vhost}/${name}`;
-  const first = await get(where, { query: SAMPLES, signal: life.signal });
+  const first = await get(where, { signal: life.signal });
   const stream = first.type === "stream";
   const charts = {
-    flow: new Chart("Messages a second", { format: rate, spanMs: SPAN_S * 1000 }),
-    held: new Chart(stream ? "Messages kept" : "Messages held", { format: count, spanMs: SPAN_S * 1000, floor: 3 }),
+    flow: new Chart("Messages a second", { format: rate }),
+    held: new Chart(stream ? "Messages kept" : "Messages held", { format: count, floor: 3 }),
+    failed: new Chart("Failed, a second", { format: rate }),
+    size: new Chart("Size", { format: octets, floor: 1024, binary: true }),
   };
+  const kept = new Kept(path`/api/forebay/queues/${vhost}/${name}/samples`);
+  const span = chooseSpan(life);
   const messages = mayHandle(vhost, name) ? new Browser(vhost, name, stream, life) : null;
   const changed = () => Promise.all([life.refresh(), messages?.again()]);
   const slots = Object.fromEntries(["state", "facts", "set", "groups", "consumers", "leases", "bindings"].map((each) => [each, new Slot(each === "state" ? "span" : "div")]));
   put(
     main,
-    heading(name, { crumbs: [["Queues and streams", "#/queues"], [`vhost ${vhost}`, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, changed) }),
+    heading(name, { crumbs: [["Queues and streams", "#/queues"], [`vhost ${vhost}`, "#/queues"]], about: slots.state.element, actions: [span.element, ...actions(vhost, name, stream, changed)] }),
     h("div", { class: "columns" }, Object.values(charts).map((chart) => h("section", { class: "panel" }, chart.element))),
     h("div", { class: "columns" }, panel("Figures", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
     panel("Groups", slots.groups.element),
@@ -43,8 +45,9 @@ export async function showQueue(main, life, [vhost, name]) {
     messages?.element,
   );
   await life.every(POLL_MS, async () => {
-    const queue = await get(where, { query: SAMPLES, signal: life.signal });
-    drawCharts(charts, queue, stream);
+    const [queue] = await Promise.all([get(where, { signal: life.signal }), kept.refresh(span.seconds(), life.signal)]);
+    for (const chart of Object.values(charts)) chart.spanMs = span.seconds() * 1000;
+    drawCharts(charts, kept, stream);
     messages?.seen(queue.forebay?.end);
     slots.state.show(queueStateOf(queue), () => queueState(queue));
     slots.facts.show(figures(queue), () => facts(figures(queue)));
@@ -57,17 +60,23 @@ export async function showQueue(main, life, [vhost, name]) {
 /** @param {any} queue */
 const queueStateOf = (queue) => [queue.state, queue.idle_since, queue.consumers, queue.messages_ready > 0];
 
-/** @param {Record<string, Chart>} charts @param {any} queue @param {boolean} stream */
-function drawCharts(charts, queue, stream) {
-  const stats = queue.message_stats ?? {};
+/** @param {Record<string, Chart>} charts @param {Kept} kept @param {boolean} stream */
+function drawCharts(charts, kept, stream) {
   charts.flow.show([
-    { name: "in", points: rates(stats.publish_details) },
-    { name: "out", points: rates(stats.deliver_get_details) },
-    { name: "acknowledged", points: rates(stats.ack_details) },
+    { name: "in", points: kept.rate("publish") },
+    { name: "out", points: kept.rate("deliver_get") },
+    { name: "acknowledged", points: kept.rate("ack") },
   ]);
-  const held = [{ name: "ready", points: levels(queue.messages_ready_details) }];
-  if (!stream) held.push({ name: "unacknowledged", points: levels(queue.messages_unacknowledged_details) });
+  const held = [{ name: "ready", points: kept.level("messages_ready") }];
+  if (!stream) held.push({ name: "unacknowledged", points: kept.level("messages_unacknowledged") });
   charts.held.show(held);
+  charts.failed.show([
+    { name: "returned and redelivered", points: kept.rate("redeliver") },
+    { name: "rejected", points: kept.rate("rejected") },
+    { name: "dead-lettered or dropped", points: kept.rate("rejected", "expired", "dropped", "limited") },
+    { name: "refused, being full", points: kept.rate("refused") },
+  ]);
+  charts.size.show([{ name: "on disk and in memory", points: kept.level("message_bytes") }]);
 }
 
 /** @param {string} vhost @param {string} name @param {Record<string, Slot>} slots @param {boolean} stream @param {any} life */
