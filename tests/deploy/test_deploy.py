@@ -111,8 +111,8 @@ def test_what_the_container_is_built_from_is_not_ignored() -> None:
 # ---- Kubernetes
 
 
-def manifests() -> dict[tuple[str, str], dict[str, Any]]:
-    documents = yaml.safe_load_all((DEPLOY / "kubernetes/forebay.yaml").read_text())
+def manifests(file: str = "forebay.yaml") -> dict[tuple[str, str], dict[str, Any]]:
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / file).read_text())
     return {(each["kind"], each["metadata"]["name"]): each for each in documents}
 
 

@@ -111,6 +111,15 @@ class ClusterOptions:
     auto_replace_s: int = integer(
         600, "s", 0, 10**8, "After how long a new node takes the place of one that is gone; 0: never by itself."
     )
+    preferred_leader: str = option(
+        "",
+        NAME,
+        "The node that leads whenever it has been in sync for `preferred_after_s`; the same at all nodes. Empty: "
+        "whoever leads goes on.",
+    )
+    preferred_after_s: int = integer(
+        30, "s", 1, 10**6, "For how long it must have kept up without a break before leadership goes to it."
+    )
     link_octets_max: int = integer(
         64 * MIB, "octets", 64 * KIB, GIB, "What may wait to be sent to one node before the link is ended."
     )

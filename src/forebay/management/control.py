@@ -103,6 +103,14 @@ class Cluster(ABC):
     def remove(self, node: str) -> None:
         """Take a member out; RequestError says why it cannot be."""
 
+    @abstractmethod
+    def drain(self, node: str) -> None:
+        """Have a member lead no more and serve no clients; RequestError says why it cannot be."""
+
+    @abstractmethod
+    def undrain(self, node: str) -> None:
+        """Have it serve clients again; RequestError says why it cannot be."""
+
 
 class Control(Administration, Gate):
     """All that operations work on, and the way in to them.

@@ -18,7 +18,7 @@ from typing import Final
 
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
-from forebay.log.folder.identity import UnfinishedCopy, own_identity, promise
+from forebay.log.folder.identity import ID_OCTETS, UnfinishedCopy, join_group, own_identity, promise
 from forebay.log.housekeeping import Liveness
 from forebay.log.replication.copying import begin_empty
 from forebay.log.replication.mirror import ForeignLog
@@ -136,6 +136,24 @@ class GroupMember:
         self.replica = Member(
             self.name, self.identity.store, self.identity.promised, StoreLog(self.store), self.settings
         )
+
+    def found_group(self) -> str:
+        """The id of a group that this store founds; on return it is on the disk."""
+        group = self.identity.group or self.chance.octets(ID_OCTETS).hex()
+        self.identity = join_group(self.disk, self.identity, group)
+        return group
+
+    def join(self, group: str, is_in_sync: bool) -> bool:
+        """Be of this group, as the register says, or of one that has no id; False where the store is not of it.
+
+        is_in_sync  the register names this store: it has been of the group, and must know it
+        """
+        if not group or self.identity.group == group:
+            return True
+        if is_in_sync or self.identity.promised or self.is_foreign:
+            return False
+        self.identity = join_group(self.disk, self.identity, group)  # it is empty, or wanted to found a group itself
+        return True
 
     def recovery(self) -> Recovery:
         """The state that the log tells, for a node that leads from now on; nothing may be under way.

@@ -41,6 +41,7 @@ from forebay.replica.messages import (
     decode_message,
 )
 from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER, PREPARING, Change, Outcome
+from forebay.replica.preference import Preference
 from forebay.replica.promises import Promises
 from forebay.replica.register import FORCED, TRANSFER, RegisterValue, View
 from forebay.replica.replica_log import ReplicaLog
@@ -57,6 +58,7 @@ class Member:
     standing  what all parts know
     leading   the leader's side, while it leads
     led       the epoch in which it led, or prepared to, last
+    avoided   nobody hands over to these members
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class Member:
         self.suspicion = self.make_suspicion()
         self.following = self.make_following()
         self.membership = Membership(settings.members_max, settings.replace_us)
+        self.preference = Preference(settings)
         self.leading: Leading | None = None
         self.led: i64 = -1
+        self.avoided: set[str] = set()
         self.read_us: i64 = 0
 
     def make_changes(self) -> Changes:
@@ -108,6 +112,8 @@ class Member:
         if leading is not None:
             leading.tick(now)
             leading.manage(now)
+            if self.preference.is_due(leading, self.avoided, now):
+                self.prefer(leading, now)
         elif not self.standing.has_paused(now):
             self.suspicion.suspect(now)
         self.standing.ticked_us = now
@@ -305,9 +311,14 @@ class Member:
     def drain(self, now: i64) -> None:
         """Have whoever is best lead: this node is to stop."""
         leading = self.leader()
-        heir = leading.heir(now)
+        heir = leading.heir(now, self.avoided)
         self.demand("" if heir else "no other member is in sync and has caught up")
         self.demand(leading.transfer(heir, now))
+
+    def prefer(self, leading: Leading, now: i64) -> None:
+        """Hand over to the preferred leader, which could lead."""
+        if not leading.transfer(self.settings.preferred, now):
+            self.standing.out.events.append(f"hands over to {self.settings.preferred}, the preferred leader")
 
     def change_minimum(self, least: int, now: i64) -> None:
         """Have nothing committed by fewer than these."""

@@ -4,7 +4,10 @@ It is changed by compare-and-set on its revision alone. Its value is one JSON ob
 
     {"version": 1, "cluster": name, "epoch": n, "leader": node,
      "in_sync": {node: store id, …}, "members": {node: {"peer": address, "clients": {listener: address, …}}, …},
-     "min_in_sync": n, "why": reason, "by": node or ""}
+     "min_in_sync": n, "why": reason, "by": node or "", "group": id}
+
+`group` is made by chance with the first record, and every store of the group bears it: a folder of another group that
+has the same name is none of this one. A record of a version that knew nothing of it has none.
 
 An entry of `in_sync` is one store: a folder with another store id is another store, though its node has the same name.
 `why` and `by` say who made this change and what for: TAKE_OVER, TRANSFER, FORCED, IN_SYNC, OPERATOR.
@@ -35,7 +38,7 @@ IN_SYNC: Final = "in-sync"
 OPERATOR: Final = "operator"
 WHYS: Final = (TAKE_OVER, TRANSFER, FORCED, IN_SYNC, OPERATOR)
 
-KEYS: Final = ("version", "cluster", "epoch", "leader", "in_sync", "members", "min_in_sync", "why", "by")
+KEYS: Final = ("version", "cluster", "epoch", "leader", "in_sync", "members", "min_in_sync", "why", "by", "group")
 
 
 class RegisterError(ForebayError):
@@ -77,6 +80,7 @@ class RegisterValue:
         min_in_sync: int,
         why: str,
         by: str,
+        group: str = "",
     ) -> None:
         self.cluster = cluster
         self.epoch: i64 = epoch
@@ -86,6 +90,7 @@ class RegisterValue:
         self.min_in_sync = min_in_sync
         self.why = why
         self.by = by
+        self.group = group
 
     def copy(self, why: str, by: str) -> RegisterValue:
         """The same with a reason of its own, to be changed."""
@@ -98,6 +103,7 @@ class RegisterValue:
             self.min_in_sync,
             why,
             by,
+            self.group,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -122,9 +128,11 @@ class View:
         return f"{self.revision}: {self.value!r}"
 
 
-def founding(cluster: str, node: str, store_id: str, addresses: MemberAddresses, min_in_sync: int) -> RegisterValue:
+def founding(
+    cluster: str, node: str, store_id: str, addresses: MemberAddresses, min_in_sync: int, group: str
+) -> RegisterValue:
     """The first value: a group whose only store is this node's, which leads it."""
-    return RegisterValue(cluster, 1, node, {node: store_id}, {node: addresses}, min_in_sync, OPERATOR, node)
+    return RegisterValue(cluster, 1, node, {node: store_id}, {node: addresses}, min_in_sync, OPERATOR, node, group)
 
 
 def encode_register(value: RegisterValue) -> bytes:
@@ -139,19 +147,20 @@ def encode_register(value: RegisterValue) -> bytes:
         for listener in sorted(addresses.clients):
             clients[listener] = addresses.clients[listener]
         members[node] = {"peer": addresses.peer, "clients": clients}
-    return msgspec.json.encode(
-        {
-            "version": VERSION,
-            "cluster": value.cluster,
-            "epoch": int(value.epoch),
-            "leader": value.leader,
-            "in_sync": in_sync,
-            "members": members,
-            "min_in_sync": value.min_in_sync,
-            "why": value.why,
-            "by": value.by,
-        }
-    )
+    fields: dict[str, object] = {
+        "version": VERSION,
+        "cluster": value.cluster,
+        "epoch": int(value.epoch),
+        "leader": value.leader,
+        "in_sync": in_sync,
+        "members": members,
+        "min_in_sync": value.min_in_sync,
+        "why": value.why,
+        "by": value.by,
+    }
+    if value.group:
+        fields["group"] = value.group  # nodes of a version without it go on with records that have none
+    return msgspec.json.encode(fields)
 
 
 def encode_addresses(addresses: MemberAddresses) -> bytes:
@@ -201,6 +210,7 @@ def decode_register(octets: bytes) -> RegisterValue:
         number(fields.get("min_in_sync"), "min_in_sync", 1, MEMBERS_MAX),
         why,
         "" if by == "" else text(by, "by", NAME_OCTETS_MAX),
+        store_id_of(fields["group"], "group") if "group" in fields else "",
     )
     check_register(value)
     return value

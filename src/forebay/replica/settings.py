@@ -34,6 +34,8 @@ class ReplicaSettings:
     members_max        nodes that keep the data
     replace_us         a member that is gone for so long gives its place to a node that has none; 0: never
     min_in_sync        goes back to this once so many are in sync; 0 to leave it
+    preferred          the node that should lead; "" for any
+    preferred_us       it has been in sync for so long before it is handed over to
     is_async           frames are confirmed once the leader's own disk has them
     """
 
@@ -58,4 +60,6 @@ class ReplicaSettings:
         self.members_max = 3
         self.replace_us: i64 = 600_000 * MS
         self.min_in_sync = 0
+        self.preferred = ""
+        self.preferred_us: i64 = 30_000 * MS
         self.is_async = False

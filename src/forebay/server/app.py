@@ -18,7 +18,7 @@ import forebay
 from forebay.broker.auth.authorizer import Principal, Proof, Undecided
 from forebay.broker.auth.login import NOWHERE, LoginContext
 from forebay.core.options import Options
-from forebay.log.folder.identity import own_identity
+from forebay.log.folder.identity import alone_identity
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.node import TICKS_A_SECOND, Node
@@ -128,8 +128,8 @@ class App(Host):
     def recover(self) -> None:
         """Open the data directory and come to the state in which it was left."""
         self.look_around()
+        alone_identity(self.disk, SystemRandom())  # before anything is written
         self.node.load()
-        own_identity(self.disk, SystemRandom())
         self.write_lines(self.node.journal.take())
         import_definitions(self.vhosts, self.options)
         self.event_log.log(self.options.log_events)

@@ -161,6 +161,7 @@ def leave_seconds(options: Options) -> float:
 def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connection | WebSocket:
     """The protocol that the transport of a new connection calls."""
     connection = Connection(host, endpoint.protocol, peer, endpoint.identity)
+    connection.listener = endpoint.name
     return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
 
 

@@ -52,9 +52,11 @@ class Connection(Link, asyncio.Protocol):
     protocol  what octets of no protocol are taken for
     peer      the client where somebody else has said who it is; otherwise it is at the other end of the transport
     how_named  what of a client's certificate says who it is; NONE: nothing
+    listener   that it came by, by the name of its option; empty for none
+    via        the node of the cluster that it came by; empty where it came here itself
     """
 
-    __slots__ = ("backlog", "blocked", "ending", "host", "how_named", "sending", "transport")
+    __slots__ = ("backlog", "blocked", "ending", "host", "how_named", "listener", "sending", "transport", "via")
 
     def __init__(self, host: Host, protocol: str, peer: Peer | None = None, how_named: str = NONE) -> None:
         super().__init__(host.node, protocol, peer)
@@ -64,6 +66,7 @@ class Connection(Link, asyncio.Protocol):
         self.sending: Sending | None = None  # a file: the transport is left alone until that is done
         self.backlog: Backlog | None = None
         self.blocked = False  # the transport takes no more for now
+        self.listener = self.via = ""
         self.ending = False  # its last octets are being written
 
     # ---- from the transport

@@ -130,6 +130,11 @@ class Session(ABC):
     def shut_down(self) -> None:
         """The broker stops: take leave of the peer."""
 
+    def send_elsewhere(self, server: str) -> None:
+        """Another node serves clients from here on: say so, and where it is, HOST:PORT; "" where nobody knows."""
+        where = f"; connect to {server}" if server else ""
+        self.dismiss(f"another node serves clients from here on{where}")
+
     @abstractmethod
     def closed(self) -> None:
         """The connection is gone: give back everything."""

@@ -18,7 +18,7 @@ def there(*names: str) -> dict[str, PresentNode]:
 
 def group(*names: str) -> RegisterValue:
     """One that the first of these leads, and in which no other is in sync."""
-    value = founding("g", names[0], STORES[names[0]], addresses(names[0]), 1)
+    value = founding("g", names[0], STORES[names[0]], addresses(names[0]), 1, "")
     for name in names[1:]:
         value.members[name] = addresses(name)
     return value

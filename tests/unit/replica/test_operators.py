@@ -131,3 +131,13 @@ def test_the_status_of_a_follower_names_its_leader() -> None:
     held.hear_append("b", 2, (2, 1))
     found = held.member.status(held.now)
     assert (found.role, found.leader, found.epoch, found.others) == (FOLLOWER, "b", 2, [])
+
+
+def test_a_drain_goes_past_members_that_are_drained_themselves() -> None:
+    held = leader()
+    held.append()
+    held.acknowledge(4, "c")
+    held.member.avoided = {"c"}
+    held.member.drain(held.now)
+    held.look()
+    assert held.change().value.leader == "b"

@@ -16,6 +16,7 @@ from forebay.replica.register import (
 )
 
 STORES = [f"{number:032x}" for number in range(1, 4)]
+GROUP = f"{9:032x}"
 ADDRESSES = MemberAddresses("10.0.0.1:7000", {"amqp": "10.0.0.1:5672"})
 
 
@@ -28,9 +29,15 @@ def three() -> RegisterValue:
 
 def test_what_is_written_comes_back() -> None:
     assert decode_register(encode_register(three())) == three()
-    first = founding("shop", "a", STORES[0], ADDRESSES, 1)
+    first = founding("shop", "a", STORES[0], ADDRESSES, 1, GROUP)
     assert decode_register(encode_register(first)) == first
+    assert first.copy("operator", "").group == GROUP
     assert (first.epoch, first.leader, first.in_sync) == (1, "a", {"a": STORES[0]})
+
+
+def test_a_record_without_a_group_stays_one() -> None:
+    assert b"group" not in encode_register(three())
+    assert decode_register(encode_register(three())).group == ""
 
 
 def test_the_order_of_members_does_not_matter() -> None:
@@ -54,6 +61,8 @@ def test_a_copy_is_changed_alone() -> None:
     [
         ("version", 2, "version 2"),
         ("cluster", "", "cluster is ''"),
+        ("group", "", "group is ''"),
+        ("group", "of another", "group is 'of another'"),
         ("cluster", "x" * 256, "cluster is"),
         ("epoch", 0, "epoch is 0"),
         ("epoch", True, "epoch is True"),

@@ -13,7 +13,7 @@ from forebay.cli.show import show_table
 
 app = typer.Typer(help="The cluster: its members, who leads, and who leaves.", no_args_is_help=True)
 
-COLUMNS: Final = ("node", "role", "in_sync", "frames_behind", "behind_ms", "peer")
+COLUMNS: Final = ("node", "role", "in_sync", "frames_behind", "behind_ms", "drained", "peer")
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of a member.")]
 
@@ -64,6 +64,29 @@ def remove(access: AdminAccess, node: Node, yes: YesOption = False) -> None:
     """
     confirm(f"Take {node} out of the cluster?", yes)
     access.change(f"{node} is no member any more", "cluster.remove", node=node)
+
+
+@app.command("drain")
+@asks_broker
+def drain(access: AdminAccess, node: Node) -> None:
+    """Have a member lead no more, and its clients go to other nodes, so that it can be stopped.
+
+    Leadership goes first, then clients are told where to go. Refused where fewer would be in sync without it than must
+    be. It keeps the data as before, and is drained until it is started again, or undrained.
+
+    Example: forebay cluster drain b
+    """
+    access.change(f"{node} is drained", "cluster.drain", node=node)
+
+
+@app.command("undrain")
+@asks_broker
+def undrain(access: AdminAccess, node: Node) -> None:
+    """Have a member that was drained take clients again.
+
+    Example: forebay cluster undrain b
+    """
+    access.change(f"{node} takes clients again", "cluster.undrain", node=node)
 
 
 @app.command("force")

@@ -5,6 +5,8 @@ The file `store.json` of the data folder, one JSON object and a line feed:
      version   1
      store     16 octets of chance as hex, made with the folder: a folder that was emptied or repaired is another store
      promised  the store acts for no leader of a lower epoch than this
+     group     16 octets of chance as hex, made when the group was founded that the store is of; empty for none.
+               Versions that know nothing of it leave it out
      copying   true while the folder is being filled from another store: what else is in it then counts for nothing
      crc       CRC32C of the object without this field, keys sorted and no spaces
 """
@@ -35,11 +37,13 @@ class StoreIdentity:
     store     its id, 32 hex digits
     promised  the epoch
     copying   the folder is being filled from another store
+    group     that the store is of; "" for none
     """
 
     store: str
     promised: int = 0
     copying: bool = False
+    group: str = ""
 
 
 class UnfinishedCopy(StorageError):
@@ -58,6 +62,28 @@ def own_identity(disk: Disk, random: Random) -> StoreIdentity:
         identity = new_identity(random)
         write_identity(disk, identity)
     return identity
+
+
+def alone_identity(disk: Disk, random: Random) -> StoreIdentity:
+    """As `own_identity`, for a node that stands alone from here on: what was of a group is another store now.
+
+    It may write frames that the group never gets, under numbers that the group gives to others.
+    """
+    identity = own_identity(disk, random)
+    if identity.copying or not (identity.group or identity.promised):
+        return identity
+    alone = new_identity(random)
+    write_identity(disk, alone)
+    return alone
+
+
+def join_group(disk: Disk, identity: StoreIdentity, group: str) -> StoreIdentity:
+    """Have the store be of a group; on return that is on the disk."""
+    if identity.group == group:
+        return identity
+    joined = replace(identity, group=group)
+    write_identity(disk, joined)
+    return joined
 
 
 def promise(disk: Disk, identity: StoreIdentity, epoch: int) -> StoreIdentity:
@@ -100,7 +126,10 @@ def parsed(path: str, fields: dict[str, object]) -> StoreIdentity:
         raise CorruptFile(path, 0, f"promised: {promised!r} is no epoch")
     if not isinstance(copying, bool):
         raise CorruptFile(path, 0, f"copying: {copying!r} is neither true nor false")
-    return StoreIdentity(store, promised, copying)
+    group = fields.get("group", "")
+    if not isinstance(group, str) or (group and not ID.fullmatch(group)):
+        raise CorruptFile(path, 0, f"group: {group!r} is not {2 * ID_OCTETS} hex digits")
+    return StoreIdentity(store, promised, copying, group)
 
 
 def write_identity(disk: Disk, identity: StoreIdentity) -> None:
@@ -111,6 +140,7 @@ def write_identity(disk: Disk, identity: StoreIdentity) -> None:
         "store": identity.store,
         "promised": identity.promised,
         "copying": identity.copying,
+        "group": identity.group,
     }
     fields["crc"] = checksum(fields)
     handle = disk.open(f"{NAME}.tmp", True)

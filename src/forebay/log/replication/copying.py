@@ -156,7 +156,8 @@ def begin_copy(disk: Disk, random: Random) -> FolderCopy:
     """Empty the folder, which is a new store from here on; what it has promised holds."""
     before = read_identity(disk)
     promised = 0 if before is None else before.promised
-    identity = replace(new_identity(random), promised=promised, copying=True)
+    group = "" if before is None else before.group
+    identity = replace(new_identity(random), promised=promised, copying=True, group=group)
     write_identity(disk, identity)
     clear(disk)
     return FolderCopy(disk, identity)

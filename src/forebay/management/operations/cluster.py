@@ -37,6 +37,26 @@ def remove(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
+@operation("cluster.drain", NODE, changes=True)
+def drain(control: Control, given: Arguments) -> dict[str, object]:
+    """Have a member lead no more, and its clients go to other nodes, so that it can be stopped.
+
+    Leadership goes first. Refused where fewer would be in sync without it than must be. It keeps the data as before,
+    and is drained until it is started again, or undrained.
+    """
+    node = given.text("node")
+    cluster_of(control).drain(node)
+    return {"node": node}
+
+
+@operation("cluster.undrain", NODE, changes=True)
+def undrain(control: Control, given: Arguments) -> dict[str, object]:
+    """Have a member that was drained take clients again."""
+    node = given.text("node")
+    cluster_of(control).undrain(node)
+    return {"node": node}
+
+
 def cluster_of(control: Control) -> Cluster:
     """The cluster; RequestError where the broker stands alone."""
     if control.cluster is None:

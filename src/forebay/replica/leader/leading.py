@@ -178,13 +178,14 @@ class Leading:
             least = min(least, got)
         return least
 
-    def heir(self, now: i64) -> str:
-        """The follower that may lead next and lacks least; "" where there is none."""
+    def heir(self, now: i64, avoided: set[str]) -> str:
+        """The follower that may lead next, is none of these, and lacks least; "" where there is none."""
         best = ""
         most: i64 = 0
         for entry in sorted(self.in_sync.stores):
             got = self.followers.got(entry)
-            if entry[0] != self.standing.name and got > most and self.followers.is_alive(entry, now):
+            is_other = entry[0] != self.standing.name and entry[0] not in avoided
+            if is_other and got > most and self.followers.is_alive(entry, now):
                 best = entry[0]
                 most = got
         return best

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from forebay.core.errors import PRECONDITION, RequestError
 from forebay.management.control import Cluster
 from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
 from forebay.replica.register import RegisterValue
@@ -81,6 +82,7 @@ class ClusterState(Cluster):
         is_own = name == self.node
         return {
             **known,
+            "drained": self.member.draining.says(name),
             "running": is_own or self.is_running(name, known),
             "store": self.store_of(name, record),
             "since_ms": self.watch.since_ms.get(name),
@@ -126,12 +128,20 @@ class ClusterState(Cluster):
         }
 
     def transfer(self, node: str) -> None:
+        if self.member.draining.says(node):
+            raise RequestError(PRECONDITION, f"{node!r} is drained: forebay cluster undrain {node} first")
         self.member.group.replica.transfer(node, self.member.now_us())
         self.member.step()
 
     def remove(self, node: str) -> None:
         self.member.group.replica.remove(node, self.member.now_us())
         self.member.step()
+
+    def drain(self, node: str) -> None:
+        self.member.draining.begin(node)
+
+    def undrain(self, node: str) -> None:
+        self.member.draining.end(node)
 
     # ---- for metrics
 
@@ -161,7 +171,7 @@ class ClusterState(Cluster):
     def tell_figures(self) -> None:
         """Take this node's figures, and tell them."""
         member = self.member
-        own = self.figures[self.node] = own_figures(member.disk.root)
+        own = self.figures[self.node] = own_figures(member.disk.root, member.draining.is_drained)
         if member.group.role != LEADER and member.group.leader:
             tell_figures(member.links, member.group.leader, own)
 

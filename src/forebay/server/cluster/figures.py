@@ -29,6 +29,7 @@ class NodeFigures(msgspec.Struct, frozen=True):
     """The figures of one node.
 
     started_ms  since 1970
+    drained     it sends its clients to other nodes
     """
 
     version: str = ""
@@ -36,12 +37,13 @@ class NodeFigures(msgspec.Struct, frozen=True):
     disk_free_octets: int = 0
     memory_octets: int = 0
     started_ms: int = 0
+    drained: bool = False
 
 
-def own_figures(folder: str) -> NodeFigures:
+def own_figures(folder: str, drained: bool = False) -> NodeFigures:
     """Those of this process."""
     disk = shutil.disk_usage(folder)
-    return NodeFigures(__version__, disk.total, disk.free, resident_octets(), int(1000 * STARTED_S))
+    return NodeFigures(__version__, disk.total, disk.free, resident_octets(), int(1000 * STARTED_S), drained)
 
 
 def tell_figures(links: Links, leader: str, figures: NodeFigures) -> None:

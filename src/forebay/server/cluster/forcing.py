@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.options import Options
 from forebay.core.ports import LOST, WON, RegisterListener
-from forebay.log.folder.identity import read_identity
+from forebay.log.folder.identity import StoreIdentity, read_identity
 from forebay.replica.register import (
     FORCED,
     MemberAddresses,
@@ -79,10 +79,10 @@ def force(options: Options, may_lose: bool) -> Forced:
         disk.close_all()
     if identity is None or identity.copying:
         raise RequestError(PRECONDITION, f"{options.data} holds no whole store")
-    return asyncio.run(forced(settings, identity.store, identity.promised, may_lose))
+    return asyncio.run(forced(settings, identity, may_lose))
 
 
-async def forced(settings: ClusterSettings, store_id: str, promised: int, may_lose: bool) -> Forced:
+async def forced(settings: ClusterSettings, identity: StoreIdentity, may_lose: bool) -> Forced:
     """As `force`, of a store."""
     seen = Seen()
     register = make_register(settings, seen)
@@ -90,7 +90,7 @@ async def forced(settings: ClusterSettings, store_id: str, promised: int, may_lo
         register.read()
         revision, octets = await answer(seen.record, seen)
         before = decode_register(octets) if revision else None
-        value = forced_record(settings, store_id, promised, before, may_lose)
+        value = forced_record(settings, identity, before, may_lose)
         register.change(1, revision, encode_register(value))
         outcome = await answer(seen.made, seen)
     finally:
@@ -112,21 +112,23 @@ async def answer(waiting: asyncio.Future[T], seen: Seen) -> T:
 
 
 def forced_record(
-    settings: ClusterSettings, store_id: str, promised: int, before: RegisterValue | None, may_lose: bool
+    settings: ClusterSettings, identity: StoreIdentity, before: RegisterValue | None, may_lose: bool
 ) -> RegisterValue:
     """The record with which a node leads alone; RequestError unless it may."""
-    node = settings.node
+    node, store_id = settings.node, identity.store
+    if before is not None and before.group != identity.group:
+        raise RequestError(PRECONDITION, f"the store of {node!r} is of another group than the cluster's record")
     in_sync = before is not None and before.in_sync.get(node) == store_id
     if not in_sync and not may_lose:
         why = "the cluster's record is gone, so nobody knows what it lacks" if before is None else "it is not in sync"
         raise RequestError(PRECONDITION, f"{node!r} may lack messages that were confirmed: {why}; see --may-lose")
     if before is None:
         addresses = MemberAddresses(settings.address(settings.options.listen), {})
-        value = founding(settings.options.name, node, store_id, addresses, 1)
+        value = founding(settings.options.name, node, store_id, addresses, 1, identity.group)
         value.why = FORCED
     else:
         value = before.copy(FORCED, node)
-    value.epoch = max(promised, 0 if before is None else int(before.epoch)) + 1
+    value.epoch = max(identity.promised, 0 if before is None else int(before.epoch)) + 1
     value.leader = node
     value.in_sync = {node: store_id}
     value.min_in_sync = 1

@@ -26,7 +26,7 @@ from forebay.core.errors import ForebayError
 from forebay.server.cluster.frames import HELLO, PROOF, REFUSED, frame
 
 VERSION_MIN: Final = 1
-VERSION_MAX: Final = 2  # with figures of nodes: figures.py
+VERSION_MAX: Final = 3  # 2: figures.py; 3: draining.py
 NONCE_OCTETS: Final = 32
 HANDSHAKE_OCTETS_MAX: Final = 4096
 LABEL: Final = b"forebay nodes 1\0"

@@ -40,23 +40,26 @@ from forebay.replica.register import (
     encode_register,
     founding,
 )
-from forebay.replica.settings import MS, ReplicaSettings
+from forebay.replica.settings import MS
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.arrivals import Arrivals
+from forebay.server.cluster.clients.follower_http import HTTP_LISTENERS, FollowerHttp
 from forebay.server.cluster.clients.listeners import ClientListeners
+from forebay.server.cluster.clients.probes import HttpClient
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.clients.scrape import NAME as SCRAPED
 from forebay.server.cluster.clients.scrape import ScrapeAnswer, TellMetrics
 from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
 from forebay.server.cluster.copying import message as copy_message
+from forebay.server.cluster.draining import DRAIN, LOOK_S, PART_S, Draining
 from forebay.server.cluster.figures import FIGURES, decode_figures
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links import LinkListener, Links
 from forebay.server.cluster.register import make_register
-from forebay.server.cluster.settings import ClusterSettings
+from forebay.server.cluster.settings import ClusterSettings, replica_settings
 from forebay.server.disk import DataDisk
 from forebay.server.disk_work import Worker
 from forebay.server.faults import Faults
@@ -71,6 +74,7 @@ STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 LAST_SIGNAL_S: Final = 0.02
 COPY_MARK: Final = bytes((COPY,))
 FIGURES_MARK: Final = bytes((FIGURES,))
+DRAIN_MARK: Final = bytes((DRAIN,))
 logger = logging.getLogger("forebay")
 
 
@@ -93,6 +97,8 @@ class MemberProcess(RegisterListener, LinkListener):
     nodes      who is there, as the register says
     state      the cluster as administrators see it
     tell_metrics  while this node does not lead
+    draining   whether this node serves clients, or others do
+    http       what comes over HTTP while it does not lead
     """
 
     def __init__(
@@ -129,6 +135,8 @@ class MemberProcess(RegisterListener, LinkListener):
         self.leaving = False
         self.state = ClusterState(self)
         self.tell_metrics: TellMetrics | None = None
+        self.draining = Draining(self)
+        self.http = FollowerHttp(self)
         self.led = asyncio.Event()
         self.handed_over = asyncio.Event()
         self.watchers: list[Callable[[], None]] = []
@@ -139,9 +147,13 @@ class MemberProcess(RegisterListener, LinkListener):
         return time.monotonic_ns() // NANOSECONDS
 
     def elsewhere(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        """The protocol of a client that this node does not serve; over HTTP it is always relayed."""
+        """The protocol of a client that this node does not serve."""
         if endpoint.name == SCRAPED and self.tell_metrics is not None:
             return ScrapeAnswer(partial(self.tell_metrics, self.state))
+        if endpoint.name in HTTP_LISTENERS:
+            return HttpClient(self.http, endpoint, peer)
+        if self.draining.is_drained and endpoint.protocol != HTTP:
+            return self.draining.refusals.make(endpoint, peer)
         if self.settings.options.clients == FORWARD or endpoint.protocol == HTTP:
             return self.relay.make(endpoint, peer)
         return self.refusals.make(endpoint, peer)
@@ -199,6 +211,16 @@ class MemberProcess(RegisterListener, LinkListener):
                 record.leader,
             )
             os._exit(EXIT_CONFIGURATION)
+        if not self.group.join(record.group, own == self.group.identity.store):
+            logger.critical(
+                "%s is of another cluster than '%s', though its folder or its name may be the same: it is of group %s, "
+                "and the record in etcd is of group %s. Start this node with an empty data directory",
+                self.disk.root,
+                record.cluster,
+                self.group.identity.group or "none",
+                record.group,
+            )
+            os._exit(EXIT_CONFIGURATION)
 
     def found(self) -> None:
         """There is no record: be the first member, which leads; unless there must have been one."""
@@ -218,7 +240,9 @@ class MemberProcess(RegisterListener, LinkListener):
             self.group.identity.store,
             self.own_addresses(),
             self.settings.options.quorum(),
+            self.group.found_group(),
         )
+        record.epoch = max(1, int(self.group.replica.standing.promised_at_start) + 1)
         self.ask(Change(0, record))
 
     def outcome(self, number: int, outcome: str, why: str) -> None:
@@ -269,7 +293,11 @@ class MemberProcess(RegisterListener, LinkListener):
             self.guard(lambda: self.take_copy(node, octets))
             return
         if octets[:1] == FIGURES_MARK:
-            self.state.figures[node] = decode_figures(octets)
+            figures = self.state.figures[node] = decode_figures(octets)
+            self.guard(lambda: self.draining.heard(node, figures.drained))
+            return
+        if octets[:1] == DRAIN_MARK:
+            self.guard(lambda: self.draining.told(node, octets))
             return
         if self.taker is not None:
             return  # there is no store: it is being filled
@@ -380,6 +408,7 @@ class MemberProcess(RegisterListener, LinkListener):
         if now >= self.second_us:
             self.second_us = now + 1000 * MS
             self.every_second(now)
+        self.draining.look(now)
         self.group.replica.tick(now)
         self.group.replica.admit(self.nodes, now)
         self.step()
@@ -470,7 +499,22 @@ class MemberProcess(RegisterListener, LinkListener):
         self.ended = True
         if self.app is not None:
             self.app.node.ended = True
-        self.cut_clients()
+        if self.draining.is_drained and self.app is not None:
+            self.draining.part()
+            self.await_clients(self.now_us() + int(PART_S * 1000) * MS)
+        else:
+            self.cut_clients()
+            self.end_process()
+
+    def await_clients(self, until_us: int) -> None:
+        """Begin anew once clients have gone that were told to, or when time is up."""
+        if self.app is not None and self.app.open and self.now_us() < until_us:
+            self.loop.call_later(LOOK_S, self.await_clients, until_us)
+        else:
+            self.cut_clients()
+            self.end_process()
+
+    def end_process(self) -> None:
         # A signal that has come by now must not be lost: one that comes from now on waits for the new process.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         self.loop.call_later(LAST_SIGNAL_S, self.replace_process)
@@ -481,6 +525,7 @@ class MemberProcess(RegisterListener, LinkListener):
             handler.flush()
         if self.is_told_to_stop():
             os._exit(0)  # nothing is lost by that: what counts is on the disk
+        self.draining.keep_for_next()
         os.execv(sys.executable, sys.orig_argv)
 
     # ---- the end
@@ -543,19 +588,3 @@ class MemberProcess(RegisterListener, LinkListener):
             self.faults.stop_storage(error)
         except Exception as error:  # noqa: BLE001  the process's boundary
             self.faults.stop(error)
-
-
-def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
-    """The times that the options ask for."""
-    found = ReplicaSettings()
-    timeout = settings.options.replica_timeout_ms * MS
-    found.silence_us = timeout
-    found.lease_us = timeout * 9 // 10
-    found.put_out_us = timeout * 6 // 10
-    found.lag_us = timeout
-    found.heartbeat_us = timeout // 5
-    found.members_max = settings.options.members
-    found.min_in_sync = settings.options.quorum()
-    found.replace_us = settings.options.auto_replace_s * 1000 * MS
-    found.is_async = settings.options.mode == "async"
-    return found

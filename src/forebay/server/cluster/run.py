@@ -63,6 +63,7 @@ async def run_member(
     app = member.app
     if app is None or member.ended:
         serving.cancel()
+        await member.draining.leave(signals.hurry)
         await member.stop()
         return signals.exit_code()
     await grace(app, signals.hurry)
@@ -71,7 +72,7 @@ async def run_member(
     for service in services:
         await service.stop()
     if handed_over:
-        member.cut_clients()
+        await member.draining.parted(signals.hurry)
     else:
         await drain(app, signals.hurry)
     await member.stop()

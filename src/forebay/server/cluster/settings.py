@@ -11,6 +11,7 @@ from typing import Final
 from forebay.core.errors import OptionError
 from forebay.core.option_cluster import NODE_MARK, ClusterOptions, EtcdOptions, endpoint_of
 from forebay.core.options import Options
+from forebay.replica.settings import MS, ReplicaSettings
 
 SECRET_OCTETS_MIN: Final = 16
 NODE_LENGTH_MAX: Final = 64
@@ -156,3 +157,21 @@ def load_own(context: ssl.SSLContext, option: str, certificate: str, key_option:
     except ssl.SSLError as error:
         what = f"{key!r} is not the key of {certificate!r}" if key else f"{certificate!r} holds no certificate and key"
         raise OptionError(f"{key_option if key else option}: {what}: {error}") from None
+
+
+def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
+    """The times that the options ask for."""
+    found = ReplicaSettings()
+    timeout = settings.options.replica_timeout_ms * MS
+    found.silence_us = timeout
+    found.lease_us = timeout * 9 // 10
+    found.put_out_us = timeout * 6 // 10
+    found.lag_us = timeout
+    found.heartbeat_us = timeout // 5
+    found.members_max = settings.options.members
+    found.min_in_sync = settings.options.quorum()
+    found.replace_us = settings.options.auto_replace_s * 1000 * MS
+    found.preferred = settings.options.preferred_leader
+    found.preferred_us = settings.options.preferred_after_s * 1000 * MS
+    found.is_async = settings.options.mode == "async"
+    return found

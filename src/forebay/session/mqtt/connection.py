@@ -1,9 +1,4 @@
-"""One MQTT connection, versions 3.1.1 and 5.0: which packet is whose.
-
-`mqtt_connect` says what a client is granted, `mqtt_publish` takes in what it publishes, `mqtt_deliver` sends,
-`mqtt_subscriptions` subscribes, `mqtt_auth` authenticates by exchange. What belongs to the client rather than to the
-connection is its `ClientSession` in the broker.
-"""
+"""One MQTT connection, versions 3.1.1 and 5.0: which packet is whose. What stays without it is a `ClientSession`."""
 
 from __future__ import annotations
 
@@ -36,7 +31,7 @@ from forebay.session.mqtt.connect import GRACE_US, Terms, begins_v5, changed_exp
 from forebay.session.mqtt.deliver import Outbox
 from forebay.session.mqtt.long import LongInbox, is_long
 from forebay.session.mqtt.publish import Confirms, Inbox
-from forebay.session.mqtt.redirect import redirect_answer
+from forebay.session.mqtt.redirect import redirect_answer, server_reference
 from forebay.session.mqtt.rights import check_connect
 from forebay.session.mqtt.subscriptions import Subscriptions
 from forebay.session.mqtt.window import Window
@@ -582,11 +577,16 @@ class MqttSession(Session):
         """The broker stops: no wills, for nobody could be told."""
         if self.client is not None and self.client.connection == self.id:
             self.client.will = None
-        if not self.closing:
-            self.closing = True
-            if self.connected and self.version == V5:
-                self.wrote()
-                write_bare(self.out, DISCONNECT, codes.SHUTTING_DOWN, b"")
+        self.take_leave(codes.SHUTTING_DOWN, b"")
+
+    def send_elsewhere(self, server: str) -> None:
+        self.take_leave(codes.USE_ANOTHER_SERVER, server_reference(server, self.outbox.encoder.packet_octets_max))
+
+    def take_leave(self, code: i64, properties: bytes) -> None:
+        if not self.closing and self.connected and self.version == V5:
+            self.wrote()
+            write_bare(self.out, DISCONNECT, code, properties)
+        self.closing = True
 
     def closed(self) -> None:
         self.outbox.close()

@@ -13,7 +13,9 @@ from forebay.core.ports import Random
 from forebay.log.folder.identity import (
     StoreIdentity,
     UnfinishedCopy,
+    alone_identity,
     checksum,
+    join_group,
     own_identity,
     promise,
     read_identity,
@@ -45,6 +47,28 @@ def test_an_identity_is_made_once(disk: SmallDisk) -> None:
     made = own_identity(disk, random)
     assert made == StoreIdentity("000102030405060708090a0b0c0d0e0f", 0, False)
     assert own_identity(disk, random) == made == read_identity(disk)
+
+
+def test_a_store_of_a_group_says_so(disk: SmallDisk) -> None:
+    identity = own_identity(disk, CountingRandom())
+    joined = join_group(disk, identity, "ab" * 16)
+    assert (joined.group, joined.store) == ("ab" * 16, identity.store)
+    assert read_identity(disk) == joined == join_group(disk, joined, "ab" * 16)
+    assert promise(disk, joined, 3).group == "ab" * 16
+
+
+def test_a_store_that_stands_alone_again_is_another_one(disk: SmallDisk) -> None:
+    random = CountingRandom()
+    made = alone_identity(disk, random)
+    assert alone_identity(disk, random) == made, "it was of no group"
+    promise(disk, join_group(disk, made, "ab" * 16), 3)
+    alone = alone_identity(disk, random)
+    assert (alone.group, alone.promised) == ("", 0)
+    assert alone.store != made.store
+    assert read_identity(disk) == alone
+    copying = StoreIdentity(made.store, 3, True, "ab" * 16)
+    write_identity(disk, copying)
+    assert alone_identity(disk, random) == copying, "opening the folder says what is wrong with it"
 
 
 def test_a_promise_is_on_the_disk_before_it_is_returned(disk: SmallDisk) -> None:

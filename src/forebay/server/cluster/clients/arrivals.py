@@ -51,8 +51,8 @@ class Arrivals:
         if first:
             arriving.data_received(first)
 
-    def seat(self, transport: asyncio.Transport, name: str, header: bytes, first: bytes) -> None:
-        """Have a client take its place at a listener; PeerError where it has none."""
+    def seat(self, transport: asyncio.Transport, node: str, name: str, header: bytes, first: bytes) -> None:
+        """Have a client of a node take its place at a listener; PeerError where it has none."""
         found = self.listeners.get(name)
         if found is None or not self.is_open:
             raise malformed(f"nobody takes clients of {name!r}")
@@ -63,6 +63,7 @@ class Arrivals:
         connection = protocol.connection if isinstance(protocol, WebSocket) else protocol
         if isinstance(connection, Connection):
             connection.identity = identity
+            connection.via = node
         self.taken += 1
         transport.set_write_buffer_limits(high=DEFAULT_HIGH_OCTETS)
         transport.set_protocol(protocol)
@@ -104,7 +105,7 @@ class ArrivingClient(asyncio.Protocol):
                 return
         self.timer.cancel()
         name = data[1:begin].decode("ascii", "replace")
-        self.arrivals.seat(self.transport, name, header[: end - begin], data[end:])
+        self.arrivals.seat(self.transport, self.node, name, header[: end - begin], data[end:])
 
     def connection_lost(self, error: Exception | None) -> None:
         self.timer.cancel()

@@ -161,11 +161,13 @@ class Refusals:
 
     node       this node's name
     redirects  clients are told where the leader is
+    why        it does not serve them, for people
     addresses  the leader's, for clients, by the names of listeners; empty while nobody leads
     """
 
-    def __init__(self, node: str, redirects: bool, clients_max: int) -> None:
+    def __init__(self, node: str, redirects: bool, clients_max: int, why: str = "does not lead") -> None:
         self.node = node
+        self.why = why
         self.redirects = redirects
         self.clients_max = clients_max
         self.addresses: Mapping[str, str] = {}
@@ -178,7 +180,7 @@ class Refusals:
 
     def text(self) -> str:
         """The reason, for people."""
-        return f"node {self.node} does not lead"
+        return f"node {self.node} {self.why}"
 
     def address(self, listener: str) -> str:
         """The place to which its clients are sent; empty where they are not."""

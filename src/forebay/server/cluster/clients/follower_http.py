@@ -1,0 +1,42 @@
+"""The face of a node that does not lead for those who come over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from forebay.core.option_cluster import FORWARD
+from forebay.node.peer import Peer
+from forebay.server.cluster.clients.probes import HttpHost
+from forebay.server.listen import Endpoint
+
+if TYPE_CHECKING:
+    from forebay.server.cluster.member_process import MemberProcess
+
+HTTP_LISTENERS: Final = ("http", "https")
+CATCHING_UP: Final = "catching-up"
+DRAINED: Final = "drained"
+LEAVING: Final = "leaving"
+
+
+class FollowerHttp(HttpHost):
+    """Of one node."""
+
+    def __init__(self, member: MemberProcess) -> None:
+        self.member = member
+
+    def why_unready(self) -> str:
+        member = self.member
+        if member.ended:
+            return LEAVING
+        if member.draining.is_drained:
+            return DRAINED
+        return "" if member.taker is None and member.group.is_in_sync() else CATCHING_UP
+
+    def http_elsewhere(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], str] | None:
+        if self.member.settings.options.clients == FORWARD:
+            return None
+        return self.member.refusals.http(endpoint.name, target)
+
+    def http_relay(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
+        return self.member.relay.make(endpoint, peer)
