@@ -83,7 +83,7 @@ COMPILED = [
     "node/commit_gate.py",
     "node/endings.py",
     "node/handing_out.py",
-    "node/back_pressure/holding.py",
+    "node/back_pressure/held_publishers.py",
     "node/link.py",
     "node/node.py",
     "node/back_pressure/pressure.py",

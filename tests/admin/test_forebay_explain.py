@@ -201,8 +201,8 @@ def test_it_died_and_cannot_go_where_dead_letters_go(http: httpx.Client, channel
     method, _, _ = channel.basic_get("stuck")
     assert method is not None
     channel.basic_reject(method.delivery_tag, requeue=False)
-    until(lambda: explain(http, "stuck", 0)["state"] == "dying")
-    reason = reasons(http, "stuck", 0)["dying"]
+    until(lambda: explain(http, "stuck", 0)["state"] == "dead_letter_waiting")
+    reason = reasons(http, "stuck", 0)["dead_letter_waiting"]
     assert (reason["cause"], reason["dead_letter_exchange"]) == ("rejected", "nowhere")
     assert "there is no exchange 'nowhere'" in str(reason["text"])
 
@@ -215,8 +215,8 @@ def test_it_died_and_is_too_long_for_where_dead_letters_go(http: httpx.Client, c
     method, _, body = channel.basic_get("long")
     assert method is not None and body is not None
     channel.basic_reject(method.delivery_tag, requeue=False)
-    until(lambda: explain(http, "long", 0)["state"] == "dying")
-    said = str(reasons(http, "long", 0)["dying"]["text"])
+    until(lambda: explain(http, "long", 0)["state"] == "dead_letter_waiting")
+    said = str(reasons(http, "long", 0)["dead_letter_waiting"]["text"])
     assert f"'narrow', where dead letters go, takes no message above 1 octets, and this one has {len(body)}" in said
 
 

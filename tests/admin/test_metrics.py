@@ -274,7 +274,7 @@ def test_on_the_page_s_listener_only_who_sees_everything_may_ask(broker: BrokerP
     httpx.put(
         f"{url}/api/users/watcher", auth=("guest", "guest"), json={"password": "pw", "tags": "monitoring"}
     ).raise_for_status()
-    for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_metrics", "/api/forebay/figures"):
+    for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_metrics", "/api/forebay/stats"):
         assert httpx.get(url + path).status_code == 401
         assert httpx.get(url + path, auth=("small", "pw")).status_code == 401
         assert httpx.get(url + path, auth=("watcher", "pw")).status_code == 200
@@ -285,7 +285,7 @@ def test_figures_have_quantiles(broker: BrokerProcess) -> None:
         channel.queue_declare("timed", durable=True)
         channel.basic_publish("", "timed", b"x")
         channel.basic_get("timed", auto_ack=True)
-    figures = httpx.get(f"{broker.http_url}/api/forebay/figures", auth=("guest", "guest")).json()
+    figures = httpx.get(f"{broker.http_url}/api/forebay/stats", auth=("guest", "guest")).json()
     for name in ("turn", "sync", "wait", "commit", "confirm"):
         total = figures["histograms"][name]["total"]
         assert total["count"] > 0

@@ -45,7 +45,7 @@ def of_connections(node: Node) -> dict[str, int]:
         "choked": len(pressure.choked),
         "slowed": len(pressure.slowed),
         "slow": len(pressure.slow),
-        "held": len(pressure.holding.held),
+        "held": len(pressure.held_publishers.held),
         "unsent": len(pressure.buffers.waiting) + len(pressure.buffers.held),
         "charged": len(rates.charged) + len(rates.waiting),
         "reading": len(reading.changed),

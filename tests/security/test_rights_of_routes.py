@@ -69,7 +69,7 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "GET /metrics": MONITORS,
     "GET /metrics/per-object": MONITORS,
     "GET /metrics/detailed": MONITORS,
-    "GET /api/forebay/figures": MONITORS,
+    "GET /api/forebay/stats": MONITORS,
     "GET /api/forebay/config": ADMINS,
     "POST /api/forebay/reload": ADMINS,
     "GET /api/forebay/webhooks": ADMINS,

@@ -1,4 +1,4 @@
-"""Holding records of a queue for readers of blocks: made, moved, ended, written down."""
+"""Retention pins of readers of blocks: made, moved, ended, written down."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from forebay.core.errors import REFUSED, RequestError
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
-HOLDS_MAX: Final = 1000  # on one queue
+PINS_MAX: Final = 1000  # on one queue
 
 
 def hold(topology: Topology, queue: Queue, name: bytes, offset: i64, ttl_us: i64, now_us: i64) -> i64:
     """Keep the records from `offset` on, for so long from now; the first that is there still.
 
-    What the hold did not keep until now is on the disk with this turn's commit.
+    What the pin did not keep until now is on the disk with this turn's commit.
     raises  RequestError(REFUSED) where there are too many
     """
     pins = queue.pins
     offset = max(offset, queue.log.kept)
-    if name not in pins.by_name and len(pins.by_name) >= HOLDS_MAX:
-        raise RequestError(REFUSED, f"hold: queue '{text(queue.name)}' has {HOLDS_MAX} holds already")
+    if name not in pins.by_name and len(pins.by_name) >= PINS_MAX:
+        raise RequestError(REFUSED, f"hold: queue '{text(queue.name)}' has {PINS_MAX} pins already")
     is_urgent = not pins.keeps(name, offset)
-    note_hold(topology, queue, pins.put(name, offset, ttl_us, now_us), is_urgent)
+    note_pin(topology, queue, pins.put(name, offset, ttl_us, now_us), is_urgent)
     queue.log.hold_from(pins.floor())
     queue.unused_since_us = 0
     return offset
 
 
 def release(topology: Topology, queue: Queue, name: bytes) -> None:
-    """End a hold; no error where there is none."""
-    note_hold(topology, queue, queue.pins.end(name), False)
+    """End a retention pin; no error where there is none."""
+    note_pin(topology, queue, queue.pins.end(name), False)
     queue.log.hold_from(queue.pins.floor())
 
 
 def end_expired(topology: Topology, queue: Queue, now_us: i64) -> None:
-    """End the holds whose time is over."""
+    """End the pins whose time is over."""
     for name in queue.pins.expired(now_us):
         release(topology, queue, name)
 
 
-def note_hold(topology: Topology, queue: Queue, note: bytes, is_urgent: bool) -> None:
+def note_pin(topology: Topology, queue: Queue, note: bytes, is_urgent: bool) -> None:
     if note and queue.log.durable:
         topology.store.note(HELD, int(queue.id), 0, note, is_urgent)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Totals:
-    """One moment's figures: what has happened since the start, then what is there now.
+    """One moment's statistics: what has happened since the start, then what is there now.
 
     octets_received, octets_sent        of all connections, without the framing of TLS and WebSocket
     sockets                             connections taken, whatever they spoke

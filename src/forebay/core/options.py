@@ -432,7 +432,7 @@ class Options(PlaceOptions):
         "s",
         0,
         86_400,
-        "Seconds between updates of the broker's figures under `$SYS/broker/`; 0 for none.",
+        "Seconds between updates of the broker's statistics under `$SYS/broker/`; 0 for none.",
         reloadable=True,
     )
 

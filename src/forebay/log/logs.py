@@ -130,7 +130,7 @@ class Logs:
         for path in leftover:
             self.disk.remove(path)
 
-    def bury_segments(self, lsn: int) -> list[StoredLog]:
+    def drop_segments(self, lsn: int) -> list[StoredLog]:
         """Give up the segments that hold nothing any more; the logs whose segments frame `lsn` has to name anew."""
         changed: list[StoredLog] = []
         for stored in with_segments(self.stored):

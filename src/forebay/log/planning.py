@@ -225,7 +225,7 @@ class Planner:
             if named and not self.replicated:
                 frame.add_note(WALS, 0, 0, wals_payload(required(wals)))
             self.remove_wals(job, wals, empty, durable)
-        self.bury_segments(frame, lsn)
+        self.drop_segments(frame, lsn)
         self.plan_gone(job, durable)
 
     def plan_gone(self, job: Job, durable: int) -> None:
@@ -261,9 +261,9 @@ class Planner:
         """True where the inventory on the disk says that the file must be there."""
         return self.inventory is not None and wal.head.number in self.inventory.wals
 
-    def bury_segments(self, frame: GatheredFrame, lsn: int) -> None:
+    def drop_segments(self, frame: GatheredFrame, lsn: int) -> None:
         """Note that the segments which hold nothing any more need not be there."""
-        changed = self.logs.bury_segments(lsn)
+        changed = self.logs.drop_segments(lsn)
         if self.replicated:
             self.stale = self.stale or bool(changed)
             return
@@ -349,7 +349,7 @@ class Planner:
         job = Job(self.disk, self.options.segment_octets_max)
         if durable >= wals[-1].head.first_lsn:
             self.remove_wals(job, wals, self.find_empty(wals, durable), durable)
-        self.stale = bool(self.logs.bury_segments(durable)) or self.stale
+        self.stale = bool(self.logs.drop_segments(durable)) or self.stale
         self.plan_gone(job, durable)
         if now_us >= self.not_before_us:
             job.manifest = self.plan_manifest(wals, durable)

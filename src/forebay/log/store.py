@@ -574,7 +574,7 @@ class Store:
             raise StorageError("the store is closed while a commit is on its way to the disk")
         if frame is not None and not self.replicated:
             if self.job_running is None:
-                self.planner.bury_segments(frame, self.lsn)
+                self.planner.drop_segments(frame, self.lsn)
             while (commit := self.flush()) is not None:
                 commit.run()
                 self.synced(commit)

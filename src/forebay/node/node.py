@@ -526,7 +526,7 @@ class Node:
         self.auth.throttle.now_us = now_us
         if self.vhosts.tick(now_us):
             self.is_due = True
-        self.pressure.holding.tick()
+        self.pressure.held_publishers.tick()
         if self.reading.changed:
             self.is_due = True
         if self.ticks % TICKS_A_SECOND == 0:

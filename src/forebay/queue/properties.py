@@ -66,7 +66,7 @@ class PropertyReader(ABC):
 
     @abstractmethod
     def expiration_us(self, block: Block, index: i64) -> i64:
-        """How long after its publish the message expires; -1 for never. To be asked of records marked EXPIRES."""
+        """Microseconds after its publish at which it expires; -1 for never. To be asked of records marked EXPIRES."""
 
     @abstractmethod
     def key(self, block: Block, index: i64) -> bytes:

@@ -289,8 +289,8 @@ def test_a_hold_is_renewed_and_ends_with_its_time(rig: Rig) -> None:
     reader.initialOffset()
     until_past(time.time() + 2)
     assert rig.holds()
-    assert reader.holder is not None
-    reader.holder.renew = lambda offsets: None  # type: ignore[method-assign]  # as if the process had died
+    assert reader.pins is not None
+    reader.pins.renew = lambda offsets: None  # type: ignore[method-assign]  # as if the process had died
     until(lambda: not rig.holds())
 
 

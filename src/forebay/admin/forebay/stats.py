@@ -1,4 +1,4 @@
-"""/api/forebay/figures: what the server measures of itself, for the page that shows it."""
+"""/api/forebay/stats: what the server measures of itself, for the page that shows it."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def disk_of(app: App) -> dict[str, object]:
     }
 
 
-@router.get("/figures", responses=answers(ServerStats, "The figures."))
-async def figures(app: Broker, caller: Monitor) -> Response:
+@router.get("/stats", responses=answers(ServerStats, "The statistics."))
+async def server_stats(app: Broker, caller: Monitor) -> Response:
     """The times of turns, syncs, confirms and deliveries, since the start and in the last minute; memory and disk."""
     now_us = app.clock.now_us()
     used = os.times()

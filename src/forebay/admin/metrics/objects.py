@@ -231,7 +231,9 @@ GROUPS: Final[tuple[Row[QueueGroup], ...]] = (
         plus,
     ),
     Row(
-        gauge("forebay_group_dying_messages", family.GROUP, "Dead letters that their exchange did not take so far."),
+        gauge(
+            "forebay_group_dead_letters_waiting", family.GROUP, "Dead letters that their exchange did not take so far."
+        ),
         lambda member: int(member.group.dead_letters.count) if isinstance(member.group, WorkGroup) else None,
         plus,
     ),

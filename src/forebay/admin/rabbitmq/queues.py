@@ -1,4 +1,4 @@
-"""/api/queues: queues with their figures, in RabbitMQ's words."""
+"""/api/queues: queues with their statistics, in RabbitMQ's words."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Each is a record of a log of the broker's own; in memory are only its place and 
 and a settlement of the same turn, and so of the same frame of the write-ahead log: after a crash there is the old one
 or the new one, never neither.
 
-Volatile ones are the broker's own figures: they are gone with the process, and their topics have numbers below 0.
+Volatile ones are the broker's own statistics: they are gone with the process, and their topics have numbers below 0.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def disk_of(found: Installation) -> list[Diagnosis]:
     while not place.is_dir() and place != place.parent:
         place = place.parent
     try:
-        return [disk.judged(disk.measured(place)), disk.room(place, found.limit("disk_free_min_octets"))]
+        return [disk.assessed(disk.measured(place)), disk.room(place, found.limit("disk_free_min_octets"))]
     except OSError as error:
         text = f"nothing can be written in {place}: {error.strerror}"
         return [

@@ -93,7 +93,7 @@ def sync_times(folder: Path) -> list[float]:
         return times
 
 
-def judged(trial: DiskTrial) -> Diagnosis:
+def assessed(trial: DiskTrial) -> Diagnosis:
     """Say what a disk is good for."""
     said = f"an fdatasync takes {trial.median_ms:g} ms (p99 {trial.p99_ms:g} ms), {trial.file_system} on {trial.device}"
     unsafe = sorted(UNSAFE.intersection(trial.options))

@@ -43,7 +43,7 @@ def list_queues(access: AdminAccess) -> None:
 @app.command("show")
 @asks
 def show_queue(access: AdminAccess, name: Name) -> None:
-    """Show one queue: figures, arguments, and its groups.
+    """Show one queue: statistics, arguments, and its groups.
 
     Example: forebay queue show orders
     """

@@ -405,7 +405,7 @@ READER_COLUMNS: Final = ("queue", "group", "cursor", "lag", "octets", "seconds_l
 
 
 def readers(access: AdminAccess) -> list[dict[str, object]]:
-    """The holds of the block protocol's readers, each with how many records are left to read."""
+    """The retention pins of the block protocol's readers, each with how many records are left to read."""
     groups = access.client.items("group.list", vhost=access.vhost)
     return [
         {name: group.get("ready" if name == "lag" else name) for name in READER_COLUMNS}

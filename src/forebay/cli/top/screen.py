@@ -75,7 +75,7 @@ class Screen:
         self.rates = rates(known, broker, seconds_between(known, broker))
         self.broker = broker
         rows: list[Row] = []
-        for queue in figures(self._client.run):
+        for queue in queue_stats(self._client.run):
             place = (queue["vhost"], queue["queue"])
             before = self._before.get(place, queue)
             rows.append({**queue, **rates(before, queue, seconds_between(before, queue))})
@@ -219,11 +219,11 @@ class Screen:
         return f"{more}{'held  ' if self.held else ''}{'/' + self.find + '  ' if self.find else ''}{HELP}"
 
 
-def figures(run: Callable[..., dict[str, object]]) -> Iterator[Row]:
-    """The figures of all queues; each page of them is of one moment."""
+def queue_stats(run: Callable[..., dict[str, object]]) -> Iterator[Row]:
+    """The statistics of all queues; each page of them is of one moment."""
     place: object = None
     while True:
-        answer: Row = run("queue.figures", **{"from": place, "limit": 1000})
+        answer: Row = run("queue.stats", **{"from": place, "limit": 1000})
         for item in answer["items"]:
             yield {**item, "time_us": answer["time_us"]}
         place = answer.get("next")

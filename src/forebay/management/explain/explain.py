@@ -102,7 +102,7 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
         elif isinstance(group, WorkGroup):
             found += WorkReasons(queue, group, subject, vhost.turn.now_us, connections).reasons()
             state = state_in(group, offset)
-            if state == "dying":
+            if state == "dead_letter_waiting":
                 found.append(stuck_reason(vhost, queue, group, offset))
             elif state == "settled":
                 death = death_of(vhost, queue, group, offset)

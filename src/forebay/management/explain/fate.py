@@ -101,4 +101,4 @@ def stuck_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> R
         fields["full"] = [text(target.name) for target in full]
     else:
         why = "it is on its way to where dead letters go"
-    return Reason("dying", f"it died ({cause}), and {why}", fields, text(group.name))
+    return Reason("dead_letter_waiting", f"it died ({cause}), and {why}", fields, text(group.name))

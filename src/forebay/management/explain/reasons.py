@@ -19,7 +19,7 @@ CODES: Final = {
     "dead_lettered": "It died here, and is in another queue now.",
     "settled": "It was acknowledged, discarded or purged, or it died with nowhere to go.",
     "pinned": "The log keeps it for one group or reader alone.",
-    "dying": "It died, and cannot go where dead letters go.",
+    "dead_letter_waiting": "It died, and cannot go where dead letters go.",
     "not_there": "The queue has had no message of this offset yet.",
     "delivered": "A stream's group has read it.",
     "expired": "Its time is over: it dies at the head of the queue, and readers of a stream pass over it.",

@@ -21,7 +21,7 @@ from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
 READY: Final = "ready"
-STATES: Final = {LEASED: "leased", SETTLED: "settled", DEAD_LETTER: "dying", DELAYED: "delayed"}
+STATES: Final = {LEASED: "leased", SETTLED: "settled", DEAD_LETTER: "dead_letter_waiting", DELAYED: "delayed"}
 LOOKED_AT_MAX: Final = 10_000  # entries of a queue's order that are counted for one answer
 
 

@@ -37,7 +37,7 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
         totals.counts.add(vhost.catalog.past_counts)
     server = control.server
     now_us = int(control.vhosts.default.turn.now_us) if server is None else server.now_us()
-    longest = [queue_figures(vhost, queue, now_us) for vhost, queue in placed(vhosts, totals.longest)]
+    longest = [queue_stats(vhost, queue, now_us) for vhost, queue in placed(vhosts, totals.longest)]
     return {
         "version": forebay.__version__,
         **({} if server is None else server.fields()),
@@ -58,13 +58,13 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
     }
 
 
-@operation("queue.figures", Parameter("vhost", TEXT, "only those of this vhost; else of all", False), *PAGE)
-def list_figures(control: Control, given: Arguments) -> dict[str, object]:
+@operation("queue.stats", Parameter("vhost", TEXT, "only those of this vhost; else of all", False), *PAGE)
+def list_stats(control: Control, given: Arguments) -> dict[str, object]:
     """The queues with what changes from second to second: lengths, consumers, the oldest message's age, counters."""
     vhosts = [control.vhost(given)] if "vhost" in given else list(control.vhosts.by_name.values())
     now_us = int(control.vhosts.default.turn.now_us) if control.server is None else control.server.now_us()
     queues = [
-        partial(queue_figures, vhost, vhost.catalog.queues[name], now_us)
+        partial(queue_stats, vhost, vhost.catalog.queues[name], now_us)
         for vhost in vhosts
         for name in sorted(vhost.catalog.queues)
     ]
@@ -76,8 +76,8 @@ def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost
     return [(vhost, queue) for queue in queues for vhost in vhosts if vhost.catalog.queues.get(queue.name) is queue]
 
 
-def queue_figures(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
-    """The figures of a queue, from second to second; `oldest_ms` is the age of its first message, None without any."""
+def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
+    """The statistics of a queue, from second to second; `oldest_ms` of its first message, None without any."""
     stored_us = int(oldest_us(queue))
     return {
         "vhost": text(vhost.name),

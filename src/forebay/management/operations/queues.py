@@ -48,7 +48,7 @@ BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
 
 @operation("queue.list", VHOST, *PAGE, need=ENTER)
 def list_queues(control: Control, given: Arguments) -> dict[str, object]:
-    """The queues of a vhost by name, with figures."""
+    """The queues of a vhost by name, with statistics."""
     vhost = control.vhost(given)
     names = sorted(vhost.catalog.queues)
     return page(given, [partial(queue_fields, vhost.catalog.queues[name]) for name in names])
@@ -56,7 +56,7 @@ def list_queues(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("queue.show", VHOST, QUEUE, need=ENTER)
 def show_queue(control: Control, given: Arguments) -> dict[str, object]:
-    """One queue: figures, what it was declared with, the policies that apply to it, and its groups."""
+    """One queue: statistics, what it was declared with, the policies that apply to it, and its groups."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     fields = queue_fields(queue)
@@ -254,7 +254,7 @@ def group_fields(queue: Queue, group: Group) -> dict[str, object]:
         fields["leased"] = int(group.leases.count)
         fields["delivered"] = int(group.delivered)
         fields["settled"] = int(group.settled)
-        fields["dying"] = int(group.dead_letters.count)
+        fields["dead_letters_waiting"] = int(group.dead_letters.count)
     elif isinstance(group, StreamGroup):
         fields["committed"] = int(group.committed)
         fields["auto_commit"] = group.auto

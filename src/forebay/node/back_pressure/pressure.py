@@ -16,7 +16,7 @@ from forebay.broker.limits.quota import Quota
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.options import Options
 from forebay.log.store import Store
-from forebay.node.back_pressure.holding import Holding
+from forebay.node.back_pressure.held_publishers import HeldPublishers
 from forebay.node.back_pressure.send_buffers import SendBuffers
 from forebay.node.link import CHOKED, Link
 from forebay.node.telemetry.journal import Journal
@@ -38,7 +38,7 @@ class Pressure:
     connections  those with a session, by its number; the node's own
     is_crowded   publishers are not read, as of the end of the last turn: asking at each read would cost more
     choked       connections that are not read
-    holding      others that are not read, for a moment and without being told
+    held_publishers  others that are not read, for a moment and without being told
     slowed       those that were told to stop because of a queue
     slow         connections that do not take what they are sent, and since when in microseconds
     ended_slow   how many of those the broker has ended
@@ -58,7 +58,7 @@ class Pressure:
         self.common = shares.common
         self.connections = connections
         self.journal = journal
-        self.holding = Holding(shares.common.crowding)
+        self.held_publishers = HeldPublishers(shares.common.crowding)
         self.is_crowded = False
         self.choked: dict[Link, None] = {}
         self.slowed: dict[Link, Queue] = {}
@@ -92,7 +92,7 @@ class Pressure:
     def end_turn(self) -> None:
         """Look at what this turn has brought in."""
         self.is_crowded = self.over_limit()
-        self.holding.end_turn()
+        self.held_publishers.end_turn()
         if self.buffers.is_tight:
             self.buffers.look()
 
@@ -107,7 +107,7 @@ class Pressure:
         """Read no more, for now, of a connection that publishes where there is too much already."""
         pressing = self.common.take_pressing()
         if isinstance(pressing, ClientSession):
-            self.holding.hold(connection, pressing)
+            self.held_publishers.hold(connection, pressing)
             pressing = None
         if connection in self.choked or connection.session is None:
             return
@@ -133,7 +133,7 @@ class Pressure:
     def forget(self, connection: Link) -> None:
         """The connection is gone."""
         self.choked.pop(connection, None)
-        self.holding.forget(connection)
+        self.held_publishers.forget(connection)
         self.slowed.pop(connection, None)
         self.slow.pop(connection, None)
         self.buffers.forget(connection)

@@ -60,7 +60,7 @@ class SysTopics:
         self.told: dict[str, str] = {}
 
     def changed(self, totals: Totals, now_us: int) -> list[tuple[bytes, bytes]]:
-        """Topic and value of each figure that is not what it was at the last call; at the first, of all."""
+        """Topic and value of each statistic that is not what it was at the last call; at the first, of all."""
         stats = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // MICROSECONDS} seconds")]
         stats += self.clients(totals)
         stats += self.load_averages(totals, now_us)

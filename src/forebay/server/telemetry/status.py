@@ -50,7 +50,7 @@ class AppStatus(ServerStatus):
             "disk_free_min_octets": app.options.disk_free_min_octets,
             "slowed_publishers": len(app.pressure.choked),
             "slow_readers": len(app.pressure.slow),
-            "held_publishers": len(app.pressure.holding.held),
+            "held_publishers": len(app.pressure.held_publishers.held),
             "messages_lost": messages_lost(app.vhosts),
             "sessions_over_quota": sessions_over_quota(app.vhosts),
         }

@@ -526,7 +526,7 @@ class MqttSession(Session):
             self.outbox.encoder.others_sent += confirms.count
         self.inbox.unconfirmed -= confirms.count
         if not self.due and not len(self.held):
-            self.outbox.is_holding = False
+            self.outbox.holds_qos2 = False
 
     def waiting(self) -> bool:
         return self.due is not None

@@ -87,7 +87,7 @@ class Outbox:
         self.out = out
         self.parts = parts  # of the session: long octets, which all who get them share
         self.held = held
-        self.is_holding = False  # packets of QoS 2 are in it, which those of QoS 1 may not overtake
+        self.holds_qos2 = False  # packets of QoS 2 are in it, which those of QoS 1 may not overtake
         self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
         self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
         self.encoder = PacketEncoder()
@@ -233,7 +233,7 @@ class Outbox:
                 return index
             else:
                 id = window.next_id()
-                holds = qos == 2 or self.is_holding
+                holds = qos == 2 or self.holds_qos2
                 if not self.encoder.write(
                     self.held if holds else self.out, block, index, target, id, qos, 0, not holds
                 ):
@@ -243,7 +243,7 @@ class Outbox:
                     client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBACK)
                     sessions.operate(client, ASSIGNED_1, id, offset, False)
                 else:
-                    self.is_holding = True
+                    self.holds_qos2 = True
                     window.take(id, LOGGED_FLIGHT_2)
                     client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
                     sessions.operate(client, ASSIGNED_2, id, offset, True)
@@ -310,7 +310,7 @@ class Outbox:
             return
         offset = sessions.next_offset()
         self.move_private(Audience(), block, index)
-        self.is_holding = True
+        self.holds_qos2 = True
         self.window.take(id, LOGGED_FLIGHT_2)
         self.client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
         sessions.operate(self.client, ASSIGNED_2, id, offset, True)

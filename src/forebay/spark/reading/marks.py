@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 def encode_marks(marks: Mapping[str, Mark], group: str) -> dict[str, Any]:
     """Marks as Spark keeps them; equal marks give equal JSON, by which Spark knows that nothing is new.
 
-    group  name of the stream's holds: it stays the same over restarts
+    group  name of the stream's retention pins: it stays the same over restarts
     """
     encoded: dict[str, Any] = {}
     for queue in sorted(marks):
@@ -41,7 +41,7 @@ def encode_marks(marks: Mapping[str, Mark], group: str) -> dict[str, Any]:
 
 
 def decode_marks(encoded: Mapping[str, Any]) -> tuple[dict[str, Mark], str]:
-    """The marks, and the name of the holds, empty where there is no queue; OptionError at another source's."""
+    """The marks, and the name of the retention pins, empty where there is no queue; OptionError at another source's."""
     marks: dict[str, Mark] = {}
     group = ""
     try:

@@ -29,8 +29,8 @@ from forebay.spark.reading.reader import RangePartition, first_offset, open_logs
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from forebay.spark.reading.holding import Holder
     from forebay.spark.reading.logs import LogAccess, LogEnd
+    from forebay.spark.reading.pins import PinKeeper
 
 LOGGER = logging.getLogger("forebay.spark")
 NAME_CHARACTERS: Final = 12
@@ -47,7 +47,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.schema = schema
         self.logs: LogAccess | None = None
-        self.holder: Holder | None = None
+        self.pins: PinKeeper | None = None
         self.initial: dict[str, Any] | None = None
         self.ends: dict[str, LogEnd] = {}
         self.target: dict[str, LogEnd] | None = None
@@ -66,7 +66,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = logs.look(queue)
                 marks[queue] = Mark(first_offset(logs, self.options, queue, end.start, end.end, LATEST), end.id)
             group = self.new_group()
-            self.hold(marks, group)
+            self.pin(marks, group)
             self.initial = encode_marks(marks, group)
         return self.initial
 
@@ -91,14 +91,14 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         marks, group = decode_marks(start)
         group = group or self.new_group()
         # Spark asks for the next batch when the one before it is committed in the checkpoint.
-        self.hold(marks, group)
+        self.pin(marks, group)
         names = self.names()
         self.ends = self.target if self.target is not None else self.wait(names, marks)
         firsts = {queue: self.begin(queue, marks.get(queue), end) for queue, end in self.ends.items()}
         sizes = {queue: max(0, self.ends[queue].end - first) for queue, first in firsts.items()}
         joined = {queue: Mark(firsts[queue], end.id) for queue, end in self.ends.items() if queue not in marks}
         if joined:
-            self.hold({**marks, **joined}, group)
+            self.pin({**marks, **joined}, group)
         counts = sizes if isinstance(limit, ReadAllAvailable) else self.limited(sizes)
         if any(counts.values()):
             self.batches += 1
@@ -127,7 +127,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of a batch; after a restart also of one that was planned before it."""
         before, group = decode_marks(start)
         after, _ = decode_marks(end)
-        self.hold(before, group)
+        self.pin(before, group)
         if not self.ends:  # Spark asks for a batch that was planned before it was started anew
             self.ends = self.opened().ends(dict.fromkeys(after, 0), 0.0)
         ranges = []
@@ -150,7 +150,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
 
     def stop(self) -> None:
-        """The holds stay for their time: see reading/holding.py."""
+        """The pins stay for their time: see reading/pins.py."""
         if self.logs is not None:
             self.logs.close()
 
@@ -174,18 +174,18 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {}
         return self.opened().ends(after, self.options.stream.poll_s if known else 0.0)
 
-    def hold(self, marks: dict[str, Mark], group: str) -> None:
+    def pin(self, marks: dict[str, Mark], group: str) -> None:
         """Keep what is not read yet."""
         if self.options.stream.hold_s == 0 or self.options.access.data or not marks:
             return
-        if self.holder is None:
-            from forebay.spark.reading.holding import Holder
+        if self.pins is None:
+            from forebay.spark.reading.pins import PinKeeper
 
-            self.holder = Holder(self.options.access, self.options.stream.hold_s)
-        self.holder.move(group, {queue: mark.offset for queue, mark in marks.items()})
+            self.pins = PinKeeper(self.options.access, self.options.stream.hold_s)
+        self.pins.move(group, {queue: mark.offset for queue, mark in marks.items()})
 
     def new_group(self) -> str:
-        """A name for the holds, kept with the first marks; Spark tells a source nothing that names its query."""
+        """A name for the pins, kept with the first marks; Spark tells a source nothing that names its query."""
         return self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
 
     # ---- where a batch begins and ends

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING
-from forebay.cli.doctor.disk import DiskTrial, judged, measured, mount_of, room, sync_times
+from forebay.cli.doctor.disk import DiskTrial, assessed, measured, mount_of, room, sync_times
 
 SSD = DiskTrial("/d", "ext4", ["rw", "relatime"], "nvme0n1", False, "write back", 200, 0.8, 2.0)
 
@@ -29,7 +29,7 @@ SSD = DiskTrial("/d", "ext4", ["rw", "relatime"], "nvme0n1", False, "write back"
     ],
 )
 def test_a_disk_that_lies_is_named(changes: dict[str, object], level: str, said: str) -> None:
-    found = judged(replace(SSD, **changes))  # type: ignore[arg-type]
+    found = assessed(replace(SSD, **changes))  # type: ignore[arg-type]
     assert (found.level, said in found.text) == (level, True), found
     assert bool(found.remedy) == (level != GOOD)
     assert found.fields["syncs"] == 200
@@ -45,7 +45,7 @@ def test_a_real_disk_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_memory_is_told_from_a_disk() -> None:
-    assert judged(measured(Path("/dev/shm"))).level == ERROR
+    assert assessed(measured(Path("/dev/shm"))).level == ERROR
 
 
 def test_a_folder_that_takes_nothing_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""The machine: each limit is judged by what a broker needs."""
+"""The machine: each limit is assessed by what a broker needs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def why_slow(app: App, connection: Connection) -> str:
     if connection.holds & CHOKED:
         return f"its publishes are held back: {lack_of(app)}"
     if connection.holds & HELD:
-        held = pressure.holding.held.get(connection)
+        held = pressure.held_publishers.held.get(connection)
         reader = "an MQTT client" if held is None else f"the MQTT client '{text(held.client_id)}'"
         return f"its publishes are held back: {reader} does not read them fast enough"
     if connection.holds & INDEBTED:

@@ -37,7 +37,7 @@ export async function showQueue(main, life, [vhost, name]) {
     main,
     heading(name, { crumbs: [["Queues and streams", "#/queues"], [`vhost ${vhost}`, "#/queues"]], about: slots.state.element, actions: [span.element, ...actions(vhost, name, stream, changed)] }),
     h("div", { class: "columns" }, Object.values(charts).map((chart) => h("section", { class: "panel" }, chart.element))),
-    h("div", { class: "columns" }, panel("Figures", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
+    h("div", { class: "columns" }, panel("Statistics", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
     panel("Groups", slots.groups.element),
     panel("Consumers", slots.consumers.element),
     stream ? null : panel("Held by consumers", slots.leases.element),

@@ -14,7 +14,7 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.node.link import HELD, Link
 
 
-class Holding:
+class HeldPublishers:
     """Publishers that are held back, and the client that holds each."""
 
     def __init__(self, crowding: Crowding) -> None:

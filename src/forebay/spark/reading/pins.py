@@ -1,6 +1,6 @@
-"""Holds of a stream: what it has not read yet stays, whatever retention and other consumers do.
+"""Retention pins of a stream: what it has not read yet stays, whatever retention and other consumers do.
 
-Renewed by a thread with a connection of its own: a batch may take longer than a hold lives. Nothing releases them: a
+Renewed by a thread with a connection of its own: a batch may take longer than a pin lives. Nothing releases them: a
 query that ends or dies leaves them for their time, so that it finds everything when it is started again.
 """
 
@@ -17,8 +17,8 @@ from forebay.spark.reading.logs import RemoteLogs
 LOGGER = logging.getLogger("forebay.spark")
 
 
-class Holder:
-    """Keeps a stream's holds alive for as long as the process runs.
+class PinKeeper:
+    """Keeps a stream's pins alive for as long as the process runs.
 
     ttl_s  how long they outlive it
     """
@@ -34,7 +34,7 @@ class Holder:
         self.thread: threading.Thread | None = None
 
     def move(self, group: str, offsets: Mapping[str, int]) -> None:
-        """Hold these queues from these offsets on; returns at once but for the first time.
+        """Pin these queues from these offsets on; returns at once but for the first time.
 
         Later the thread follows: until it does, more is held than has to be.
         """
@@ -44,7 +44,7 @@ class Holder:
         self.offsets = dict(offsets)
         if self.thread is None:
             self.renew(self.offsets)
-            self.thread = threading.Thread(target=self.keep, name="forebay-holds", daemon=True)
+            self.thread = threading.Thread(target=self.keep, name="forebay-pins", daemon=True)
             self.thread.start()
         else:
             self.moved.set()
@@ -59,10 +59,10 @@ class Holder:
             try:
                 self.renew(changed if moved else offsets)
             except ForebayError as error:
-                LOGGER.warning("holds of %s are not renewed: %s", self.group, error)
+                LOGGER.warning("retention pins of %s are not renewed: %s", self.group, error)
 
     def renew(self, offsets: Mapping[str, int]) -> None:
-        """Ask for the holds; of a queue that cannot be held the log says so once."""
+        """Ask for the pins; of a queue that cannot be pinned the log says so once."""
         for queue, offset in offsets.items():
             try:
                 self.logs.hold(queue, self.group, offset, self.ttl_s)
@@ -70,4 +70,4 @@ class Holder:
             except RequestError as error:
                 if queue not in self.refused:
                     self.refused.add(queue)
-                    LOGGER.warning("queue %r is read without a hold: %s", queue, error)
+                    LOGGER.warning("queue %r is read without a retention pin: %s", queue, error)
