@@ -13,13 +13,14 @@ from mypy_extensions import i64
 from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import Rights
+from forebay.broker.auth.user_commands import UserCommand
 from forebay.broker.auth.users import BROKER, Users
-from forebay.broker.catalog.command import Command, ParameterCommand, UserCommand, VhostCommand, decoded
-from forebay.broker.catalog.commands import OF_BROKER
-from forebay.broker.catalog.parameters import Parameters
+from forebay.broker.catalog.broker_commands import OF_BROKER
+from forebay.broker.catalog.command import Command, decoded
+from forebay.broker.catalog.parameters import ParameterCommand, Parameters
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
-from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, set_vhost
+from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, VhostCommand, set_vhost
 from forebay.broker.common import Common
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.vhost import Vhost

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forebay.broker.auth.permissions import Permission, TopicPermission, check_pattern, check_topic_pattern
-from forebay.broker.catalog.command import UserCommand
+from forebay.broker.catalog.command import StateCommand
 
 if TYPE_CHECKING:
     from forebay.broker.auth.users import Users
+
+
+class UserCommand(StateCommand["Users"], frozen=True):
+    """A change of users and their rights."""
 
 
 class PutUser(UserCommand, frozen=True, tag="user"):

@@ -30,8 +30,8 @@ from forebay.broker.auth.user_commands import (
     RemoveUser,
     SetPermission,
     SetTopicPermission,
+    UserCommand,
 )
-from forebay.broker.catalog.command import UserCommand
 from forebay.broker.common import Common
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (

@@ -9,19 +9,14 @@ In the log a command is a table in msgpack: `op`, which names it, and its fields
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
 from forebay.core.errors import StorageError
 
-if TYPE_CHECKING:
-    from forebay.broker.auth.users import Users
-    from forebay.broker.catalog.parameters import Parameters
-    from forebay.broker.catalog.topology import Topology
-    from forebay.broker.vhosts import Vhosts
-
 C = TypeVar("C")
+S = TypeVar("S")
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="op"):
@@ -37,53 +32,13 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return msgspec.msgpack.encode(self)
 
 
-class TopologyCommand(Command, frozen=True):
-    """A change in one vhost, made by `Topology.execute`."""
+class StateCommand(Command, Generic[S], frozen=True):
+    """A change of one state of the broker, made by its `execute`."""
 
-    def check(self, where: Topology) -> None:
+    def check(self, state: S) -> None:
         """RequestError where it cannot be; nothing is changed."""
 
-    def is_durable(self, where: Topology) -> bool:
-        """True if a restart keeps it. It is not applied yet."""
-        raise NotImplementedError
-
-    def tell(self, where: Topology) -> None:
-        """Tell listeners to events; it is not applied yet."""
-
-    def apply(self, where: Topology) -> list[TopologyCommand]:
-        """Do it; what follows from it, which recovery leaves to the log."""
-        raise NotImplementedError
-
-
-class UserCommand(Command, frozen=True):
-    """A change of users and their rights, made by `Users.execute`."""
-
-    def check(self, users: Users) -> None:
-        """RequestError where it cannot be; nothing is changed."""
-
-    def apply(self, users: Users) -> None:
-        """Do it."""
-        raise NotImplementedError
-
-
-class ParameterCommand(Command, frozen=True):
-    """A change of parameters, made by `Parameters.execute`."""
-
-    def check(self, parameters: Parameters) -> None:
-        """RequestError where it cannot be; nothing is changed."""
-
-    def apply(self, parameters: Parameters) -> None:
-        """Do it."""
-        raise NotImplementedError
-
-
-class VhostCommand(Command, frozen=True):
-    """A change of which vhosts there are and of their settings, made by `Vhosts.execute`."""
-
-    def check(self, vhosts: Vhosts) -> None:
-        """RequestError where it cannot be; nothing is changed."""
-
-    def apply(self, vhosts: Vhosts) -> None:
+    def apply(self, state: S) -> None:
         """Do it."""
         raise NotImplementedError
 

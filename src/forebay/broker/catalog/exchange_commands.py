@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from forebay.broker.catalog.command import TopologyCommand
+from forebay.broker.catalog.topology_command import TopologyCommand
 from forebay.broker.events import binding_fields
 from forebay.core.errors import REFUSED, RequestError
 from forebay.routing.bindings import Bindings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from forebay.broker.catalog.command import ParameterCommand
+from forebay.broker.catalog.command import StateCommand
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.log.store import Store
 from forebay.routing.exchange import text
@@ -19,6 +19,10 @@ CLUSTER_NAME: Final = "cluster_name"
 IMPORTED: Final = "imported_definition_hash_value"  # of the file that was taken in at the last start
 NAME_CHARACTERS_MAX: Final = 255
 VALUE_OCTETS_MAX: Final = 1 << 20
+
+
+class ParameterCommand(StateCommand["Parameters"], frozen=True):
+    """A change of parameters."""
 
 
 class SetParameter(ParameterCommand, frozen=True, tag="parameter"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from forebay.broker.address import check_queue_name
-from forebay.broker.catalog.command import TopologyCommand
+from forebay.broker.catalog.topology_command import TopologyCommand
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.group import Group

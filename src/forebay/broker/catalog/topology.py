@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from forebay.broker.address import TOPIC_EXCHANGE, named_queue
 from forebay.broker.auth.permissions import allows
-from forebay.broker.catalog.command import TopologyCommand, decoded
+from forebay.broker.catalog.command import decoded
 from forebay.broker.catalog.commands import TOPOLOGY
 from forebay.broker.catalog.exchange_commands import (
     Bind,
@@ -41,6 +41,7 @@ from forebay.broker.catalog.queue_commands import (
     queue_as_declared,
 )
 from forebay.broker.catalog.settings import VhostSettings
+from forebay.broker.catalog.topology_command import TopologyCommand
 from forebay.broker.common import Common
 from forebay.broker.publish.properties import MessageProperties
 from forebay.broker.turn import Turn

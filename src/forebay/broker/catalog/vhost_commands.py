@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from forebay.broker.catalog.command import VhostCommand
+from forebay.broker.catalog.command import StateCommand
 
 if TYPE_CHECKING:
     from forebay.broker.vhosts import Vhosts
@@ -22,6 +22,10 @@ class SettingsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queues_max: int
     octets_max: int
     protected: bool
+
+
+class VhostCommand(StateCommand["Vhosts"], frozen=True):
+    """A change of which vhosts there are and of their settings."""
 
 
 class SetVhost(VhostCommand, frozen=True, tag="vhost"):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.catalog.policies import APPLY_TO, Policy
-from forebay.broker.catalog.policy_commands import clear_policy, set_policy
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.management.arguments import ANY, PAGE, TABLE, TEXT, VHOST, WHOLE, Arguments, Parameter
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER, SET_POLICY

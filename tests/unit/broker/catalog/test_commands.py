@@ -16,18 +16,20 @@ from forebay.broker.auth.user_commands import (
     RemoveUser,
     SetPermission,
     SetTopicPermission,
-)
-from forebay.broker.catalog.command import (
-    Command,
-    ParameterCommand,
-    TopologyCommand,
     UserCommand,
-    VhostCommand,
-    decoded,
 )
-from forebay.broker.catalog.commands import OF_BROKER, TOPOLOGY
+from forebay.broker.catalog.broker_commands import OF_BROKER
+from forebay.broker.catalog.command import Command, decoded
+from forebay.broker.catalog.commands import TOPOLOGY
 from forebay.broker.catalog.exchange_commands import Bind, BindingEnds, DeclareExchange, RemoveExchange, Unbind
-from forebay.broker.catalog.parameters import BROKER, ClearGlobal, ClearParameter, SetGlobal, SetParameter
+from forebay.broker.catalog.parameters import (
+    BROKER,
+    ClearGlobal,
+    ClearParameter,
+    ParameterCommand,
+    SetGlobal,
+    SetParameter,
+)
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.catalog.policy_commands import ClearPolicy, SetPolicy
 from forebay.broker.catalog.queue_commands import (
@@ -43,7 +45,8 @@ from forebay.broker.catalog.queue_commands import (
 )
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
-from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, set_vhost
+from forebay.broker.catalog.topology_command import TopologyCommand
+from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, VhostCommand, set_vhost
 from forebay.core.errors import RequestError, StorageError
 from forebay.log.store import FrameEntry
 from forebay.queue.queue import EPHEMERAL
