@@ -14,7 +14,7 @@ from tests.cluster.faults.ledger import KINDS as FINDINGS
 
 ROOT = Path(__file__).parent.parent.parent
 SITES = {
-    "killed": ["kill-leader", "kill-follower", "kill-all"],
+    "killed": ["kill-leader", "kill-follower", "kill-all", "wipe-follower"],
     "hung": ["hang-leader", "hang-follower", "drop-clients"],
     "leader cut off": ["cut-leader", "cut-leader-etcd", "cut-leader-all"],
     "one way": ["cut-leader-out", "cut-leader-in", "slow-link"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 import time
@@ -52,6 +53,13 @@ def kill(site: Site, nodes: list[Node]) -> Heal:
             node.begin()
 
     return heal
+
+
+def wipe(site: Site, node: Node) -> Heal:
+    """SIGKILL, and a start with an empty folder."""
+    node.end()
+    shutil.rmtree(node.data)
+    return node.begin
 
 
 def hang(site: Site, node: Node) -> Heal:
@@ -190,6 +198,11 @@ KINDS: dict[str, Kind] = {
     ),
     "kill-all": Kind(
         "all nodes: kill -9", lambda site, chance: kill(site, list(site.nodes.values())), (0.0, 0.5), from_heal=True
+    ),
+    "wipe-follower": Kind(
+        "a follower: kill -9, and its folder is gone",
+        lambda site, chance: wipe(site, chance.choice(site.followers())),
+        (0.3, 1.5),
     ),
     "hang-leader": Kind("leader: SIGSTOP, SIGCONT", lambda site, chance: hang(site, site.leader())),
     "hang-follower": Kind(
