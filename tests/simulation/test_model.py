@@ -9,14 +9,16 @@ import pytest
 from tests.conformance.mqtt.raw import V5
 from tests.simulation.broker import Broker, StoredQueue
 from tests.simulation.clients.amqp import AmqpClient
-from tests.simulation.clients.channel import OFFSET, Consuming
+from tests.simulation.clients.channel import OFFSET, Consuming, Taken
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.disk import SimDisk
-from tests.simulation.kinds import KINDS, SHARES
+from tests.simulation.kinds import GROUPED, GROUPS, KINDS, SHARES
 from tests.simulation.model.audit import Audit
 from tests.simulation.model.model import Model
-from tests.simulation.model.promises import Wrong
+from tests.simulation.model.promises import NEVER, Wrong
 from tests.simulation.model.queues import UNKNOWN, Message, Queue
+from tests.simulation.model.vhosts import Vhosts
+from tests.simulation.model.wills import Will
 from tests.stores import TestClock
 
 
@@ -158,3 +160,78 @@ def test_a_delayed_message_that_was_put_off_takes_the_place_of_one_more_as_long_
     assert queue.may_go(oldest, 0)  # it has come
     model.published(others[6], "", "brief")
     assert not queue.may_go(queue.copies[others[2].number], 0)
+
+
+def test_a_will_that_was_published_just_before_the_disk_was_full_may_not_be_retained() -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock()).inside()
+    model.retained.change("will/m0", 7).promised = True
+    message = model.new_message("m0 in its will", 0)
+    model.wills.begin(Will(NEVER, message, "will/m0", 0, True))
+    model.wills.ended(model.wills.open[0])
+    assert model.retained.is_sure("will/m0")
+    model.tighten()
+    assert not model.retained.is_sure("will/m0")
+
+
+def test_a_will_may_come_as_late_as_it_was_due_before_the_clock_went_back() -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock()).inside()
+    model.now_us = 600_000_000
+    will = Will(NEVER, model.new_message("m0 in its will", 0), "will/m0", 5, True, True, True)
+    model.wills.begin(will)
+    model.wills.ended(will)
+    model.now_us = 0
+    model.wills.crashed()
+    assert will.due_us == 605_000_000
+    assert not model.retained.is_sure("will/m0")
+
+
+def grouped() -> tuple[Model, Queue]:
+    """A work queue with two messages."""
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock()).inside()
+    queue = model.declared(GROUPED, {})
+    for _ in range(2):
+        model.published(model.new_message("a0", 0), "", GROUPED)
+    return model, queue
+
+
+def test_each_group_has_every_message_and_settles_it_for_itself() -> None:
+    model, queue = grouped()
+    left, right = (model.groups[queue].joined(name) for name in GROUPS)
+    model.settle(left, 1)
+    assert left.copies[1].settled and not right.copies[1].settled
+    model.published(model.new_message("a0", 0), "", GROUPED)
+    assert [sorted(each.copies) for each in (left, right)] == [[1, 2, 3]] * 2
+
+
+def test_a_group_that_comes_later_may_miss_what_another_has_settled_and_nothing_else() -> None:
+    model, queue = grouped()
+    model.settle(model.groups[queue].joined("left"), 1)
+    right = model.groups[queue].joined("right")
+    assert [right.copies[number].vague for number in (1, 2)] == [True, False]
+
+
+def test_what_a_group_was_handed_before_it_went_elsewhere_is_settled_too_late() -> None:
+    model, queue = grouped()
+    group = model.groups[queue].joined("left")
+    taken = Taken(group, 1, group.moves)
+    model.groups[queue].move(group, "next")
+    assert not taken.is_held
+    assert all(copy.settled for copy in group.copies.values())
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_vhost_that_nobody_has_made_is_wrong_and_so_is_one_that_is_missing(number: int) -> None:
+    vhosts = Vhosts(lambda model: [])
+    broker = Broker(SimDisk(), TestClock())
+    vhosts.begin(broker)
+    if number == 1:
+        broker.node.vhosts.add(b"east")
+    else:
+        broker.node.vhosts.add(b"east")
+        vhosts.made("east").promised = True
+        broker.node.vhosts.delete(b"east")
+    with pytest.raises(Wrong):
+        vhosts.audit(restarted=True)

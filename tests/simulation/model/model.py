@@ -260,6 +260,7 @@ class Model:
     def tighten(self) -> None:
         """The disk is full from now on: also for what the broker is about to publish."""
         self.is_tight = True
+        self.wills.tighten()
         self.put_off |= {number for number, each in self.delayed.items() if each.left is not None}
 
     def pass_on(self, waiting: set[int]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.kinds import TOPIC
+from tests.simulation.model.facts import Change
 from tests.simulation.model.promises import NEVER, Settlement
 from tests.simulation.model.queues import UNKNOWN, Message
 
@@ -23,6 +24,7 @@ class Will(Settlement):
     is_sure    its CONNECT was answered
     due_us     when it is to be published, once the connection has ended
     is_vague   it may have been published already, or not be there at all
+    change     what it has made of what is retained
     """
 
     message: Message = field(default_factory=lambda: Message(0, "", b""))
@@ -33,6 +35,7 @@ class Will(Settlement):
     is_sure: bool = False
     due_us: int = NEVER
     is_vague: bool = False
+    change: Change | None = None
 
 
 class Wills:
@@ -97,8 +100,17 @@ class Wills:
         if will.is_vague:
             will.message.taken = UNKNOWN  # whoever gets it gets it, and it is owed to nobody
         if will.retain:
-            model.retain(will.message, will.topic, will.message.number)
+            will.change = model.retain(will.message, will.topic, will.message.number)
         model.published(will.message, TOPIC, will.topic)
+
+    def tighten(self) -> None:
+        """The disk is full: nobody is told whether there was room for those that were published just before."""
+        for will in self.published:
+            if will.mark == NEVER:
+                will.is_vague = True
+                will.message.taken = UNKNOWN
+                if will.change is not None:
+                    will.change.vague = True
 
     def crashed(self) -> None:
         """The broker has started again: connections have ended, and delays begin, at the latest now.
