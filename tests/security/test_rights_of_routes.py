@@ -70,6 +70,9 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "GET /metrics/per-object": MONITORS,
     "GET /metrics/detailed": MONITORS,
     "GET /api/forebay/stats": MONITORS,
+    "GET /api/forebay/samples": MONITORS,
+    "GET /api/forebay/queues/{vhost}/{queue}/samples": ENTERING,
+    "GET /api/forebay/connections/{connection}/samples": TAGGED,  # of a connection that is not there
     "GET /api/forebay/config": ADMINS,
     "POST /api/forebay/reload": ADMINS,
     "GET /api/forebay/webhooks": ADMINS,
