@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).parent.parent
 DOCS: Final = "docs/"
+SEARCH: Final = 'data-md-component="search" role="dialog"'  # which the theme gives no name
 OUTSIDE: Final = ("CHANGELOG.md", "LICENSE", "bench/README.md", "examples/README.md")
 FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 WORDS: Final = re.compile(r"\A(```\w+) .*")
@@ -65,3 +66,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
     parts = FENCE.split(markdown)
     return "".join(WORDS.sub(r"\1", part) if part.startswith("```") else LINK.sub(mended, part) for part in parts)
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Give the dialog of the search a name for screen readers."""
+    return output.replace(SEARCH, f'{SEARCH} aria-label="Search"')
