@@ -75,7 +75,9 @@ async def explain_message(
         return await answer(app, caller, "message.explain", values)
     where = await vhost_searched(app, caller, "message.explain", values)
     search = await searched(where, queue, message_id)
-    found = [explained(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]
+    found = [
+        explained(where, app.control.connections, place, app.control.cluster) for place in search.found[:FOUND_MAX]
+    ]
     found += delayed_explained(where, message_id)
     return as_json({"found": found, "complete": search.is_done})
 

@@ -210,4 +210,17 @@ def broker(status: dict[str, Any]) -> list[Diagnosis]:
     if status["connections"] > 0.9 * status["connections_max"]:
         text = f"{status['connections']:,} of {status['connections_max']:,} connections are there"
         found.append(Diagnosis("broker", WARNING, text, "raise connections_max, or find who opens so many"))
-    return found or [Diagnosis("broker", GOOD, "it answers, and has no alarm")]
+    return (found or [Diagnosis("broker", GOOD, "it answers, and has no alarm")]) + cluster(status)
+
+
+def cluster(status: dict[str, Any]) -> list[Diagnosis]:
+    """The cluster that a running broker is a node of, in a line."""
+    known = status.get("cluster")
+    if not known:
+        return []
+    level, way = GOOD, ""
+    if known["out_of_sync"]:
+        level, way = WARNING, "start the nodes that are away; `forebay cluster status` says how far others are"
+    if known["too_few_in_sync"]:
+        level = ERROR
+    return [Diagnosis("cluster", level, str(known["line"]), way)]

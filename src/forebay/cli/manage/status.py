@@ -69,6 +69,7 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
         ("data", f"{cell(found['data'])}, {octets_said(found['octets'])} in queues"),
         ("listeners", ", ".join(f"{name} {address}" for name, address in found["listeners"].items())),
         ("alarms", alarms or "none"),
+        *([("cluster", cell(found["cluster"]["line"]))] if found.get("cluster") else []),
         ("memory", f"{octets_said(memory)} of {octets_said(memory_max)} ({100 * memory // memory_max} %)"),
         ("disk", f"{octets_said(free)} free, at least {octets_said(free_min)} must be"),
         ("clients", clients(found)),

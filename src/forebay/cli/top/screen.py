@@ -161,10 +161,12 @@ class Screen:
             since = datetime.fromtimestamp(self.away_since, UTC).strftime("%H:%M:%S UTC")
             return f"AWAY since {since}, {period_said(time.time() - self.away_since)}: {cell(self.why)}"
         broker = self.broker
+        cluster = f"  cluster {cell(broker['cluster']['line'])}" if broker.get("cluster") else ""
         alarm = f"ALARM: {' and '.join(broker['alarms'])}  " if broker["alarms"] else ""
+        free = octets_said(broker["disk_free_octets"])
         return (
             f"{alarm}up {period_said(broker['uptime_s'])}  {broker['connections']:,} connections  "
-            f"memory {octets_said(broker['memory_octets'])}  disk {octets_said(broker['disk_free_octets'])} free"
+            f"memory {octets_said(broker['memory_octets'])}  disk {free} free{cluster}"
         )
 
     def sums(self) -> str:

@@ -7,7 +7,8 @@ from typing import Final
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.queue_log import QueueLog
-from forebay.management.control import Connections
+from forebay.management.cluster_words import waits_of
+from forebay.management.control import Cluster, Connections
 from forebay.management.explain.fate import death_of, stuck_reason
 from forebay.management.explain.kept import pinned_reason
 from forebay.management.explain.places import MessagePlace, subject_at
@@ -27,7 +28,9 @@ BODY_OCTETS: Final = 0  # of the body that is shown: who asks why a message wait
 DELAYED_LOOKED_AT_MAX: Final = 10_000
 
 
-def explained(vhost: Vhost, connections: Connections, place: MessagePlace) -> dict[str, object]:
+def explained(
+    vhost: Vhost, connections: Connections, place: MessagePlace, cluster: Cluster | None = None
+) -> dict[str, object]:
     """The explanation of one message for people and programs.
 
     state    of it in its work group, or `stream`; `gone` and `not_there` where the log has nothing at this offset
@@ -60,7 +63,7 @@ def explained(vhost: Vhost, connections: Connections, place: MessagePlace) -> di
         fields["message"] = record_shown(subject, BODY_OCTETS)
         fields["groups"] = groups_shown(queue, offset)
         fields["state"] = state(queue, offset)
-        reasons = reasons_of(vhost, connections, queue, subject)
+        reasons = reasons_of(vhost, connections, queue, subject) + commit_reasons(queue, offset, cluster)
     pin = pin_fields(queue)
     pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.turn.now_us))
     reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
@@ -110,6 +113,16 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
     if not queue.groups:
         found += nobody(queue, offset)
     return found
+
+
+def commit_reasons(queue: Queue, offset: int, cluster: Cluster | None) -> list[Reason]:
+    """The reason of a message that a cluster has not committed yet."""
+    if cluster is None or offset < queue.log.readable_end():
+        return []
+    status = cluster.status()
+    waits = waits_of(status) or "other nodes are about to have it"
+    fields: dict[str, object] = {"in_sync": status["in_sync"], "min_in_sync": status["min_in_sync"]}
+    return [Reason("not_committed", f"it is not confirmed yet: {waits}", fields)]
 
 
 def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | None = None) -> Reason:

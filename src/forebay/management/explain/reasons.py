@@ -37,6 +37,7 @@ CODES: Final = {
     "leased": "A consumer holds it, and has not settled it.",
     "retry_delay": "It came back, and rests before it is handed out again.",
     "delayed": "It is published when its time has come.",
+    "not_committed": "In a cluster: not all nodes in sync have it yet, so it is not confirmed, and nobody is given it.",
     "not_on_disk": "Readers of a stream see it when it is on the disk.",
     "near_delivery_limit": "It dies when it fails once more.",
     "next": "Nothing holds it up: a consumer is given it in this turn.",

@@ -10,6 +10,7 @@ import forebay
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.management.arguments import PAGE, TEXT, WHOLE, Arguments, Parameter
+from forebay.management.cluster_words import summary_of
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CLOSE
 from forebay.queue.queue import KIND_NAMES, Queue
@@ -27,8 +28,8 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
     """The broker: version, listeners, alarms, memory and disk with their limits, totals, the longest queues.
 
     `alarms` names what there is too little of (memory, disk), while publishers are not read; `damage` is among them
-    while messages cannot be read, which `damages` names. `counts` are of the messages of all
-    queues since the start, those of deleted queues included.
+    while messages cannot be read, which `damages` names. `cluster` sums up the cluster, if it is one.
+    `counts` are of the messages of all queues since the start, those of deleted queues included.
     """
     vhosts = list(control.vhosts.by_name.values())
     totals = QueueTotals()
@@ -41,6 +42,7 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
     return {
         "version": forebay.__version__,
         **({} if server is None else server.fields()),
+        "cluster": summary_of(control.cluster),
         "time_us": now_us,
         "vhosts": len(vhosts),
         "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),

@@ -51,7 +51,7 @@ def explain_message(control: Control, given: Arguments) -> dict[str, object]:
     if "client_id" in given:
         return explain_session(control, vhost, given)
     places, complete = places_of(vhost, given)
-    found = [explained(vhost, control.connections, place) for place in places]
+    found = [explained(vhost, control.connections, place, control.cluster) for place in places]
     if "message_id" in given:
         found += delayed_explained(vhost, given.text("message_id"))
     return {"found": found, "complete": complete}

@@ -151,6 +151,10 @@ class Histograms:
         """Frames up to `lsn` are on their way to the own disk and to other nodes."""
         self.shipped.append((lsn, monotonic_ns()))
 
+    def replicating_us(self) -> int:
+        """The age of the oldest commit that not all nodes in sync have; 0 where all have everything."""
+        return (monotonic_ns() - self.shipped[0][1]) // NANOSECONDS if self.shipped else 0
+
     def on_committed(self, lsn: int) -> None:
         """All nodes in sync have the frames up to `lsn`."""
         now_ns = monotonic_ns()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from forebay.management.cluster_words import waits_of
 from forebay.message.shown import plain
 from forebay.node.link import CHOKED, HELD, INDEBTED
 from forebay.routing.exchange import text
@@ -12,6 +13,7 @@ from forebay.server.app import App
 from forebay.server.net import Connection
 
 MICROSECONDS_S: Final = 1_000_000
+LATE_US: Final = 500_000  # of a commit that other nodes do not have: less is said of nobody
 
 
 def library_of(described: dict[str, object]) -> str:
@@ -40,7 +42,18 @@ def why_slow(app: App, connection: Connection) -> str:
     if since_us is not None:
         since = datetime.fromtimestamp(since_us / MICROSECONDS_S, UTC).strftime("%H:%M:%S")
         return f"the client does not read: {connection.waiting_octets()} octets wait for it since {since} UTC"
-    return ""
+    return unconfirmed(app, connection)
+
+
+def unconfirmed(app: App, connection: Connection) -> str:
+    """The node of a cluster that the confirms of a connection wait for; empty where none do."""
+    cluster, session = app.control.cluster, connection.session
+    if cluster is None or session is None or app.histograms.replicating_us() < LATE_US:
+        return ""
+    if not any(each["unconfirmed"] for each in session.describe_channels()):
+        return ""
+    waits = waits_of(cluster.status())
+    return f"its confirms wait: {waits}" if waits else ""
 
 
 def lack_of(app: App) -> str:
