@@ -103,6 +103,7 @@ VIEWS = {
     "#/users/ann": "ann",
     "#/vhosts": "Virtual hosts",
     "#/definitions": "Definitions",
+    "#/nodes": "Nodes",
     "#/node": "Node",
 }
 

@@ -85,6 +85,7 @@ class ClusterState(Cluster):
             "drained": self.member.draining.says(name),
             "running": is_own or self.is_running(name, known),
             "store": self.store_of(name, record),
+            "epoch": 0 if record is None else int(record.epoch),
             "since_ms": self.watch.since_ms.get(name),
             "clients": {} if record is None or name not in record.members else dict(record.members[name].clients),
             "link": None if is_own else self.link_fields(name),

@@ -14,9 +14,10 @@ def members(app: App) -> dict[str, Facts]:
     cluster = app.control.cluster
     if cluster is None:
         return {}
-    listed = cluster.status()["members"]
+    status = cluster.status()
+    listed, too_few = status["members"], status["too_few_in_sync"]
     assert isinstance(listed, list)
-    return {f"{PREFIX}{each['node']}": each for each in listed}
+    return {f"{PREFIX}{each['node']}": {**each, "too_few_in_sync": too_few} for each in listed}
 
 
 class Nodes:

@@ -16,6 +16,7 @@ import { showDelayed } from "./views/delayed.js";
 import { showExchange, showExchanges } from "./views/exchanges.js";
 import { showLogin } from "./views/login.js";
 import { showNode } from "./views/node.js";
+import { showNodes, troubleOf } from "./views/nodes.js";
 import { showOverview } from "./views/overview.js";
 import { showPipelines } from "./views/pipelines.js";
 import { showPolicies } from "./views/policies.js";
@@ -54,6 +55,7 @@ const VIEWS = [
   { name: "users", title: "Users", key: "u", group: "Broker", show: showUsers, detail: showUser, allowed: isAdministrator },
   { name: "vhosts", title: "Virtual hosts", key: "v", group: "Broker", show: showVhosts },
   { name: "definitions", title: "Definitions", key: "f", group: "Broker", show: showDefinitions, allowed: isAdministrator },
+  { name: "nodes", title: "Nodes", key: "k", group: "Broker", show: showNodes, allowed: isMonitor },
   { name: "node", title: "Node", key: "n", group: "Broker", show: showNode, allowed: isMonitor },
 ];
 const KEY_PAUSE_MS = 1200;
@@ -100,11 +102,15 @@ async function enter(who) {
 }
 
 async function lookForAlarms() {
-  const nodes = await get("/api/nodes", { query: { columns: "mem_alarm,disk_free_alarm" }, signal: watch.signal });
-  const isSet = nodes.some((/** @type {any} */ node) => node.mem_alarm || node.disk_free_alarm);
-  if (isSet === !alarm.hidden) return;
-  alarm.hidden = !isSet;
-  put(alarm, isSet ? state("bad", "alarm") : null);
+  const columns = "name,mem_alarm,disk_free_alarm,forebay.role,forebay.in_sync,forebay.too_few_in_sync";
+  const nodes = await get("/api/nodes", { query: { columns }, signal: watch.signal });
+  const trouble = troubleOf(nodes)[0];
+  const isLow = nodes.some((/** @type {any} */ node) => node.mem_alarm || node.disk_free_alarm);
+  const word = isLow ? "alarm" : trouble?.[0] === "bad" ? "nothing is confirmed" : trouble ? "a node is out of sync" : "";
+  if (word === alarm.textContent) return;
+  alarm.hidden = !word;
+  alarm.href = isLow ? "#/overview" : "#/nodes";
+  put(alarm, word ? state(isLow || trouble?.[0] === "bad" ? "bad" : "warn", word) : null);
 }
 
 /** @param {string} note */

@@ -31,7 +31,8 @@ export async function showNode(main, life) {
   );
   if (options) void options.reload();
   await life.every(POLL_MS, async () => {
-    const [found] = await get("/api/nodes", { signal: life.signal });
+    const nodes = await get("/api/nodes", { signal: life.signal });
+    const found = nodes.find((/** @type {any} */ each) => each.os_pid); // in a cluster the one that answers
     node.show(found, () => processFacts(found));
     limits.show(found, () => resourceFacts(found));
   });

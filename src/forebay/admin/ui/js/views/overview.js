@@ -48,7 +48,7 @@ export async function showOverview(main, life) {
       isMonitor() ? get("/api/nodes", { signal: life.signal }) : [],
       kept?.refresh(span.seconds(), life.signal),
     ]);
-    const node = nodes[0] ?? {};
+    const node = nodes.find((/** @type {any} */ each) => each.name === overview.node) ?? {};
     put(about, `${overview.product_name ?? "forebay"} ${overview.product_version ?? ""} on ${overview.node ?? overview.cluster_name ?? ""}`);
     alarms.show(alarmsOf(node), () => alarmsOf(node).map((text) => h("div", { class: "banner" }, h("strong", {}, "Alarm"), text)));
     const figuresShown = tilesOf(overview);
