@@ -15,6 +15,7 @@ const STORE_SHOWN = 8;
 export async function showNodes(main, life) {
   const banner = new Slot("div", { role: "status" });
   const about = h("span", { class: "muted" });
+  /** @type {() => Promise<void>} */
   const changed = () => table.reload();
   const table = new Table({
     label: "Nodes",
