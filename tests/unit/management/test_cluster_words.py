@@ -39,6 +39,12 @@ class Told(Cluster):
     def remove(self, node: str) -> None:
         raise AssertionError(node)
 
+    def drain(self, node: str) -> None:
+        raise AssertionError(node)
+
+    def undrain(self, node: str) -> None:
+        raise AssertionError(node)
+
 
 def test_a_broker_that_stands_alone_has_nothing_to_say() -> None:
     assert summary_of(None) is None
