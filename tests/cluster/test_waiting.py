@@ -1,4 +1,4 @@
-"""A confirm that waits for another node: message, connection, doctor, top and status say for which, and events tell."""
+"""A confirm that waits for another node: message, connection, top and status say for which."""
 
 from __future__ import annotations
 
@@ -43,27 +43,3 @@ def explained(node: ClusterNode) -> dict[str, str] | None:
     found = json.loads(control(node, "message", "explain", "--queue", "q", "--offset", "0", "--json"))
     reasons = [each for one in found["found"] for each in one["reasons"]]
     return next((each for each in reasons if each["code"] == "not_committed"), None)
-
-
-def test_events_tell_of_take_overs_and_of_who_is_in_sync(tmp_path: Path, etcd: Etcd) -> None:
-    with cluster_of(tmp_path, etcd, log_events=["cluster.*"]) as cluster:
-
-        def wait_told(words: str) -> None:
-            until(lambda: any(words in node.log_text() for node in cluster.nodes.values()), cluster.told)
-
-        before = cluster.leader()
-        before.kill9()
-        leader = cluster.wait_led_by_another(before.name)
-        wait_told(f"cluster.took_over node={leader.name}")
-        other = next(node for node in cluster.followers() if node.is_running())
-        survivor = next(node for node in cluster.running() if node is not other)
-        other.kill9()
-        few = "nothing is confirmed: 1 in sync answer, min_in_sync is 2"
-        # The output is cut into lines.
-        until(lambda: few in " ".join(control(survivor, "doctor", code=1).split()), cluster.told)
-        wait_told(f"cluster.too_few_in_sync in_sync=['{survivor.name}']")
-        before.start()
-        other.start()
-        cluster.wait_in_sync("a", "b", "c")
-        wait_told(f"cluster.node_in_sync node={before.name}")
-        wait_told("cluster.enough_in_sync")
