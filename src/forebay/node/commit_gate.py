@@ -4,17 +4,27 @@ On a single node a delivery may leave before its record is on the disk: a crash 
 confirmed, and whoever published it publishes it again. A leader that goes on alone, or is followed by another, must not
 have delivered what its followers never had, nor anything while another may deliver. So the octets of connections that
 are delivered to wait here, in their order, until the frame of their turn is committed and the lease is valid.
-Connections that only publish pass: their confirms wait for the commit anyway, and need no lease.
+Connections that only publish pass: their confirms wait for the commit anyway, and need no lease. So do deliveries of
+records that were committed before, but for the lease: a consumer that is behind waits for no frame.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import final
+from typing import Final, final
+
+from mypy_extensions import i64
 
 from forebay.core.pieces import Part
+from forebay.log.stored_log import StoredLog
 from forebay.node.link import Link
+from forebay.queue.leases.lease import Delivery
 from forebay.session.session import Session
+
+# The kinds of `Link.waits`: what a session has written since it was asked for last.
+ANYTHING: Final = 0
+COMMITTED: Final = 1  # deliveries of records that are committed, and nothing else
+NEWER: Final = 2  # among them of others
 
 
 @final
@@ -23,32 +33,11 @@ class KeptOutput:
 
     pieces  by the frame that they wait for, which never decreases
     octets  of all of them
-    freed   what waits no longer: the first that the session has to send, unless that is done
     """
 
     def __init__(self) -> None:
         self.pieces: deque[tuple[int, list[Part]]] = deque()
         self.octets = 0
-        self.freed: list[Part] = []
-
-    def gather(self, link: Link, session: Session, lsn: int) -> None:
-        """Keep what the session has written since the last look, for this frame; only what waits no longer stays."""
-        parts = link.take()
-        freed = self.freed
-        if freed and parts and parts[0] is freed[0]:
-            session.parts[:] = freed
-            del parts[: len(freed)]
-        else:
-            self.freed = []
-        self.add(lsn, parts)
-
-    def free(self, session: Session, durable: int) -> None:
-        """Have what waits no longer be the next that the session sends; it has nothing else to send."""
-        parts = self.take(durable)
-        if parts and not self.freed:
-            parts[0] = bytes(bytearray(parts[0]))  # an object of its own, by which `gather` knows it
-        self.freed += parts
-        session.parts += parts
 
     def add(self, lsn: int, parts: list[Part]) -> None:
         """These wait for this frame, or for what came before them."""
@@ -86,35 +75,49 @@ class CommitGate:
         self.kept: dict[Link, KeptOutput] = {}
 
     def keeps(self, link: Link, session: Session, durable: int) -> bool:
-        """True if something of what the session has written stays here for now; the rest is in its `parts`."""
+        """True if what the session has written stays here for now, behind what does already."""
         kept = self.kept.get(link)
+        lsn = 0 if link.waits == COMMITTED else self.lsn
+        link.waits = ANYTHING
         if kept is None:
-            if not session.has_delivered or (self.is_open and self.lsn <= durable):
+            if not session.has_delivered or (self.is_open and lsn <= durable):
                 return False
             if session.file is not None and self.is_open:
                 return False  # of a file is sent only what was committed before
             kept = self.kept[link] = KeptOutput()
-        self.let(link, session, kept, durable)
-        return bool(kept.pieces)
-
-    def let(self, link: Link, session: Session, kept: KeptOutput, durable: int) -> None:
-        """Leave with a session what waits no longer, and keep all else that it has written."""
-        kept.gather(link, session, self.lsn)
-        if self.is_open:
-            kept.free(session, durable)
+        kept.add(lsn, link.take_written())
         link.kept_octets = kept.octets
-        if not kept.pieces:
+        return True
+
+    def look_at(self, link: Link, delivery: Delivery, logs: dict[int, StoredLog]) -> None:
+        """Before the session writes this delivery: see whether its records are committed."""
+        session = link.session
+        if link.waits == ANYTHING and session is not None:
+            link.waits = NEWER if len(session.out) or session.parts else COMMITTED
+        if link.waits == COMMITTED:
+            stored = logs.get(int(delivery.consumer.queue))
+            end: i64 = delivery.block.base + delivery.index + delivery.count
+            if stored is None or (stored.log.durable and end > stored.log.durable_end):
+                link.waits = NEWER
+
+    def let(self, link: Link, kept: KeptOutput, durable: int) -> None:
+        """Have what waits no longer be the next that is sent to a connection."""
+        link.passed += kept.take(durable)
+        link.kept_octets = kept.octets
+        if not kept.pieces and not link.is_sending():
             del self.kept[link]
 
-    def pass_on(self, durable: int) -> list[Link]:
-        """The connections that have something to be sent now."""
+    def pass_on(self, durable: int, dirty: dict[Link, None]) -> list[Link]:
+        """The connections that have something to be sent now, without those whose session is writing in this turn.
+
+        What such a session has written was not asked for here yet, and would leave with the rest.
+        """
         if not self.is_open or not self.kept:
             return []
         ready: list[Link] = []
         for link, kept in list(self.kept.items()):
-            session = link.session
-            if session is not None and kept.pieces[0][0] <= durable:
-                self.let(link, session, kept, durable)
+            if link not in dirty and (not kept.pieces or kept.pieces[0][0] <= durable):
+                self.let(link, kept, durable)
                 ready.append(link)
         return ready
 

@@ -17,6 +17,7 @@ def hand_out(node: Node, now_us: int) -> None:
     deliveries = node.vhosts.end_turn(now_us)
     if deliveries:
         node.out.delivery = deliveries[-1]
+    gate = node.gate
     tracer = node.tracer
     if tracer is not None:
         sealed, common.sealed = common.sealed, []
@@ -27,9 +28,11 @@ def hand_out(node: Node, now_us: int) -> None:
             continue  # closed in this very turn: `session_closed` has taken the lease back
         if buffers.is_tight and buffers.spares(link, delivery):
             continue
+        if gate is not None:
+            gate.look_at(link, delivery, node.store.logs.stored)
         try:
             link.session.deliver(delivery)
-            if node.gate is None:
+            if gate is None:
                 buffers.send_early(link)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             node.failed(link, error)

@@ -46,6 +46,8 @@ class Link:
     closing_us  since when that is so
     most       octets that may wait for it before it is given nothing more
     kept_octets  octets that wait at the node's gate
+    passed     those that it has let go and that were not sent yet: they leave before all others
+    waits      for the gate: what the session has written since it was asked for last
     left       octets that the client had not taken when it was written to last
     full       more waits to be sent than should
     paused     more waits than may: who sends here is told
@@ -68,12 +70,14 @@ class Link:
         "opened_us",
         "parts",
         "parts_octets",
+        "passed",
         "passed_over",
         "paused",
         "peer",
         "reads",
         "rest",
         "session",
+        "waits",
         "wanted",
         "writes",
     )
@@ -89,6 +93,8 @@ class Link:
         self.most = 0
         self.left = 0
         self.kept_octets = 0
+        self.passed: list[Part] = []
+        self.waits = 0
         self.rest = b""
         self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
         self.parts_octets = 0
@@ -186,7 +192,16 @@ class Link:
     # ---- out
 
     def take(self) -> list[Part]:
-        """The octets that the session has written and that may leave; for who sends no files."""
+        """The octets that may leave; for who sends no files."""
+        return self.take_passed() + self.take_written()
+
+    def take_passed(self) -> list[Part]:
+        """Those that the gate has let go."""
+        passed, self.passed = self.passed, []
+        return passed
+
+    def take_written(self) -> list[Part]:
+        """Those that the session has written since."""
         session = self.session
         if session is None:
             return []
@@ -243,6 +258,7 @@ class Link:
 
     def drop(self) -> None:
         """Forget what is written and was not sent."""
+        self.passed = []
         session = self.session
         if session is not None:
             session.file = None

@@ -42,7 +42,7 @@ from forebay.management.table import Control
 from forebay.node.back_pressure.pressure import Pressure
 from forebay.node.back_pressure.rates import Rates
 from forebay.node.back_pressure.reading import Reading
-from forebay.node.commit_gate import CommitGate
+from forebay.node.commit_gate import NEWER, CommitGate
 from forebay.node.connections import OpenConnections
 from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import break_off, end_taken, leave, part_with
@@ -379,7 +379,8 @@ class Node:
                 continue
             try:
                 session.on_durable(lsn)
-                self.release(link, session, lsn)
+                if self.gate is None or link not in self.dirty:  # the turn that follows has the frame it waits for
+                    self.release(link, session, lsn)
             except Exception as failure:  # noqa: BLE001  the connection's boundary
                 self.failed(link, failure)
         if self.farewells:
@@ -440,6 +441,8 @@ class Node:
                 self.release(link, session, durable)
             except Exception as error:  # noqa: BLE001  the connection's boundary
                 self.failed(link, error)
+        if self.gate is not None:
+            self.pass_on(self.gate, durable)
         out.awaited = lsn > durable and bool(self.waiting)
         self.end_turn(now_us)
         return self.take()
@@ -468,11 +471,10 @@ class Node:
         """Send what the session has written, as far as what it says is on the disk; close if it says so."""
         if session.hold_lsn > durable:
             self.waiting[link] = None
+            link.waits = NEWER  # with what it may be delivered until then
         elif self.gate is not None and self.gate.keeps(link, session, durable):
             self.pressure.buffers.note(link, link.waiting_octets())
             link.look_at_buffer()
-            if session.parts:
-                self.out.send.append(link)
             if session.waiting():
                 self.waiting[link] = None
         elif session.closing and not link.is_sending():
@@ -484,7 +486,7 @@ class Node:
 
     def pass_on(self, gate: CommitGate, durable: int) -> None:
         """Have connections be sent what waited at the gate."""
-        for link in gate.pass_on(durable):
+        for link in gate.pass_on(durable, self.dirty):
             session = link.session
             if session is None or session.id not in self.connections:
                 continue
@@ -496,11 +498,10 @@ class Node:
                 link.fill(False)
 
     def open_gate(self, is_open: bool) -> None:
-        """A leader may deliver from here on, or no longer."""
+        """A leader may deliver from the next turn on, or no longer."""
         gate = self.gate
         if gate is not None and gate.is_open != is_open:
             gate.is_open = is_open
-            self.pass_on(gate, self.store.durable)
             self.is_due = True
 
     def end_turn(self, now_us: int) -> None:

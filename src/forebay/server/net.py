@@ -142,6 +142,8 @@ class Connection(Link, asyncio.Protocol):
         session = self.session
         if session is None or (self.closing and not self.ending):
             return
+        if self.passed and self.sending is None:
+            self.write(self.take_passed())
         if session.hold_lsn > self.node.store.durable:
             return
         if self.sending is not None:

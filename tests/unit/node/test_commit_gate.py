@@ -186,3 +186,44 @@ def test_what_may_leave_and_is_not_sent_yet_stays_before_all_else(rig: NodeRig) 
             rig.settle()
         rig.sync()
         assert [body(client) for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_what_is_let_go_by_a_lease_leaves_before_what_is_still_kept(rig: NodeRig) -> None:
+    with amqp.connect(rig) as reader, amqp.connect(rig) as writer:
+        writer.declare("work")
+        writer.confirm()
+        reader.consume("work", bits=NO_ACK)
+        rig.node.open_gate(False)
+        writer.send(amqp.publish(1, "work", b"one"))
+        rig.settle()
+        rig.holding = True
+        writer.send(amqp.publish(1, "work", b"two"))
+        rig.settle()
+        rig.node.open_gate(True)
+        writer.send(amqp.publish(1, "work", b"three"))
+        rig.settle()
+        assert reader.delivery()[2] == b"one"
+        assert not rig.lines[0].sent and rig.lines[0].kept_octets
+        rig.sync()
+        rig.settle()
+        rig.sync()
+        assert [reader.delivery()[2] for _ in range(2)] == [b"two", b"three"]
+
+
+def test_an_answer_stays_behind_deliveries_that_are_still_kept(rig: NodeRig) -> None:
+    with amqp.connect(rig) as client, amqp.connect(rig) as writer:
+        writer.declare("work")
+        writer.confirm()
+        client.consume("work", bits=NO_ACK)
+        rig.holding = True
+        writer.send(amqp.publish(1, "work", b"one"))
+        rig.settle()
+        writer.send(amqp.publish(1, "work", b"two"))
+        rig.settle()
+        client.send(amqp.method(1, amqp.QOS, b"\0\0\0\0\0\x0a\0"))
+        rig.write()
+        rig.settle()
+        assert client.delivery()[2] == b"one"
+        rig.sync()
+        assert client.delivery()[2] == b"two"
+        client.expect(1, amqp.QOS_OK)

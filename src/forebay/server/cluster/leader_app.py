@@ -16,6 +16,7 @@ from forebay.core.options import Options
 from forebay.log.wal import Commit
 from forebay.node.commit_gate import CommitGate
 from forebay.node.node import Node
+from forebay.node.ready import Ready
 from forebay.server.app import NANOSECONDS, App
 from forebay.server.chance import SystemRandom
 from forebay.server.config.definitions import import_definitions
@@ -28,12 +29,18 @@ if TYPE_CHECKING:
 
 
 class LeaderApp(App):
-    """A broker that leads in one epoch, from its take-over to the end of its process."""
+    """A broker that leads in one epoch, from its take-over to the end of its process.
+
+    is_doing  what a turn is ready with is being done
+    late      all frames up to here were committed meanwhile; 0 where none were
+    """
 
     def __init__(
         self, member: MemberProcess, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts
     ) -> None:
         self.member = member
+        self.is_doing = False
+        self.late = 0
         super().__init__(options, loop, tls)
         self.disk.synced = self.histograms.synced
         self.node.gate = CommitGate()
@@ -67,6 +74,20 @@ class LeaderApp(App):
         self.set_gate()
         super().turn()
 
+    def do(self, ready: Ready) -> None:
+        """As of any broker; what is committed meanwhile is told of when all of this has been sent."""
+        if self.is_doing:
+            super().do(ready)
+            return
+        self.is_doing = True
+        try:
+            super().do(ready)
+        finally:
+            self.is_doing = False
+        if self.late:
+            late, self.late = self.late, 0
+            self.committed(late)
+
     def set_gate(self) -> None:
         """Let deliveries leave, or not, as the lease is at this moment."""
         self.node.open_gate(self.member.group.can_deliver(self.member.now_us()))
@@ -83,6 +104,7 @@ class LeaderApp(App):
             self.member.appended(commit.lsn)
 
     def synced(self, commit: Commit, error: BaseException | None) -> None:
+        """The own disk has it: the next commit may go, and others may have had this one before."""
         if error is not None:
             super().synced(commit, error)
             return
@@ -92,9 +114,21 @@ class LeaderApp(App):
         self.let_durable()
 
     def committed(self, lsn: int) -> None:
-        """All in sync have the frames up to here."""
+        """All in sync have the frames up to here: what waited for that leaves at once.
+
+        Whatever else that brings is of the next turn, with what has come from sockets by then.
+        """
+        if self.is_doing:
+            self.late = lsn
+            return
         self.store.commit_to(lsn)
         self.histograms.on_committed(lsn)
         self.set_gate()
         self.node.committed(lsn)
-        self.let_durable()
+        ready = self.node.take()
+        if ready.stop is None:
+            self.histograms.on_durable(ready.durable)
+        self.do(ready)
+        if self.unwritten:
+            self.answer_written(ready.durable)
+        self.look()
