@@ -231,8 +231,19 @@ class Planner:
     def plan_gone(self, job: Job, durable: int) -> None:
         """Segments and logs that are gone for good."""
         job.remove += self.dead_segments(durable)
-        job.drop = [queue for queue, dropped in self.dropped if dropped <= durable]
-        self.dropped = [(queue, dropped) for queue, dropped in self.dropped if dropped > durable]
+        named = self.named_queues() if self.replicated and self.dropped else set()
+        kept: list[tuple[int, int]] = []
+        for queue, dropped in self.dropped:
+            if dropped > durable or queue in named:
+                kept.append((queue, dropped))
+            else:
+                job.drop.append(queue)
+            self.stale = self.stale or queue in named
+        self.dropped = kept
+
+    def named_queues(self) -> set[int]:
+        """The queues of which segments must be there, as the inventory on the disk says."""
+        return set() if self.inventory is None else {queue for queue, _, _ in self.inventory.segments}
 
     def empty(self, wals: list[WalFile], finished: WalFile | None) -> list[WalFile]:
         """Files that hold nothing any more; of a replicated store only the oldest: behind them no frame is missing."""

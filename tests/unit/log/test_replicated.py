@@ -150,6 +150,28 @@ def test_segments_go_once_the_inventory_no_longer_names_them(tmp_path: Path) -> 
     assert bodies(Leading(tmp_path, [1], 2).logs[1]) == {}
 
 
+def test_a_dropped_log_s_segments_go_once_the_inventory_no_longer_names_them(tmp_path: Path) -> None:
+    leading = Leading(tmp_path, [1, 2], 1)
+    leading.full_file(1, 5)
+    leading.full_file(2, 5)
+    leading.sync()
+    wanted = Everything()
+    while leading.housekeep(wanted):
+        pass
+    folder = tmp_path / "queues" / "1"
+    assert folder.exists()
+    leading.store.drop_log(1)
+    leading.publish(2, b"more")
+    leading.sync()
+    while leading.housekeep(wanted):
+        named = read_inventory(leading.disk)
+        assert named is not None
+        assert folder.exists() or 1 not in {queue for queue, _, _ in named.segments}
+    assert not folder.exists()
+    leading.disk.close_all()
+    assert len(bodies(Leading(tmp_path, [2], 2).logs[2])) == 6
+
+
 def test_a_single_node_becomes_replicated_and_single_again(tmp_path: Path) -> None:
     wanted = Everything()
     single = Opened(tmp_path, [1], checkpoint=[FrameEntry(NOTE, 0, 0, b"one")])
