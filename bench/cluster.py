@@ -144,7 +144,7 @@ class Bench:
         self.note("catch-up", "a follower is away", self.load(cluster, port, [*RATE, *longer]))
         began = time.monotonic()
         away.start()
-        wait_for("a follower that starts", away.is_listening)
+        wait_for("a follower that starts", away.is_ready)
         self.note("catch-up", "it comes back", self.load(cluster, port, [*RATE, *longer]))
         cluster.mend()
         self.note("catch-up", "until it is in sync", {"seconds": time.monotonic() - began})

@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 PEERS = HERE / "load" / "peers.sh"
 QUORUM = ["--queue-arg", "x-queue-type=quorum"]
 START_S = 60.0
+READY = '"amqp": '
 SECRET = "of nodes that are measured"
 OTHER_LISTENERS = ("mqtt", "mqtt_websocket", "http", "prometheus")
 
@@ -83,8 +84,10 @@ class ForebayNode:
         listeners = {**dict.fromkeys(OTHER_LISTENERS, ""), "amqp": f"127.0.0.1:{self.port}"}
         (folder / "options.yaml").write_text(json.dumps({**listeners, **options}), encoding="utf-8")  # JSON is YAML
         self.process: subprocess.Popen[bytes] | None = None
+        self.said = 0
 
     def start(self) -> None:
+        self.said = self.log().count(READY)
         command = [sys.executable, "-m", "forebay", "serve", "--config", str(self.folder / "options.yaml")]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -105,13 +108,14 @@ class ForebayNode:
         self.process = None
 
     def log(self) -> str:
-        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+        path = self.folder / "log"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
-    def is_listening(self) -> bool:
+    def is_ready(self) -> bool:
+        """It has said so since it was started."""
         if self.process is not None and self.process.poll() is not None:
             raise SystemExit(f"bench/cluster.py: a node has ended:\n{self.log()[-3000:]}")
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return self.log().count(READY) > self.said
 
 
 class Alone(Target):
@@ -122,7 +126,7 @@ class Alone(Target):
     def __init__(self, folder: Path) -> None:
         self.node = ForebayNode(folder / "alone", {})
         self.node.start()
-        wait_for("a single node", self.node.is_listening)
+        wait_for("a single node", self.node.is_ready)
 
     def pids(self) -> list[int]:
         return [self.node.pid]
@@ -136,7 +140,7 @@ class Alone(Target):
     def mend(self) -> None:
         if self.node.process is None:
             self.node.start()
-        wait_for("a single node", self.node.is_listening)
+        wait_for("a single node", self.node.is_ready)
 
     def stop(self) -> None:
         self.node.end(signal.SIGTERM)
@@ -234,7 +238,7 @@ class Cluster(Target):
 
     def is_in_sync(self) -> bool:
         for each in self.nodes.values():
-            if not each.is_listening():
+            if not each.is_ready():
                 return False
         return len(self.etcd.record().get("in_sync", {})) == len(self.nodes)
 
