@@ -122,6 +122,7 @@ class MemberProcess(RegisterListener, LinkListener):
         self.relay = Relay(self.links, options.connections_max)
         self.refusals = Refusals(settings.node, settings.options.clients == REDIRECT, options.connections_max)
         self.listeners = ClientListeners(self.elsewhere, self.arrivals)
+        self.relay.here = self.listeners.makers
         self.app: LeaderApp | None = None
         self.asked: dict[int, Change] = {}
         self.nodes: dict[str, PresentNode] = {}

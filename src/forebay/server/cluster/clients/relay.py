@@ -20,7 +20,7 @@ from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.server.auth.certificate_names import name_in
 from forebay.server.cluster.handshake import RELAY
 from forebay.server.cluster.links import Links
-from forebay.server.listen import Endpoint
+from forebay.server.listen import Endpoint, MakeProtocol
 from forebay.server.transport.proxy import header_for
 
 WAIT_S: Final = 5.0  # for a leader, and for its answer
@@ -109,9 +109,27 @@ class RelayedClient(RelayEnd):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if self.relay.begin(self):
-            self.joining = asyncio.get_running_loop().create_task(self.relay.connect(self))
-            self.joining.add_done_callback(self.relay.joined)
+        if not self.relay.begin(self):
+            return
+        if self.endpoint.name in self.relay.here:
+            asyncio.get_running_loop().call_soon(self.come_late)
+        else:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Have the client brought to the leader."""
+        self.joining = asyncio.get_running_loop().create_task(self.relay.connect(self))
+        self.joining.add_done_callback(self.relay.joined)
+
+    def come_late(self) -> None:
+        """The client had come before this node led, and is seen only now."""
+        make = self.relay.here.get(self.endpoint.name)
+        if self.is_gone():
+            return
+        if make is None:
+            self.go_on()
+        else:
+            self.seat(make(self.endpoint, self.peer))
 
     def data_received(self, data: bytes) -> None:
         if self.other is None:
@@ -154,12 +172,14 @@ class Relay:
     """The clients of a node that does not lead.
 
     clients_max  at one time
+    here         the listeners that this very node serves, as it leads, by their names
     """
 
     def __init__(self, links: Links, clients_max: int) -> None:
         self.links = links
         self.clients_max = clients_max
         self.clients: set[RelayedClient] = set()
+        self.here: dict[str, MakeProtocol] = {}
         self.leader = ("", "")
         self.known = asyncio.Event()
         self.failed = 0

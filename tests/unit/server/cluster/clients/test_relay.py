@@ -369,6 +369,21 @@ def test_a_client_waits_for_a_leader() -> None:
     run_scene(scene)
 
 
+def test_a_client_that_is_seen_only_after_its_node_leads_is_served_there() -> None:
+    async def scene() -> None:
+        async with pair_of() as pair:
+            pair.relay.lead("", "")
+            pair.relay.here[NAME] = pair.serve
+            _, writer = await pair.client()
+            writer.write(b"hello")
+            service = await pair.service()
+            await pair.until(lambda: service.data == b"hello")
+            assert pair.relay.clients == set()
+            writer.close()
+
+    run_scene(scene)
+
+
 def test_without_a_leader_a_client_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relaying, "WAIT_S", 0.2)
 
