@@ -235,3 +235,18 @@ def test_a_vhost_that_nobody_has_made_is_wrong_and_so_is_one_that_is_missing(num
         broker.node.vhosts.delete(b"east")
     with pytest.raises(Wrong):
         vhosts.audit(restarted=True)
+
+
+@pytest.mark.parametrize(("expiry_ms", "may_go"), [(500, True), (2000, False)])
+def test_what_a_group_may_have_lost_by_its_age_it_may_have_lost_also_after_the_clock_went_back(
+    expiry_ms: int, may_go: bool
+) -> None:
+    model, queue = grouped()
+    queue.copies[1].message.expiry_ms = expiry_ms
+    groups = model.groups[queue]
+    group = groups.known[1] = groups.joined("left")
+    for copy in group.copies.values():
+        copy.came_us = 9_000_000
+    model.now_us = 10_000_000
+    model.turn_back()
+    assert [group.may_go(group.copies[number], 9_000_000) for number in (1, 2)] == [may_go, False]

@@ -272,7 +272,8 @@ class Model:
 
     def turn_back(self) -> None:
         """The clock goes back; what may have expired by now may have done so for good."""
-        for queue in self.known.values():
+        groups = [group for each in self.groups.values() for group in each.known.values()]
+        for queue in (*self.known.values(), *groups):
             for copy in queue.copies.values():
                 if queue.may_go(copy, self.now_us):
                     copy.came_us = 0
