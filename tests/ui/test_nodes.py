@@ -55,13 +55,13 @@ def test_nodes_that_go_and_take_over_are_seen(browser: Browser, cluster: Cluster
         page.set_viewport_size({"width": 360, "height": 740})
         keep(page, "phone")
         second.kill9()
-        expect(page.get_by_text("Nothing is confirmed")).to_be_visible()
+        expect(page.locator(".banner", has_text="Nothing is confirmed")).to_be_visible()
         expect(page.locator("a.alarm")).to_have_text("nothing is confirmed")
         keep(page, "phone-too-few")
         first.start()
         second.start()
         cluster.wait_in_sync("a", "b", "c")
-        expect(page.get_by_text("Nothing is confirmed")).to_be_hidden()
+        expect(page.locator(".banner", has_text="Nothing is confirmed")).to_be_hidden()
 
 
 def keep(page: object, name: str) -> None:

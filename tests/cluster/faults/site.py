@@ -26,7 +26,7 @@ from tests.cluster.faults.amqp_load import (
     drop,
 )
 from tests.cluster.faults.ledger import HALF, LOST, STUCK, TRACEBACK, Findings, Line
-from tests.cluster.faults.machines import Network, small_disk
+from tests.cluster.faults.machines import Network, run, small_disk
 from tests.cluster.faults.mqtt_load import MqttClient, MqttPublisher, MqttSubscriber
 from tests.etcd import Etcd, EtcdMember
 from tests.waiting import look_again, until
@@ -261,4 +261,6 @@ class Site:
             if node.is_up:
                 node.send(signal.SIGCONT)
             node.abandon()
+            if self.small and node.data.is_mount():
+                run("umount", "--lazy", str(node.data))  # else the folder cannot be removed
         self.etcd.stop()
