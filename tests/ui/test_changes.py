@@ -250,7 +250,7 @@ def test_exchanges_are_bound_and_drawn(page: Page, channel: BlockingChannel) -> 
     show(page, "#/topology", "Topology")
     node = page.get_by_role("link", name="exchange sketch, topic")
     node.focus()
-    assert page.locator("path.edge.near").count() == 1
+    assert page.locator(".line.near").count() == 1
     page.keyboard.press("Enter")
     page.get_by_role("heading", level=1, name="sketch").wait_for()
     page.get_by_role("button", name="Unbind").click()

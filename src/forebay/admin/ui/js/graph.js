@@ -1,31 +1,36 @@
 /**
- * Draws nodes in layers and edges between them; moved with the pointer or the arrow keys, zoomed with the wheel or
- * + and -. Each node is a link that Tab reaches.
+ * Draws nodes in columns and edges between them; moved with the pointer or the arrow keys, zoomed with the wheel or
+ * + and -. Each node is a link that Tab reaches. Who points at a node or a line sees where it leads.
  *
- * @typedef {{id: string, name: string, kind: string, queue: boolean, to: string}} Node_
- * @typedef {{from: string, to: string, key: string}} Edge
+ * @typedef {import("./layout.js").Node_} Node_
+ * @typedef {import("./layout.js").Edge} Edge
+ * @typedef {import("./layout.js").Place} Place
  */
 import { h, iconButton, put, svg } from "./dom.js";
+import { around, layout, LINE, WIDTH } from "./layout.js";
 
-const WIDTH = 190;
-const HEIGHT = 38;
-const COLUMN = 330;
-const LINE = 52;
 const NAME_CHARACTERS = 26;
 const KEY_CHARACTERS = 22;
 const ZOOM = 1.25;
 const SCALE_MIN = 0.8;
 const SCALE_MAX = 1.6;
-const SWEEPS = 6;
+const DRAWING_MIN = 200;
+const DRAWING_MAX = 620;
+const ARROW = 5;
+const TURN = 70; // between columns
+const BACK = 20; // left of the first, where the margin is small
 
 export class Graph {
   constructor() {
     this.view = { x: 0, y: 0, w: 900, h: 440 };
     this.said = "";
+    /** @type {Edge[]} */
+    this.edges = [];
+    this.below = 0; // where a line may go that leads back
     this.drawing = svg("svg", { role: "group", "aria-label": "Exchanges and queues; arrow keys move, plus and minus zoom" });
     this.none = h("div", { class: "empty", hidden: true }, "Nothing is bound to anything.");
-    const zoom = h("div", { class: "zoom" }, iconButton("plus", "Zoom in", () => this.zoom(1 / ZOOM)), iconButton("minus", "Zoom out", () => this.zoom(ZOOM)), h("button", { type: "button", onclick: () => this.fit() }, "Fit"));
-    this.element = h("div", { class: "graph" }, this.drawing, zoom, this.none);
+    this.controls = h("div", { class: "zoom" }, iconButton("plus", "Zoom in", () => this.zoom(1 / ZOOM)), iconButton("minus", "Zoom out", () => this.zoom(ZOOM)), h("button", { type: "button", onclick: () => this.fit() }, "Fit"));
+    this.element = h("div", { class: "graph" }, this.drawing, this.none);
     this.drawing.addEventListener("wheel", (/** @type {WheelEvent} */ event) => this.wheel(event), { passive: false });
     this.drawing.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => this.drag(event));
     this.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.key(event));
@@ -38,18 +43,22 @@ export class Graph {
     if (said === this.said) return; // where somebody has moved it to stays
     this.said = said;
     this.none.hidden = nodes.length > 0;
-    const places = layout(nodes, edges);
-    this.lines = edges.filter((edge) => places.has(edge.from) && places.has(edge.to)).map((edge) => this.edge(edge, places));
-    const boxes = nodes.map((node) => this.node(node, /** @type {any} */ (places.get(node.id))));
-    put(this.drawing, this.lines.map((line) => line.path), boxes, this.lines.map((line) => line.label));
+    const drawn = new Set(nodes.map((node) => node.id));
+    this.edges = edges.filter((edge) => drawn.has(edge.from) && drawn.has(edge.to));
+    const { places, ways } = layout(nodes, this.edges);
     const all = [...places.values()];
-    this.size = { w: Math.max(0, ...all.map((place) => place.x)) + WIDTH, h: Math.max(0, ...all.map((place) => place.y)) + HEIGHT };
+    this.below = Math.max(0, ...all.map((place) => place.y + place.h));
+    this.lines = this.edges.map((edge) => this.line(edge, places, ways));
+    const boxes = nodes.map((node) => this.node(node, /** @type {Place} */ (places.get(node.id))));
+    put(this.drawing, this.lines.map((line) => line.group), boxes, this.lines.map((line) => line.label));
+    this.size = { w: Math.max(0, ...all.map((place) => place.x)) + WIDTH, h: this.below };
+    this.drawing.style.height = `${Math.min(Math.max(this.size.h + 48, DRAWING_MIN), DRAWING_MAX)}px`;
     this.fit();
   }
 
-  /** @param {Node_} node @param {{x: number, y: number}} place */
+  /** @param {Node_} node @param {Place} place */
   node(node, place) {
-    const near = (/** @type {boolean} */ on) => this.near(node.id, on);
+    const near = (/** @type {boolean} */ on) => this.near(on ? around(this.edges, node.id) : new Set());
     return svg(
       "a",
       {
@@ -62,27 +71,58 @@ export class Graph {
         onpointerleave: () => near(false),
       },
       svg("title", {}, `${node.queue ? "queue" : "exchange"} ${node.name}, ${node.kind}`),
-      svg("rect", { width: WIDTH, height: HEIGHT, rx: node.queue ? 4 : HEIGHT / 2 }),
-      svg("text", { x: 14, y: 16, "aria-hidden": "true" }, cut(node.name, NAME_CHARACTERS)),
-      svg("text", { class: "kind", x: 14, y: 30, "aria-hidden": "true" }, `${node.kind} ${node.queue ? "" : "exchange"}`),
+      svg("rect", { width: WIDTH, height: place.h, rx: node.queue ? 4 : 19 }),
+      svg("text", { x: 14, y: place.h / 2 - 3, "aria-hidden": "true" }, cut(node.name, NAME_CHARACTERS)),
+      svg("text", { class: "kind", x: 14, y: place.h / 2 + 11, "aria-hidden": "true" }, `${node.kind} ${node.queue ? "" : "exchange"}`),
     );
   }
 
-  /** @param {Edge} edge @param {Map<string, {x: number, y: number}>} places */
-  edge(edge, places) {
-    const from = /** @type {any} */ (places.get(edge.from));
-    const to = /** @type {any} */ (places.get(edge.to));
-    const [x1, y1, x2, y2] = [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
-    const bend = Math.max((x2 - x1) / 2, 40);
-    const path = svg("path", { class: "edge", d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}` });
-    // Keys stand where lines arrive: there they are apart, while they all begin at one point.
-    const label = svg("text", { class: "key", x: x2 - 8, y: y2 - 5, "text-anchor": "end" }, cut(edge.key, KEY_CHARACTERS));
-    return { ...edge, path, label };
+  /** @param {Edge} edge @param {Map<string, Place>} places @param {Map<Edge, string[]>} ways */
+  line(edge, places, ways) {
+    const placeOf = (/** @type {string} */ id) => /** @type {Place} */ (places.get(id));
+    const [from, to] = [placeOf(edge.from), placeOf(edge.to)];
+    // Lines that end at one box end one below the other, in the order of where they come from.
+    const before = (/** @type {Edge} */ each) => placeOf(ways.get(each)?.at(-1) ?? each.from).y;
+    const arriving = this.edges.filter((each) => each.to === edge.to).sort((one, other) => before(one) - before(other));
+    const [endX, endY] = [to.x, to.y + to.h / 2 + (arriving.indexOf(edge) - (arriving.length - 1) / 2) * LINE];
+    let [x, y] = [from.x + WIDTH, from.y + from.h / 2];
+    let d = `M${x} ${y}`;
+    const bend = (/** @type {number} */ toX, /** @type {number} */ toY) => {
+      const by = Math.max((toX - x) / 2, 40);
+      d += `C${x + by} ${y} ${toX - by} ${toY} ${toX} ${toY}`;
+      [x, y] = [toX, toY];
+    };
+    if (endX < x) {
+      // It leads back, by which a circle is closed: below all boxes, where nothing is in its way.
+      this.below += LINE;
+      d += `c${TURN} 0 ${TURN} ${this.below - y} 0 ${this.below - y}H${endX - ARROW}c${-BACK} 0 ${-BACK} ${endY - this.below} 0 ${endY - this.below}`;
+    } else {
+      for (const id of ways.get(edge) ?? []) {
+        const row = placeOf(id);
+        bend(row.x, row.y + row.h / 2);
+        x += WIDTH;
+        d += `H${x}`;
+      }
+      bend(endX - ARROW, endY);
+    }
+    const near = (/** @type {boolean} */ on) => this.near(on ? new Set([edge]) : new Set());
+    const keys = edge.keys.filter(Boolean).join(", ");
+    const group = svg(
+      "g",
+      { class: "line", onpointerenter: () => near(true), onpointerleave: () => near(false) },
+      svg("path", { class: "edge", d }),
+      svg("path", { class: "reach", d }),
+      svg("path", { class: "arrow", d: `M${endX} ${endY}l${-ARROW - 2} ${-ARROW + 1}v${2 * ARROW - 2}z` }),
+      keys ? svg("title", {}, keys) : null,
+    );
+    const label = svg("text", { class: "key", x: endX - ARROW - 6, y: endY - 3, "text-anchor": "end" }, cut(keys, KEY_CHARACTERS));
+    return { edge, group, label };
   }
 
-  /** @param {string} id @param {boolean} on */
-  near(id, on) {
-    for (const line of this.lines ?? []) if (line.from === id || line.to === id) line.path.classList.toggle("near", on);
+  /** Shows these lines, and the others faintly; all alike where there are none. @param {Set<Edge>} edges */
+  near(edges) {
+    this.drawing.classList.toggle("following", edges.size > 0);
+    for (const { edge, group, label } of this.lines ?? []) for (const each of [group, label]) each.classList.toggle("near", edges.has(edge));
   }
 
   fit() {
@@ -145,48 +185,6 @@ export class Graph {
     else return;
     event.preventDefault();
   }
-}
-
-/**
- * Columns by how far from a source something is, queues all in the last; within a column by where its sources are, so
- * that lines cross little.
- * @param {Node_[]} nodes @param {Edge[]} edges
- * @returns {Map<string, {x: number, y: number}>}
- */
-export function layout(nodes, edges) {
-  const depth = new Map(nodes.map((node) => [node.id, 0]));
-  for (let round = 0; round < SWEEPS; round += 1) {
-    for (const { from, to } of edges) {
-      if (to.startsWith("e ") && depth.has(from) && depth.has(to) && from !== to) {
-        depth.set(to, Math.min(Math.max(/** @type {number} */ (depth.get(to)), /** @type {number} */ (depth.get(from)) + 1), SWEEPS));
-      }
-    }
-  }
-  const last = Math.max(0, ...nodes.filter((node) => !node.queue).map((node) => depth.get(node.id) ?? 0)) + 1;
-  /** @type {Node_[][]} */
-  const columns = Array.from({ length: last + 1 }, () => []);
-  for (const node of nodes) columns[node.queue ? last : /** @type {number} */ (depth.get(node.id))].push(node);
-  const rows = new Map(columns.flatMap((column) => column.map((node, at) => /** @type {[string, number]} */ ([node.id, at]))));
-  for (let round = 0; round < SWEEPS; round += 1) {
-    for (const column of columns) {
-      const wanted = new Map(column.map((node) => [node.id, middle(node.id, edges, rows)]));
-      column.sort((one, other) => /** @type {number} */ (wanted.get(one.id)) - /** @type {number} */ (wanted.get(other.id)));
-      column.forEach((node, at) => rows.set(node.id, at - column.length / 2));
-    }
-  }
-  const height = Math.max(...columns.map((column) => column.length)) * LINE;
-  return new Map(
-    columns.flatMap((column, at) => {
-      const top = (height - column.length * LINE) / 2;
-      return column.map((node, row) => /** @type {[string, {x: number, y: number}]} */ ([node.id, { x: at * COLUMN, y: top + row * LINE }]));
-    }),
-  );
-}
-
-/** Where a node's neighbours are on average. @param {string} id @param {Edge[]} edges @param {Map<string, number>} rows */
-function middle(id, edges, rows) {
-  const near = edges.flatMap((edge) => (edge.to === id ? [rows.get(edge.from)] : edge.from === id ? [rows.get(edge.to)] : [])).filter((row) => row !== undefined);
-  return near.length ? near.reduce((all, row) => all + row, 0) / near.length : (rows.get(id) ?? 0);
 }
 
 /** @param {string} text @param {number} most */

@@ -5,9 +5,11 @@ import { several } from "../format.js";
 import { link } from "../router.js";
 import { seenVhosts, someVhost } from "../session.js";
 import { Graph } from "../graph.js";
+import { edgesOf } from "../layout.js";
 import { plainTable } from "../table.js";
 import { bindingColumns } from "./bindings.js";
 import { heading, panel, Slot } from "./parts.js";
+import { routes } from "./routes.js";
 
 const POLL_MS = 10_000;
 const NODES_MAX = 400;
@@ -19,13 +21,14 @@ export async function showTopology(main, life) {
   select.value = vhosts.includes("/") ? "/" : (vhosts[0] ?? someVhost());
   const idle = h("input", { type: "checkbox", id: "with-unbound" });
   const graph = new Graph();
+  const tree = new Slot();
   const list = new Slot();
   const note = h("span", { class: "muted small" });
-  const bar = h("div", { class: "bar" }, vhosts.length > 1 ? select : null, h("label", { class: "row small", for: "with-unbound" }, idle, "with what nothing is bound to"), h("span", { class: "grow" }), note);
+  const bar = h("div", { class: "bar" }, vhosts.length > 1 ? select : null, h("label", { class: "row small", for: "with-unbound" }, idle, "show what nothing is bound to"), h("span", { class: "grow" }), note, graph.controls);
   put(
     main,
     heading("Topology"),
-    h("section", { class: "panel", "aria-label": "Drawing" }, bar, graph.element),
+    h("section", { class: "panel", "aria-label": "Drawing" }, bar, graph.element, h("div", { class: "routes-pane" }, tree.element)),
     panel("The same as a list", list.element),
   );
   const draw = async () => {
@@ -38,8 +41,10 @@ export async function showTopology(main, life) {
     const shown = bindings.filter((/** @type {any} */ each) => each.source !== "");
     const model = modelOf(vhost, shown, exchanges, queues, idle.checked);
     const left = Math.max(model.nodes.length - NODES_MAX, 0);
-    put(note, `${several(model.nodes.length, "node")}, ${several(model.edges.length, "binding")}${left ? `; the first ${NODES_MAX} are drawn` : ""}`);
-    graph.show(model.nodes.slice(0, NODES_MAX), model.edges);
+    put(note, `${several(model.nodes.length, "node")}, ${several(shown.length, "binding")}${left ? `; the first ${NODES_MAX} are drawn` : ""}`);
+    const drawn = model.nodes.slice(0, NODES_MAX);
+    graph.show(drawn, model.edges);
+    tree.show([drawn, model.edges], () => (drawn.length ? routes(drawn, model.edges) : h("div", { class: "empty" }, "Nothing is bound to anything.")));
     list.show(shown, () => {
       const [to, ...rest] = bindingColumns(vhost, life, "destination");
       return plainTable("Bindings", [{ title: "From", lead: true, wrap: true, cell: (row) => h("a", { href: link("exchanges", vhost, row.source) }, row.source) }, { ...to, lead: false }, ...rest], shown, "No bindings but those of the default exchange.");
@@ -57,6 +62,6 @@ function modelOf(vhost, bindings, exchanges, queues, all) {
     ...exchanges.filter((each) => each.name).map((each) => ({ id: `e ${each.name}`, name: each.name, kind: each.type, queue: false, to: link("exchanges", vhost, each.name) })),
     ...queues.map((each) => ({ id: `q ${each.name}`, name: each.name, kind: each.type, queue: true, to: link("queues", vhost, each.name) })),
   ].filter((each) => all || used.has(each.id));
-  const edges = bindings.map((each) => ({ from: `e ${each.source}`, to: `${each.destination_type === "queue" ? "q" : "e"} ${each.destination}`, key: each.routing_key }));
+  const edges = edgesOf(bindings.map((each) => ({ from: `e ${each.source}`, to: `${each.destination_type === "queue" ? "q" : "e"} ${each.destination}`, key: each.routing_key })));
   return { nodes, edges };
 }
