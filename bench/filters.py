@@ -23,7 +23,7 @@ from forebay.queue.declaration.limits import Limits
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
 from forebay.queue.work import work_group
 from forebay.queue.work.work_group import WorkGroup
-from forebay.server.disk import DataDisk
+from forebay.server.system.disk import DataDisk
 from forebay.wire.amqp091.properties import encode_properties
 
 ROUNDS = 5

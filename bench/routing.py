@@ -20,8 +20,8 @@ from forebay.core.message import AMQP091, Properties
 from forebay.core.options import make_options
 from forebay.log.store import Store, StoreOptions
 from forebay.routing import exchange
-from forebay.server.clock import SystemClock
-from forebay.server.disk import DataDisk
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
 from forebay.wire.amqp091.properties import encode_properties
 
 ROUNDS = 9

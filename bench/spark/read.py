@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """CPU a row of the Spark source beside Spark's own Parquet reader, on the same rows.
 
-Starts a broker, publishes messages to a stream, and reads them in alternation: over the network, from the data
+Starts a broker, fills a stream by Spark's sink, and reads them in alternation: over the network, from the data
 directory, by the data source and by `forebay.spark.read`; and from uncompressed Parquet that Spark wrote of them.
 Each way reads all rows and a sixteenth of them: the difference is what rows cost, without what a query costs.
 
-usage: bench/spark/read.py [--rows 1000000] [--octets 1024] [--rounds 5] [--cores 2] [--folder DIR] [--only COLUMNS]
+usage: bench/spark/read.py [--rows 3000000] [--octets 1024] [--rounds 5] [--cores 2] [--folder DIR] [--only COLUMNS ...]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from harness import Harness, Way, heading, noise, noop, parser, table
+from harness import Harness, Way, heading, noop, parser, table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
@@ -74,14 +74,14 @@ class Reads:
 
 
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--only", choices=COLUMNS, help="these columns only")
+    options = parser(__doc__, rows=3_000_000)
+    options.add_argument("--only", choices=COLUMNS, nargs="+", help="these columns only")
     given = options.parse_args()
     with Harness(given) as bench:
-        bench.publish(QUEUE, bench.rows, noise(bench.octets))
+        bench.fill(QUEUE, bench.rows)
         reads = Reads(bench)
         print(heading("columns", "read from", anchor=PARQUET))
-        for columns in [given.only] if given.only else COLUMNS:
+        for columns in given.only or COLUMNS:
             print(table(bench.alternate(reads.ways(columns)), PARQUET, columns), flush=True)
 
 
