@@ -17,6 +17,7 @@ from forebay.core.option_table import split_address
 
 if TYPE_CHECKING:
     from forebay.client.blocks import BlockClient
+    from forebay.client.connecting import ClientTls
 
 SERVERS: Final = "forebay.servers"
 USER: Final = "forebay.user"
@@ -42,6 +43,7 @@ BROKER_OPTIONS: Final = (
     TLS_CERTIFICATE,
     TLS_KEY,
 )
+READ_FROM: Final = "readFrom"
 FLAGS: Final = {"--ca-file": TLS_CA, "--certificate-key": TLS_KEY, "--certificate": TLS_CERTIFICATE}
 
 Client = TypeVar("Client", bound="BlockClient")
@@ -53,6 +55,7 @@ class Access:
 
     servers  empty where `data` is given, and the other way round
     password_file, password_env  where the password is read from instead; both empty: it is `password`
+    from_followers  records are read from nodes of a cluster that do not lead, where these have them
     tls      files are those of the machine that connects
     retry_s  how long a connection that was lost is tried again
     """
@@ -69,6 +72,7 @@ class Access:
     tls_ca: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
+    from_followers: bool = True
 
     def secret(self) -> str:
         """The password, from where it is on this machine; OptionError where it is not."""
@@ -86,17 +90,20 @@ class Access:
             return os.environ[self.password_env]
         return self.password
 
+    def client_tls(self) -> ClientTls | None:
+        """The TLS settings of a client; None for none."""
+        from forebay.client.connecting import ClientTls
+
+        return ClientTls(self.tls_ca, self.tls_certificate, self.tls_key) if self.tls else None
+
     def connect(self, kind: type[Client], timeout_s: float, vhost: bool = True) -> Client:
         """A new connection; Unreachable, RequestError where the login is refused, OptionError naming a file.
 
         vhost  enter it; administrators do not
         """
-        from forebay.client.connecting import ClientTls
-
-        tls = ClientTls(self.tls_ca, self.tls_certificate, self.tls_key) if self.tls else None
         entered = self.vhost if vhost else None
         try:
-            return kind.connect(self.servers, self.user, self.secret(), timeout_s, vhost=entered, tls=tls)
+            return kind.connect(self.servers, self.user, self.secret(), timeout_s, vhost=entered, tls=self.client_tls())
         except OptionError as error:
             flag, _, text = str(error).partition(": ")
             raise OptionError(f"{FLAGS.get(flag, flag)}: {text}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -14,6 +14,7 @@ from forebay.spark.access import (
     DATA,
     PASSWORD_ENV,
     PASSWORD_FILE,
+    READ_FROM,
     SERVERS,
     TLS,
     TLS_CA,
@@ -79,6 +80,7 @@ NAMES: Final = (
     FILTER,
     HEADERS,
     RETRY,
+    READ_FROM,
     *STREAM_ONLY,
 )
 # What Spark's Kafka source calls otherwise, by the beginning of the name in lower case; the first that fits counts.
@@ -215,7 +217,10 @@ def access_of(values: Mapping[str, str]) -> Access:
     servers, data = values.get(SERVERS, "").strip(), values.get(DATA, "")
     if bool(servers) == bool(data):
         raise OptionError(f"give either {SERVERS} (HOST:PORT of a broker) or {DATA} (its data directory)")
-    return parse_access(values, data, _milliseconds(values, RETRY, Access().retry_s, 0, DAY_MS))
+    if data and READ_FROM in values:
+        raise OptionError(f"{READ_FROM}: {values[READ_FROM]!r}: not with {DATA}, which is of one node")
+    access = parse_access(values, data, _milliseconds(values, RETRY, Access().retry_s, 0, DAY_MS))
+    return replace(access, from_followers=_choice(values, READ_FROM, "followers", "leader") == "followers")
 
 
 def check_batch(options: ReadOptions) -> None:

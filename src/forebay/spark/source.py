@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from forebay.spark.options import PATTERN, check_batch, check_stream, parse_options
 from forebay.spark.positions import SUBSCRIBE
+from forebay.spark.setup.plain import plainly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 class ForebaySource(DataSource):
     """Queues of a forebay broker as tables."""
 
+    @plainly()
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         # Checked here already: so that a bad option fails at load(), not when the first row is asked for. Spark does
@@ -39,6 +41,7 @@ class ForebaySource(DataSource):
         """The name in `format(...)`."""
         return "forebay"
 
+    @plainly()
     def schema(self) -> StructType:
         """The columns of Spark's Kafka source; a schema given by the user replaces them."""
         from forebay.spark.schema import default_schema
@@ -46,6 +49,7 @@ class ForebaySource(DataSource):
         return default_schema(parse_options(self.options).headers)
 
     # PySpark looks for the parameter by its name, `schema`.
+    @plainly()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema` only."""
         from forebay.spark.reading.reader import ForebayReader
@@ -56,6 +60,7 @@ class ForebaySource(DataSource):
         check_batch(options)
         return ForebayReader(options, schema)
 
+    # Not `plainly`: PySpark fails once more where there is no reader, and the traceback alone has the first error then.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  PySpark's name
         """The same of a stream."""
         from forebay.spark.reading.stream import ForebayStreamReader
@@ -66,6 +71,7 @@ class ForebaySource(DataSource):
         check_stream(options)
         return ForebayStreamReader(options, schema)
 
+    @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Publishes the rows, all of them or none."""
         from forebay.core.errors import OptionError
@@ -80,6 +86,7 @@ class ForebaySource(DataSource):
         return writer
 
     # PySpark's name. `overwrite` is what the output mode `complete` asks for: rows are added all the same.
+    @plainly()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The same of each micro-batch."""
         from forebay.spark.sink.options import check_stream_sink, parse_sink, sink_columns

@@ -194,6 +194,7 @@ def test_a_time_goes_before_offsets() -> None:
         ("subscribePattern", "(", r"subscribePattern: '\(' is no regular expression: character 2"),
         ("filter", "/a >", "filter: '/a >': "),
         ("filter", "", "filter: ''"),
+        ("readFrom", "nearest", "readFrom: 'nearest' is neither followers nor leader"),
         ("includeHeaders", "1", "includeHeaders: '1' is neither false nor true"),
         ("maxOffsetsPerTrigger", "0", "maxOffsetsPerTrigger: '0' is not a number from 1"),
         ("maxBytesPerTrigger", "1g", "maxBytesPerTrigger: '1g' is not a number"),

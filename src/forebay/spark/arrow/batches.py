@@ -22,6 +22,7 @@ from forebay.core.columns import (
     ANNOTATIONS,
     BODIES,
     COLUMN_NAMES,
+    COLUMNS,
     EVERY_COLUMN,
     EXCHANGES,
     FORMATS,
@@ -128,6 +129,12 @@ class BlockView:
                 raise self.corrupt(f"checksum of the column {name} of the block at offset {self.base} does not match")
             self.unchecked &= ~column
         return start
+
+    def check(self) -> None:
+        """CorruptFile unless all columns that are there are as they were written."""
+        for column in COLUMNS.values():
+            if self.columns & column:
+                self.start(column)
 
     def offsets(self, first: int, end: int) -> Offsets:
         """Those of its records [first, end)."""

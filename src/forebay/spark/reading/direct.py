@@ -18,6 +18,7 @@ from forebay.spark.reading.plan import plan
 from forebay.spark.reading.reader import RangePartition, open_logs, read_range, resolve
 from forebay.spark.schema import TYPES, default_schema
 from forebay.spark.setup.parallelism import cores_of
+from forebay.spark.setup.plain import plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +36,8 @@ class RangeTasks:
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from read_range(self.options, self.schema, self.partitions[number])
+                with plainly():
+                    yield from read_range(self.options, self.schema, self.partitions[number])
 
 
 def read(

@@ -10,11 +10,22 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
-from forebay.client.blocks import TIMEOUT_S, BlockClient
+from forebay.client.blocks import TIMEOUT_S, BlockClient, StoredDataError
 from forebay.core.columns import COLUMNS
-from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError, Unreachable
+from forebay.core.errors import (
+    INVALID,
+    NOT_FOUND,
+    UNEXPECTED,
+    CorruptFile,
+    ForebayError,
+    OutcomeUnknown,
+    PeerError,
+    RequestError,
+    Unreachable,
+)
 from forebay.spark.access import Access
 from forebay.spark.arrow.batches import BlockView, Buffer
+from forebay.spark.reading.followers import FollowersAsked
 from forebay.spark.reading.plan import Range
 
 LOGGER: Final = logging.getLogger("forebay.spark")
@@ -45,6 +56,14 @@ class LogEnd(NamedTuple):
     def octets_of(self, count: int) -> int:
         """About how much so many of its records take."""
         return self.octets * max(0, count) // max(1, self.end - self.start)
+
+
+class CheckedAnswer(NamedTuple):
+    """One answer of blocks, checked; the fields are those of the client's."""
+
+    next: int
+    start: int
+    views: list[BlockView]
 
 
 class LogAccess(ABC):
@@ -196,31 +215,81 @@ class RemoteLogs(LogAccess):
         columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
         wanted = first
-        parts = None if columns is None else sum(COLUMNS[name] for name in columns)
         patience = Patience(self.access.retry_s)
-        while wanted < end:
-            try:
-                if id is not None and self.look(queue).id != id:
-                    if fail_on_data_loss:
-                        raise recreated(queue)
-                    return
+        followers = FollowersAsked(self.access)
+        try:
+            while wanted < end:
                 before = wanted
-                with naming(self.access):
-                    client = self.connected()
-                for fetched in client.fetch(queue, wanted, end, filter=filter, columns=columns):
-                    if fetched.start > wanted and fail_on_data_loss:
-                        raise lost(queue, wanted, fetched.start)
-                    source = f"{self.access.servers}: queue {queue!r}"
-                    yield from Buffer(fetched.blocks, source).blocks(fetched.offsets_follow, parts)
-                    wanted = fetched.next
-                    patience = Patience(self.access.retry_s)
-                if wanted == before or wanted < end:
-                    break
-            except (Unreachable, OutcomeUnknown) as error:
-                # Nothing of the answer that was cut off has been handed on: the next one begins where it did.
-                self.lose(patience, error)
+                try:
+                    log = self.find(followers, queue, wanted, end)
+                    if id is not None and log.id != id:
+                        if fail_on_data_loss:
+                            raise recreated(queue)
+                        return
+                    last = min(end, log.end) if followers.node else end
+                    for fetched in self.fetched(followers, queue, wanted, last, filter, columns):
+                        if fetched.start > wanted and fail_on_data_loss:
+                            raise lost(queue, wanted, fetched.start)
+                        yield from fetched.views
+                        wanted = fetched.next
+                        patience = Patience(self.access.retry_s)
+                    if followers.node and wanted == before:
+                        followers.lose(PeerError(UNEXPECTED, "an answer without records"), False)
+                    elif not followers.node and (wanted == before or wanted < end):
+                        break
+                except (Unreachable, OutcomeUnknown) as error:
+                    # Nothing of the answer that was cut off has been handed on: the next one begins where it did.
+                    if followers.node:
+                        followers.lose(error, wanted > before)
+                    else:
+                        self.lose(patience, error)
+                        followers.failed.clear()
+                except (PeerError, RequestError, StoredDataError, CorruptFile) as error:
+                    if not followers.node:
+                        raise
+                    followers.lose(error, wanted > before)
+        finally:
+            followers.leave()
         if wanted < end and fail_on_data_loss:
             raise cut_off(queue, wanted, end)
+
+    def find(self, followers: FollowersAsked, queue: str, first: int, end: int) -> LogEnd:
+        """The log as it is, and the way on to the node that serves its records from `first` on."""
+        followers.leave()
+        if not self.access.from_followers:
+            return self.look(queue)
+        try:
+            grant = self.patiently(lambda client: client.grant(queue, first, end))
+        except RequestError as error:
+            if error.reason != INVALID:
+                raise
+            return self.look(queue)  # a broker of an older version
+        followers.reach(grant)
+        return LogEnd(grant.end.id, grant.end.start, grant.end.end, grant.end.octets)
+
+    def fetched(
+        self,
+        followers: FollowersAsked,
+        queue: str,
+        first: int,
+        end: int,
+        filter: str,
+        columns: Collection[str] | None,
+    ) -> Iterator[CheckedAnswer]:
+        """The answers of the node that serves them, checked: whoever takes them need not look elsewhere any more."""
+        parts = None if columns is None else sum(COLUMNS[name] for name in columns)
+        if followers.client is not None:
+            client: BlockClient = followers.client
+            where = f"node {followers.node} at {client.server}"
+        else:
+            with naming(self.access):
+                client = self.connected()
+            where = self.access.servers
+        for answer in client.fetch(queue, first, end, filter=filter, columns=columns):
+            views = list(Buffer(answer.blocks, f"{where}: queue {queue!r}").blocks(answer.offsets_follow, parts))
+            for view in views:
+                view.check()
+            yield CheckedAnswer(answer.next, answer.start, views)
 
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
         return self.patiently(lambda client: client.deliveries(queue, first, end))

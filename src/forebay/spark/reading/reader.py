@@ -14,6 +14,7 @@ from forebay.spark.options import STRATEGY, ReadOptions
 from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
 from forebay.spark.reading.plan import Range, plan
 from forebay.spark.setup.parallelism import tasks_at_once
+from forebay.spark.setup.plain import plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,7 @@ class ForebayReader(DataSourceReader):
         self.options = options
         self.schema = schema
 
+    @plainly()
     def partitions(self) -> list[InputPartition]:
         """One range of offsets a task. Runs on the driver."""
         with open_logs(self.options.access) as logs:
@@ -55,7 +57,8 @@ class ForebayReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        yield from read_range(self.options, self.schema, partition)
+        with plainly():
+            yield from read_range(self.options, self.schema, partition)
 
 
 def partitions_of(logs: LogAccess, ranges: list[Range], options: ReadOptions) -> list[InputPartition]:

@@ -25,6 +25,7 @@ from forebay.spark.positions import LATEST
 from forebay.spark.reading.marks import OFFSET, Mark, decode_marks, encode_marks, share
 from forebay.spark.reading.plan import Range
 from forebay.spark.reading.reader import RangePartition, first_offset, open_logs, partitions_of, read_range
+from forebay.spark.setup.plain import plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +58,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- what Spark asks, in this order
 
+    @plainly()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  PySpark's name
         """The start of a new query. Spark asks twice: "latest" must not be another one then."""
         if self.initial is None:
@@ -81,11 +83,13 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(stream.offsets_min)
         return ReadAllAvailable()
 
+    @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  PySpark's name
         """The query ends with what is there now."""
         logs = self.opened()
         self.target = logs.ends(dict.fromkeys(self.names(), 0), 0.0)
 
+    @plainly()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  PySpark's name
         """The end of the next batch, `start` where there is none. Waits a little for records if there are none."""
         marks, group = decode_marks(start)
@@ -123,6 +127,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of the queues, for the progress of the query: what is missing to them is its lag."""
         return {queue: {OFFSET: self.ends[queue].end} for queue in sorted(self.ends)} or None
 
+    @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch; after a restart also of one that was planned before it."""
         before, group = decode_marks(start)
@@ -144,7 +149,8 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        yield from read_range(self.options, self.schema, partition)
+        with plainly():
+            yield from read_range(self.options, self.schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: it comes a batch late, and never for the last; `latestOffset` says the same in time."""

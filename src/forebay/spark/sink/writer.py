@@ -21,6 +21,7 @@ from forebay.client.staging import StagingClient
 from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError, Unreachable
 from forebay.spark.access import Access
 from forebay.spark.reading.logs import Patience, naming
+from forebay.spark.setup.plain import plainly
 from forebay.spark.sink.encode import BlockEncoder, block_of, same
 from forebay.spark.sink.options import SinkOptions
 
@@ -182,14 +183,17 @@ class ForebayWriter(DataSourceArrowWriter):
         self.stager = WriteTarget(options, columns)
         self.query = options.transaction or uuid.uuid4().hex
 
+    @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """On an executor, once a task."""
         return self.stager.stage(self.query, ONLY_BATCH, iterator)
 
+    @plainly()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, once all tasks are done."""
         self.stager.commit(self.query, ONLY_BATCH, messages)
 
+    @plainly()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, where a task or the commit failed."""
         self.stager.abort(self.query, ONLY_BATCH)
@@ -204,6 +208,7 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
         self.stager = WriteTarget(options, columns)
 
+    @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """On an executor, once a task."""
         context = TaskContext.get()
@@ -212,11 +217,13 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
         assert query is not None and batch is not None, "Spark tells tasks of a stream whose they are"
         return self.stager.stage(query, int(batch), iterator)
 
+    @plainly()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
         """On the driver, once all tasks of the micro-batch are done."""
         for query in queries_of(messages):
             self.stager.commit(query, batchId, messages)
 
+    @plainly()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
         """On the driver, where a task or the commit failed."""
         for query in queries_of(messages):
