@@ -46,6 +46,7 @@ START_S_MAX = 60
 END_S_MAX = 10
 LOADED = (
     "forebay.server.run",
+    "forebay.server.serve",
     "forebay.admin.service",
     "forebay.admin.http.answering",  # a broker loads these three when it is first asked over HTTP
     "forebay.admin.api",

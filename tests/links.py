@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from forebay.core.options import make_options
 from forebay.server.cluster.clients.arrivals import Arrivals
-from forebay.server.cluster.links import LinkListener, Links
+from forebay.server.cluster.links.links import LinkListener, Links
 from forebay.server.cluster.settings import ClusterSettings, make_settings
 from tests.waiting import until_async
 

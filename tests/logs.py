@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.log.block_files import BlockFiles
 from forebay.log.queue_log import BlockCache, QueueLog
-from forebay.server.disk import DataDisk
+from forebay.server.system.disk import DataDisk
 
 
 def memory_log(folder: str) -> QueueLog:

@@ -303,7 +303,10 @@ class NodeRig:
     def plan(self) -> Job | None:
         """The work on files that a second brings by its end, not done yet."""
         self.node.every_second(self.clock.us)
-        self.do(self.node.take())
+        self.do(self.node.turn())
+        self.sync()
+        if self.node.is_due and not self.jobs:  # what waited for the disk alone
+            self.do(self.node.turn())
         return self.jobs[0] if self.jobs else None
 
     def housekeep(self) -> bool:

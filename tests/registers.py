@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from forebay.core.ports import RegisterListener
-from forebay.server.cluster.etcd import EtcdClient
-from forebay.server.cluster.register import EtcdRegister
+from forebay.server.cluster.register.etcd import EtcdClient
+from forebay.server.cluster.register.register import EtcdRegister
 from tests.etcd import Cutter
 from tests.waiting import until_async
 

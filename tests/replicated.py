@@ -7,7 +7,7 @@ from pathlib import Path
 from forebay.core.errors import DiskFull
 from forebay.log.folder.inventory import read_inventory
 from forebay.log.frame import Frame, FrameEntry
-from forebay.log.recovery import WalReader
+from forebay.log.recovery.recovery import WalReader
 from forebay.log.replication.mirror import Mismatch
 from forebay.log.shipment import Shipment
 from forebay.log.store import Store, StoreOptions

@@ -1,10 +1,12 @@
-"""A SCRAM client after RFC 5802 that shares no code with the broker."""
+"""A SCRAM client after RFC 5802 that shares no code with the broker, and how far an exchange is."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+
+from forebay.session.mqtt.entry.auth import AuthExchange
 
 
 class ScramClient:
@@ -59,3 +61,8 @@ class ScramClient:
 
     def keyed(self, key: bytes, data: bytes) -> bytes:
         return hmac.new(key, data, self.hash_name).digest()
+
+
+def before_connack(exchange: AuthExchange) -> bool:
+    """True if the CONNECT is not answered yet: only AUTH and DISCONNECT may come."""
+    return exchange.login is not None and not exchange.user

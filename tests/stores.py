@@ -14,7 +14,7 @@ from forebay.core.ports import Clock
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import FrameEntry, Liveness, Recovery, Store, StoreOptions
-from forebay.server.disk import DataDisk, Parts
+from forebay.server.system.disk import DataDisk, Parts
 
 SMALL = StoreOptions(
     wal_octets_max=8192,

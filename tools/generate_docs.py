@@ -47,22 +47,27 @@ from tools.mqtt_conformance import conformance_page  # noqa: E402
 DOCS = ROOT / "docs" / "reference"
 HEAD = "<!-- Made by `make docs`; what is changed here by hand goes at the next run. -->\n"
 INTRODUCTION = """\
-All options of the broker. Each has one name: in a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and
-those marked *flag* are also `forebay serve --<name>`. [Configuration](../how-to/configuration.md) says how to use them.
+This page lists every option of the broker. A file uses an option's name as it is, the environment as
+`FOREBAY_<NAME>`, and `forebay serve --<name>` takes those marked *flag*.
+[Configuration](../how-to/configuration.md) says how to use them.
 """
 CLI_INTRODUCTION = """\
-Errors are a line, a second one that says what to do next, and an exit code: 1 where something was refused or failed, 2
-for a user's mistake, 3 where no broker answers or the connection ended before its answer came, 130 where Ctrl-C ended
-it.
+This page lists every command with its arguments and options; [the guide](../how-to/command-line.md) shows how to use
+them.
 
-All commands but `serve`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
-options beside their own. [The guide](../how-to/command-line.md) says how they are used.
+An error is one line, with a second one that tells you what to do next. Exit codes: 1 when something was refused or
+failed, 2 for a mistake in the command, 3 when no broker answers or the connection ends before its answer, 130 after
+Ctrl-C.
+
+All commands except `serve`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
+options besides their own.
 """
 CONTROL_INTRODUCTION = """\
-What administrators may ask of a running broker. The commands of [the command line](cli.md) ask for these, and
-`forebay.client.control.ControlClient` does so for programs; [administration](../how-to/administration.md) has examples.
+This page lists the operations by which administrators ask and change a running broker. [The command line](cli.md)
+calls them, and programs may, by `forebay.client.control.ControlClient`;
+[administration](../how-to/administration.md) has examples.
 
-Over the wire they are requests of the block protocol (`src/forebay/wire/blocks/frames.py`): `{"op": "control", "do":
+On the wire they are requests of the block protocol (`src/forebay/wire/blocks/frames.py`): `{"op": "control", "do":
 "queue.purge", "vhost": "/", "queue": "orders"}`. The answer is an object. Lists come in pages: `items`, `total`, and
 `next`, which is the `from` of the next page. What is refused is an error with a reason and a text that names the
 argument and its value.
@@ -77,13 +82,18 @@ GROUPS = (
     ("An exchange in `exchanges`", ExchangeOptions),
     ("A binding in `bindings`", BindingOptions),
     ("A vhost in `vhosts`", VhostOptions),
-    ("A user's rights in `permissions`", PermissionOptions),
+    ("Permissions of a user in `permissions`", PermissionOptions),
     ("A webhook in `webhooks`", WebhookOptions),
     ("`cluster`", ClusterOptions),
     ("`advertise_clients` of `cluster`", AdvertiseOptions),
     ("`etcd` of `cluster`", EtcdOptions),
 )
-SCALES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+SECONDS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+SCALES_OF = {
+    "octets": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
+    "s": SECONDS,
+    "ms": (*((1000 * scale, name) for scale, name in SECONDS), (1, "ms")),
+}
 
 
 def options_page() -> str:
@@ -106,7 +116,7 @@ def events_page() -> str:
         "|---|---|",
         *(f"| `{name}` | {doc} |" for name, doc in TYPES.items()),
     ]
-    first = "Every type of event and what its `data` has; [events](../how-to/events.md) says who gets them.\n"
+    first = "This page lists the types of events; [events](../how-to/events.md) says how to receive them.\n"
     return "\n".join([HEAD, "# Types of events\n", first, *rows]) + "\n"
 
 
@@ -142,7 +152,7 @@ def control_page() -> str:
     parts = [HEAD, "# Operations\n", CONTROL_INTRODUCTION]
     for name, operation in sorted(OPERATIONS.items()):
         parts.append(f"## {name}\n")
-        note = " Answered when that is on disk." if operation.changes else ""
+        note = " Answered when that is on disk." if operation.waits else ""
         parts.append(f"{_joined(operation.doc)}{note}\n")
         rows = ["| argument | is | default | meaning |", "|---|---|---|---|"]
         for each in operation.parameters:
@@ -228,7 +238,7 @@ def _domain(spec: OptionSpec) -> str:
     if spec.kind != INTEGER:
         return spec.domain()
     least, most = _number(spec, spec.least), _number(spec, spec.most)
-    return f"{least} to {most}" + ("" if spec.unit == "octets" else f" {spec.unit}")
+    return f"{least} to {most}" + ("" if spec.unit in SCALES_OF else f" {spec.unit}")
 
 
 def _shown(spec: OptionSpec, default: object) -> str:
@@ -244,10 +254,10 @@ def _shown(spec: OptionSpec, default: object) -> str:
 
 
 def _number(spec: OptionSpec, value: int) -> str:
-    if spec.unit == "octets":
-        for scale, name in SCALES:
-            if value >= scale and value % scale == 0:
-                return f"{value // scale} {name}"
+    """The number in the largest unit that it is a whole number of; octets and times have their units."""
+    for scale, name in SCALES_OF.get(spec.unit, ()):
+        if value >= scale and value % scale == 0:
+            return f"{value // scale} {name}"
     return str(value)
 
 

@@ -1,6 +1,7 @@
 """Run the simulation of `tests/simulation` for many seeds: one broker with clients and faults, against a model.
 
     python tools/simulate.py --seeds 1000
+    python tools/simulate.py --nodes 3 --seeds 1000 --steps 300    # a group of three
     python tools/simulate.py --minutes 480 --first 5000
 
 It ends with 1 at the first seed that goes wrong, and prints the steps that are enough for it. With `--all` it goes on,
@@ -17,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.simulation.group.group import GroupSetup
 from tests.simulation.simulation import Result, Setup, attempt, simulate
 
 
@@ -26,17 +28,26 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0, help="as many seeds as there is time for instead")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--steps", type=int, default=200, help="of each seed")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="one broker, or a group of three nodes")
+    parser.add_argument(
+        "--faults", choices=("usual", "stormy", "parted"), default="usual", help="parted: of three nodes"
+    )
     parser.add_argument("--all", action="store_true", help="go on after a seed that goes wrong")
     given = parser.parse_args()
     began, cpu = time.monotonic(), time.process_time()
     wrong = 0
     result = Result()
+    is_stormy = given.faults == "stormy"
+    is_group = given.nodes > 1
+    setup = (
+        GroupSetup(is_stormy=is_stormy, is_parted=given.faults == "parted") if is_group else Setup(is_stormy=is_stormy)
+    )
     seed = given.first
     while time.monotonic() - began < given.minutes * 60 if given.minutes else seed < given.first + given.seeds:
         if given.all:
-            failure = attempt(seed, list(range(1, given.steps + 1)), result, Setup())
+            failure = attempt(seed, list(range(1, given.steps + 1)), result, setup)
         else:
-            failure = simulate(seed, given.steps, result)
+            failure = simulate(seed, given.steps, result, setup)
         if failure is not None:
             print(f"seed {seed}: {failure.text}" if given.all else failure, flush=True)
             wrong += 1

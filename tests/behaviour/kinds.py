@@ -11,6 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import WAIT_S_MAX
 
 NAME = "q"
 
@@ -102,7 +103,7 @@ class Reader:
             Got(body, method.delivery_tag, method.redelivered, method.routing_key, dict(properties.headers or {}))
         )
 
-    def wait(self, count: int, seconds: float = 10) -> list[Got]:
+    def wait(self, count: int, seconds: float = WAIT_S_MAX) -> list[Got]:
         """Until so many deliveries came; those beyond stay in `got`."""
         deadline = time.monotonic() + seconds
         while len(self.got) < count and time.monotonic() < deadline:

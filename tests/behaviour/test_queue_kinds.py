@@ -144,7 +144,7 @@ def test_what_a_lost_consumer_held_goes_to_another_at_once(broker: BrokerProcess
     heir.settle()
     assert heir.got == []
     lost.channel.connection.close()
-    got = heir.wait(5, seconds=5)
+    got = heir.wait(5)
     assert [one.body for one in got] == [b"%d" % number for number in range(5)]
     assert all(one.redelivered for one in got)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
@@ -62,16 +63,28 @@ class Publisher:
                 self.confirmed += 1
 
     def close(self) -> None:
-        self.channel.connection.close()
+        """End the connection, which may have been cut while nobody served its heartbeats."""
+        with suppress(*Cut):
+            self.channel.connection.close()
 
 
 def drained(nodes: Sequence[ClusterNode], queue: str) -> list[int]:
-    """All numbers in a queue, in order, which is empty then."""
-    channel = channel_to(nodes)
+    """All numbers in a queue, in order, which is empty then; from the beginning where the connection was cut."""
+    while True:
+        channel = channel_to(nodes)
+        try:
+            return drained_by(channel, queue)
+        except Cut:
+            continue
+
+
+def drained_by(channel: BlockingChannel, queue: str) -> list[int]:
     found: list[int] = []
     while True:
-        method, _, body = channel.basic_get(queue, auto_ack=True)
+        method, _, body = channel.basic_get(queue)
         if method is None or body is None:
-            channel.connection.close()
-            return found
+            break
         found.append(int(body))
+    channel.basic_ack(0, multiple=True)
+    channel.connection.close()
+    return found

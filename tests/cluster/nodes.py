@@ -38,9 +38,14 @@ class ClusterNode(BrokerProcess):
         return self._process is not None
 
 
-def control(node: ClusterNode, *words: str, code: int = 0) -> str:
+def control(node: BrokerProcess, *words: str, code: int = 0) -> str:
     """The output of a command that is asked of a node, which must end with this code."""
-    command = [sys.executable, "-m", "forebay", *words, "--server", f"127.0.0.1:{node.amqp_port}"]
+    return ask([node.listeners["amqp"]], *words, code=code)
+
+
+def ask(servers: list[str], *words: str, code: int = 0) -> str:
+    """The same, asked of the first that answers."""
+    command = [sys.executable, "-m", "forebay", *words, "--server", ",".join(servers)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr

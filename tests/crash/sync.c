@@ -1,5 +1,6 @@
-/* Preloaded into a broker: fdatasync fails with EIO while the file named by FAIL_SYNC exists, and does not return while
-   the one named by HOLD_SYNC does; reads of segments fail with EIO while the one named by FAIL_READ exists. */
+/* Preloaded into a broker: fdatasync fails with EIO while the file named by FAIL_SYNC exists, does not return while the
+   one named by HOLD_SYNC does, and takes 200 ms more while the one named by SLOW_SYNC does; reads of segments fail with
+   EIO while the one named by FAIL_READ exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +20,8 @@ static int is_there(const char *variable) {
 int fdatasync(int fd) {
     while (is_there("HOLD_SYNC"))
         usleep(10000);
+    if (is_there("SLOW_SYNC"))
+        usleep(200000);
     if (is_there("FAIL_SYNC")) {
         errno = EIO;
         return -1;

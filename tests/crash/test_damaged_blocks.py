@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import SUBACK, connected, split_block, subscribe
 from tests.crash.test_sync_error import SOURCE
+from tests.preload import library
 from tests.unit.cli.commands import Forebay
 from tests.vhosts import OneVhost
 from tests.waiting import until
@@ -187,10 +187,8 @@ def test_an_alarm_is_set_until_it_is_over(start_broker: Callable[..., BrokerProc
 
 
 def test_what_the_disk_gives_again_is_delivered(start_broker: Callable[..., BrokerProcess], data: Path) -> None:
-    library = data.parent / "sync.so"
     flag = data.parent / "fail"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"], check=True)
-    broker = start_broker(data=data, wrapper=["env", f"LD_PRELOAD={library}", f"FAIL_READ={flag}"])
+    broker = start_broker(data=data, wrapper=["env", f"LD_PRELOAD={library(SOURCE, data.parent)}", f"FAIL_READ={flag}"])
     flag.touch()
     channel = open_channel(broker)
     assert got_until_cancelled(channel, "orders") == []

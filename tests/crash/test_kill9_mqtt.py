@@ -20,8 +20,8 @@ PUBLISHERS = 4
 WINDOW = 500
 QUEUE = "work"
 VERSIONS = [MQTTProtocolVersion.MQTTv311, MQTTProtocolVersion.MQTTv5]
-WAIT_S = 10
-DRAINED_S = 2
+WAIT_S = 60
+DRAINED_S = 6
 
 
 class Ledger:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,14 +25,15 @@ from forebay.core.options import make_options
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Store
 from forebay.node.wanted import store_options
-from forebay.server.clock import SystemClock
-from forebay.server.disk import DataDisk
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import connected
 from tests.conformance.mqtt.raw import publish as mqtt_publish
 from tests.conformance.mqtt.v5.flows import expiry
 from tests.crash.power import RENAME, UNLINK, Disk, Operation, read_journal
+from tests.preload import library
 
 CUTS = int(os.environ.get("POWER_LOSS_CUTS", "48"))
 SEED = int(os.environ.get("POWER_LOSS_SEED", "0")) or random.randrange(1 << 32)
@@ -321,11 +321,9 @@ def work(broker: BrokerProcess, clients: Clients) -> None:
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
     folder = tmp_path_factory.mktemp("power")
-    library = folder / "journal.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"], check=True)
     journal = folder / "journal"
     data = folder / "broker" / "data"
-    wrapper = ["env", f"LD_PRELOAD={library}", f"JOURNAL={journal}", f"JOURNAL_ROOT={data}"]
+    wrapper = ["env", f"LD_PRELOAD={library(SOURCE, folder)}", f"JOURNAL={journal}", f"JOURNAL_ROOT={data}"]
     broker = BrokerProcess(folder / "broker", data=data, wrapper=wrapper, **OPTIONS)
     broker.start()
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ import pytest
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import connected, publish
+from tests.preload import library
 from tests.waiting import pause
 
 EXIT_STORAGE = 74
@@ -32,9 +32,7 @@ def start_on_odd_disk(
     """Starts a broker whose disk fails, or hangs, while a file exists."""
 
     def start(variable: str, flag: Path) -> BrokerProcess:
-        library = tmp_path / "sync.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"], check=True)
-        broker = start_broker(wrapper=["env", f"LD_PRELOAD={library}", f"{variable}={flag}"])
+        broker = start_broker(wrapper=["env", f"LD_PRELOAD={library(SOURCE, tmp_path)}", f"{variable}={flag}"])
         broker.wrapper = []  # its next start is on a sound disk
         return broker
 

@@ -17,7 +17,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from tests.broker_process import BrokerProcess
 
-WAIT_S = 10
+WAIT_S = 60
 V311 = MQTTProtocolVersion.MQTTv311
 V5 = MQTTProtocolVersion.MQTTv5
 

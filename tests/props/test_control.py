@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal
-from forebay.broker.catalog.exchange_commands import RemoveExchange
+from forebay.broker.catalog.commands.exchanges import RemoveExchange
 from forebay.core.errors import RequestError
 from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from forebay.broker.auth.login import Auth, Login, LoginRefused
 from forebay.broker.auth.scram import HASHES, make_scram
 from forebay.core.errors import PeerError
-from forebay.server.chance import SystemRandom
-from forebay.session.mqtt.auth import Answer, AuthExchange
+from forebay.server.system.chance import SystemRandom
+from forebay.session.mqtt.entry.auth import Answer, AuthExchange
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import AUTH, CONNACK, DISCONNECT, FAILURE, V5
 from forebay.wire.mqtt.packets import Ack, Connack, decode_packet, encode_packet, frame
-from tests.scram_client import ScramClient
+from tests.scram_client import ScramClient, before_connack
 
 USERS = {"ana": "secret"}
 MECHANISMS = make_scram(USERS, HASHES, SystemRandom())
@@ -50,7 +50,7 @@ def check_answer(made: AuthExchange, answer: Answer, method: bytes) -> None:
     refused = answer.code >= FAILURE
     assert refused == bool(answer.detail)
     assert refused == (not answer.block)
-    assert made.before_connack() == (not refused)  # nobody here knows the password
+    assert before_connack(made) == (not refused)  # nobody here knows the password
     if not refused:
         assert (answer.kind, answer.code) == (AUTH, 0x18)
         assert props.decode_properties(answer.block)[0].text == method  # [MQTT-4.12.0-5]

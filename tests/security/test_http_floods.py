@@ -93,7 +93,7 @@ def test_requests_behind_an_answer_that_nobody_reads_wait_outside(
         pour(raws, request_, 16 * MIB)
         began = time.monotonic()
         assert httpx.get(f"{broker.http_url}/health").status_code == 200
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         assert peak_since(broker, before) < GROWTH_MAX
     until(lambda: resident(broker) - before < GROWTH_MAX)
 

@@ -80,6 +80,10 @@ class Line(Link):
         """The broker has made up its mind to end it, and nobody knows which of the last octets it heeded."""
         return self.closing or (self.session is not None and self.session.closing)
 
+    def is_in(self, vhost: int) -> bool:
+        """It has come to the vhost of this number."""
+        return self.session is not None and self.session.vhost.number == vhost
+
     def is_told(self) -> bool:
         """It has been told that it ends; a client of AMQP has yet to say that it has heard so."""
         session = self.session
@@ -103,18 +107,24 @@ class Broker:
 
     commit  is on its way to the disk until `sync`
     job     runs in the background until `end_job`
+    delivers_committed  nothing leaves before it cannot be lost any more
     """
 
+    delivers_committed = False
+
     def __init__(self, disk: SimDisk, clock: TestClock, kind: type[SimNode] = SimNode) -> None:
+        self.begin(clock, kind(OPTIONS, disk, clock, Counted()))
+        self.node.recover()
+
+    def begin(self, clock: TestClock, node: SimNode) -> None:
         self.clock = clock
         self.commit: Commit | None = None
         self.job: Job | None = None
         self.was_full = False
         self.swept_us = clock.us  # when it did last what is due each second
         self.next_port = 40_000
-        self.node = kind(OPTIONS, disk, clock, Counted())
-        self.store = self.node.store
-        self.node.recover()
+        self.node = node
+        self.store = node.store
 
     # ---- lines
 
@@ -152,7 +162,9 @@ class Broker:
         self.commit = ready.commit or self.commit
         self.job = ready.job or self.job
         for line in cast("list[Line]", ready.send):
-            line.sent += b"".join(line.take())
+            line.sent += b"".join(line.take_passed())
+            if line.session is not None and line.session.hold_lsn <= self.store.durable:
+                line.sent += b"".join(line.take_written())
         for line in cast("list[Line]", ready.close):
             line.sent += b"".join(line.take())
             self.cut(line)
@@ -242,6 +254,10 @@ class Inside:
     @property
     def was_full(self) -> bool:
         return self.broker.was_full
+
+    @property
+    def delivers_committed(self) -> bool:
+        return self.broker.delivers_committed
 
     @property
     def swept_us(self) -> int:

@@ -96,7 +96,7 @@ def counted(broker: Broker) -> dict[str, int]:
     return {
         "connections": len(node.connections) + len(node.open),
         "vhosts": len(node.vhosts.by_name) + len(node.vhosts.by_number) + len(node.vhosts.busy),
-        "connections that wait": len(node.dirty) + len(node.waiting) + len(node.farewells),
+        "connections that wait": len(node.dirty) + len(node.waiting) + len(node.endings.farewells),
         "queues": len(vhost.catalog.queues) + len(vhost.catalog.queues_by_id),
         "bindings": len(vhost.catalog.bindings.list_all()),
         "sessions": len(sessions.clients) + len(sessions.by_number) + len(sessions.offline) + len(sessions.connected),

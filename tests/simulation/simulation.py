@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from forebay.core.errors import DiskFull, StorageError
 from tests.conformance.mqtt.raw import V5, V311
@@ -37,6 +37,7 @@ DRAIN_MAX: Final = 10_000
 TAKEN_AT_REST: Final = 20
 NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
 MakeBroker = Callable[[SimDisk, TestClock], Broker]
+Action = Callable[[Any, Random], None]  # a step of some kind of simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,10 @@ class Setup:
     kinds: tuple[str, ...] = tuple(KINDS)
     is_stormy: bool = False
 
+    def begin(self, seed: int) -> Simulation:
+        """The run of a seed before its first step."""
+        return Simulation(seed, self)
+
 
 class Simulation:
     """One broker, its clients and its disk.
@@ -104,7 +109,7 @@ class Simulation:
     def __init__(self, seed: int, setup: Setup) -> None:
         self.seed = seed
         self.make = setup.make
-        self.weights = STORMY if setup.is_stormy else STEP_WEIGHTS
+        self.actions, self.weights = self.choose(setup.is_stormy)
         self.disk = setup.make_disk()
         self.clock = TestClock()
         self.kinds = setup.kinds
@@ -116,6 +121,10 @@ class Simulation:
         self.steps = 0
         self.slow_until = 0  # the step from which the disk is as quick as ever
         self.begin()
+
+    def choose(self, is_stormy: bool) -> tuple[Sequence[Action], Sequence[float]]:
+        """The steps that there are, and how often each is taken."""
+        return STEPS, STORMY if is_stormy else STEP_WEIGHTS
 
     def begin(self) -> None:
         self.broker = self.make(self.disk, self.clock)
@@ -168,13 +177,16 @@ class Simulation:
         """Do what this step of this seed does."""
         self.steps = number
         chance = Random(self.seed << 32 | number)
-        action = chance.choices(STEPS, self.weights)[0]
+        action = chance.choices(self.actions, self.weights)[0]
         try:
             action(self, chance)
         except StorageError as error:
-            # What the broker does where its disk fails: it stops.
             self.tell(f"the broker stops: {error}")
-            self.restart(chance)
+            self.failed(chance)
+
+    def failed(self, chance: Random) -> None:
+        """What the broker does where its disk fails: it stops."""
+        self.restart(chance)
 
     def act(self, chance: Random) -> None:
         """One client does a few things, and in most cases all goes through at once."""
@@ -476,7 +488,7 @@ def simulate(seed: int, steps: int, result: Result, setup: Setup = Setup()) -> F
 
 def attempt(seed: int, numbers: list[int], result: Result, setup: Setup) -> Failure | None:
     """Run these steps of a seed."""
-    simulation = Simulation(seed, setup)
+    simulation = setup.begin(seed)
     wrong = ""
     try:
         simulation.run(numbers)

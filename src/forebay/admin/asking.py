@@ -30,11 +30,11 @@ async def perform(
 
     as_client  administrators, too, may do only what their permissions let their clients do
     """
-    changes = app.control.changes(name)
-    if changes:
+    waits = app.control.waits(name)
+    if waits:
         app.store.hurry()
     facts = await run(app, caller, name, given_of(values), as_client)
-    if changes:
+    if waits:
         await app.on_disk()
     return facts
 

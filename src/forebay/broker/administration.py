@@ -11,8 +11,8 @@ class Administration(ABC):
     """The way in for administrators."""
 
     @abstractmethod
-    def changes(self, name: str) -> bool:
-        """True if this is an operation that changes something."""
+    def waits(self, name: str) -> bool:
+        """True if this is an operation that changes what is on disk: its answer waits for that."""
 
     @abstractmethod
     def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:

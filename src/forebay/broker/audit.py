@@ -9,6 +9,7 @@ from typing import Final
 from forebay.broker.auth.authorizer import Principal
 
 DONE: Final = "done"
+LOST: Final = "audit.lost"  # so many changes have no entry
 MASK: Final = "***"
 SECRET_NAMES: Final = ("password", "secret", "token", "hash", "credential", "authorization", "private")
 ENTRIES_MAX: Final = 10_000  # of one turn
@@ -62,6 +63,9 @@ class Audit:
     def take(self) -> list[AuditEntry]:
         """The entries since the last call."""
         entries, self.entries = self.entries, []
+        if self.lost:
+            lost, self.lost = self.lost, 0
+            entries.append(AuditEntry("", "", "", LOST, {"entries": lost}, f"more than {ENTRIES_MAX} changes at once"))
         return entries
 
 

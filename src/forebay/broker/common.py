@@ -13,6 +13,7 @@ from forebay.broker.auth.topic_acl import AclBook
 from forebay.broker.events import Events
 from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.read_offers import ReadOffers
 from forebay.log.block import Block
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.properties import Looks
@@ -49,6 +50,7 @@ class Common:
     addresses   of each vhost
     acl         which MQTT topics clients may use
     touched     numbers of the vhosts in which somebody may have done something since the turn before
+    deletes     a vhost or a user was deleted, and connections that had to do with it are not ended yet
     tracing     what is published is to be told to whoever makes traces of it: `sealed`
     delivered   what sessions took before the turn's end, for whoever makes traces of deliveries
     secret      chance, of which names are made that nobody may guess
@@ -59,6 +61,7 @@ class Common:
     pressing    a crowded queue, or MQTT session, to which somebody has just published
     crowding    MQTT sessions that do not keep up
     looks       what filters of consumers cost
+    read_offers  the other members of a group that reads may go to, while this node leads one
     work        that was done in this turn for readers with filters (session/blocks/picking.py)
     """
 
@@ -70,8 +73,8 @@ class Common:
         self.audit = Audit()
         self.acl = AclBook()
         self.addresses: dict[bytes, Addresses] = {}
-        self.limits_reached: i64 = 0  # connections that were refused because there were as many as there may be
         self.touched: list[int] = []
+        self.deletes = False
         self.tracing = False
         self.sealed: list[Sealed] = []
         self.delivered: list[Delivery] = []
@@ -86,6 +89,7 @@ class Common:
         self.crowding = Crowding()
         self.looks = Looks()
         self.work: i64 = 0
+        self.read_offers: ReadOffers | None = None
 
     def gathered(self) -> i64:
         """Octets gathered by all."""

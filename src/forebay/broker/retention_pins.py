@@ -6,7 +6,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.topology import HELD, Topology
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.topology import HELD
 from forebay.core.errors import REFUSED, RequestError
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
@@ -14,7 +15,7 @@ from forebay.routing.exchange import text
 PINS_MAX: Final = 1000  # on one queue
 
 
-def hold(topology: Topology, queue: Queue, name: bytes, offset: i64, ttl_us: i64, now_us: i64) -> i64:
+def hold(topology: Catalog, queue: Queue, name: bytes, offset: i64, ttl_us: i64, now_us: i64) -> i64:
     """Keep the records from `offset` on, for so long from now; the first that is there still.
 
     What the pin did not keep until now is on the disk with this turn's commit.
@@ -31,18 +32,18 @@ def hold(topology: Topology, queue: Queue, name: bytes, offset: i64, ttl_us: i64
     return offset
 
 
-def release(topology: Topology, queue: Queue, name: bytes) -> None:
+def release(topology: Catalog, queue: Queue, name: bytes) -> None:
     """End a retention pin; no error where there is none."""
     note_pin(topology, queue, queue.pins.end(name), False)
     queue.log.hold_from(queue.pins.floor())
 
 
-def end_expired(topology: Topology, queue: Queue, now_us: i64) -> None:
+def end_expired(topology: Catalog, queue: Queue, now_us: i64) -> None:
     """End the pins whose time is over."""
     for name in queue.pins.expired(now_us):
         release(topology, queue, name)
 
 
-def note_pin(topology: Topology, queue: Queue, note: bytes, is_urgent: bool) -> None:
+def note_pin(topology: Catalog, queue: Queue, note: bytes, is_urgent: bool) -> None:
     if note and queue.log.durable:
         topology.store.note(HELD, int(queue.id), 0, note, is_urgent)

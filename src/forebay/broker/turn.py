@@ -22,7 +22,7 @@ class Turn(Gatherer):
     dirty      queues in which something has happened
     timed      queues to which time alone may bring something
     awaiting   queues with readers of what is not on disk yet
-    cancelled  consumers that lost their queue, for their sessions to tell
+    cancelled  consumers that lost their queue: see `EndedTurn`
     internals  the logs of the broker's own
     """
 
@@ -43,6 +43,11 @@ class Turn(Gatherer):
         if not queue.dirty:
             queue.dirty = True
             self.dirty.append(queue)
+
+    def take_cancelled(self) -> list[Consumer]:
+        """Consumers that lost their queue since the last call."""
+        cancelled, self.cancelled = self.cancelled, []
+        return cancelled
 
     def watch(self, queue: Queue) -> None:
         """Have ticks look at the queue for as long as time alone may bring something to it."""

@@ -6,8 +6,9 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.topology import CURSOR, Topology
-from forebay.broker.dispatcher import Dispatcher
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.topology import CURSOR
+from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.retention_pins import end_expired
 from forebay.broker.turn import Turn
 from forebay.core.errors import (
@@ -27,7 +28,7 @@ class Upkeep:
     ephemeral_expiry_us  for which a queue in memory that nobody declared may stand idle
     """
 
-    def __init__(self, catalog: Topology, turn: Turn, dispatcher: Dispatcher, ephemeral_expiry_ms: i64) -> None:
+    def __init__(self, catalog: Catalog, turn: Turn, dispatcher: Dispatcher, ephemeral_expiry_ms: i64) -> None:
         self.catalog = catalog
         self.turn = turn
         self.dispatcher = dispatcher
@@ -56,7 +57,10 @@ class Upkeep:
     def has_expired(self, queue: Queue, now_us: i64) -> bool:
         """True if nobody has used the queue for as long as it may stand idle."""
         expires_us = self.ephemeral_expiry_us if queue.kind == EPHEMERAL else queue.limits.expires_us
-        if expires_us == 0 or queue.consumer_count() or queue.pins.by_name:
+        if expires_us == 0:
+            return False
+        if queue.consumer_count() or queue.pins.by_name:
+            queue.unused_since_us = 0  # not since somebody else got something once
             return False
         if not queue.unused_since_us:
             queue.unused_since_us = now_us
@@ -103,7 +107,7 @@ class Upkeep:
         return count
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
-        """As `Topology.delete_queue`, of the queue as it is after all that has happened so far."""
+        """As `Catalog.delete_queue`, of the queue as it is after all that has happened so far."""
         queue = self.catalog.queues.get(name)
         if queue is not None:
             self.dispatcher.catch_up(queue)

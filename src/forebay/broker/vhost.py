@@ -10,11 +10,12 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.common import Common
-from forebay.broker.consumers import Consumers
+from forebay.broker.consuming.consumers import Consumers
+from forebay.broker.consuming.dispatcher import Dispatcher
+from forebay.broker.consuming.settling import Settling
 from forebay.broker.dead_letter.dead_letters import DeadLetters
-from forebay.broker.dispatcher import Dispatcher
 from forebay.broker.internal_log import INTERNAL
 from forebay.broker.limits.admission import Admission
 from forebay.broker.mqtt.clients import Clients
@@ -31,7 +32,6 @@ from forebay.broker.publish.replies import Replies
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.publish.staging import Staging
-from forebay.broker.settling import Settling
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.options import Options
@@ -73,7 +73,7 @@ class Vhost:
         self.touched = False
         self.entered: set[int] = set()
         self.turn = Turn(name, store, self.common)
-        self.catalog = Topology(name, number, store, self.common, self.turn, options)
+        self.catalog = Catalog(name, number, store, self.common, self.turn, options)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding)
         self.router = Router(self.catalog, self.fanout, options)
         self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)

@@ -6,7 +6,7 @@ work was left over.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
@@ -15,15 +15,16 @@ from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import Rights
 from forebay.broker.auth.user_commands import UserCommand
 from forebay.broker.auth.users import BROKER, Users
-from forebay.broker.catalog.broker_commands import OF_BROKER
-from forebay.broker.catalog.command import Command, decoded
+from forebay.broker.catalog.commands.command import Command, decoded
+from forebay.broker.catalog.commands.of_broker import OF_BROKER
+from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, VhostCommand, set_vhost
 from forebay.broker.catalog.parameters import ParameterCommand, Parameters
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
-from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, VhostCommand, set_vhost
-from forebay.broker.common import Common
+from forebay.broker.ended_turn import Departures, EndedTurn
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhost_table import VhostTable
 from forebay.core.errors import (
     CONNECTION,
     INVALID,
@@ -37,39 +38,26 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
-from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.queue.properties import Looks
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 
-DEFAULT: Final = b"/"
-
 
 @final
-class Vhosts:
-    """All vhosts by name.
+class Vhosts(VhostTable):
+    """All vhosts, and what happens to all of them.
 
     users    of all of them
-    default  "/", which is always there and never goes
-    others   the rest
     busy     those that took part in the turn
     syncing  those, beside "/", whose readers wait for the disk
-    deleted  vhosts that are gone, for the server to end their connections
+    deleted  vhosts that are gone: see `departures`
     first_queues  how many there were at the start
     past_counts, past_queues, past_flow, past_moved  what was counted in them
     """
 
     def __init__(self, store: Store, options: Options) -> None:
-        self.store = store
-        self.options = options
-        self.common = Common()
-        self.common.looks = Looks(options.filter_work_a_turn)
-        self.default = Vhost(DEFAULT, store, options, 0, self.common)
-        self.by_name: dict[bytes, Vhost] = {DEFAULT: self.default}
-        self.by_number: dict[int, Vhost] = {0: self.default}
+        super().__init__(store, options)
         self.users = Users(store, self.by_name, self.common)
         self.parameters = Parameters(store)
-        self.others: list[Vhost] = []
         self.busy: list[Vhost] = [self.default]
         self.syncing: list[Vhost] = []
         self.deleted: list[Vhost] = []
@@ -78,7 +66,6 @@ class Vhosts:
         self.first_queues: i64 = 0
         self.past_flow = Flow()
         self.past_moved = Counts()
-        self.next_number: i64 = 1
 
     # ---- vhosts come and go
 
@@ -110,7 +97,6 @@ class Vhosts:
                 raise LimitReached(f"access to vhost '{text(name)}' refused for user '{user}': {limit}")
             rights.usage.enter(user, session_id)
         except LimitReached as error:
-            self.common.limits_reached += 1
             self.common.events.note("limit.reached", name, {"user": user, "reason": error.text})
             raise
         vhost.entered.add(session_id)
@@ -135,14 +121,6 @@ class Vhosts:
         self.common.events.note("vhost.created", name, {})
         return vhost
 
-    def make(self, name: bytes, number: i64) -> Vhost:
-        vhost = Vhost(name, self.store, self.options, number, self.common)
-        self.by_name[name] = vhost
-        self.by_number[number] = vhost
-        self.others.append(vhost)
-        self.next_number = max(self.next_number, number + 1)
-        return vhost
-
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
         self.execute(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.merged(settings)))
@@ -162,13 +140,12 @@ class Vhosts:
             raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
         self.execute(RemoveVhost(int(vhost.number)))
         self.deleted.append(vhost)
+        self.common.deletes = True
         self.common.events.note("vhost.deleted", name, {})
 
     def remove(self, vhost: Vhost) -> None:
         """Forget a vhost and its logs."""
-        del self.by_name[vhost.name]
-        del self.by_number[vhost.number]
-        self.others.remove(vhost)
+        super().remove(vhost)
         for those in (self.busy, self.syncing):
             if vhost in those:
                 those.remove(vhost)
@@ -194,13 +171,15 @@ class Vhosts:
 
     # ---- the turn
 
-    def end_turn(self, now_us: i64) -> list[Delivery]:
+    def end_turn(self, now_us: i64) -> EndedTurn:
         """`Vhost.end_turn` of all that may have something to do."""
+        common = self.common
         out = self.default.end_turn(now_us)
+        cancelled = self.default.turn.take_cancelled()
         self.busy = [self.default]
-        touched = self.common.touched
+        touched = common.touched
         if touched:
-            self.common.touched = []
+            common.touched = []
             for number in touched:
                 vhost = self.by_number.get(number)
                 if vhost is None:
@@ -209,14 +188,17 @@ class Vhosts:
                 if vhost is not self.default:
                     self.busy.append(vhost)
                     out += vhost.end_turn(now_us)
-        self.common.room = self.store.room()
-        self.common.work = 0
-        pace = self.common.looks.pace
+                    cancelled += vhost.turn.take_cancelled()
+        common.room = self.store.room()
+        common.work = 0
+        pace = common.looks.pace
         if pace.window or pace.until_us:
             pace.end_turn(now_us)
-        self.common.pressing = None  # whoever has pressed was told when its octets were read
-        self.common.looks.begin()
-        return out
+        common.pressing = None  # whoever has pressed was told when its octets were read
+        common.looks.begin()
+        ended = EndedTurn(out, cancelled, common.woken, common.delivered, common.sealed)
+        common.woken, common.delivered, common.sealed = [], [], []
+        return ended
 
     def note_sessions(self) -> None:
         """After the deliveries of a turn: see `Vhost.note_sessions`."""
@@ -225,26 +207,26 @@ class Vhosts:
             if vhost.turn.awaiting and vhost is not self.default and vhost not in self.syncing:
                 self.syncing.append(vhost)
 
-    def take_cancelled(self) -> list[Consumer]:
-        """Consumers that lost their queue in this turn."""
-        cancelled: list[Consumer] = []
+    def note_progress(self) -> None:
+        """Log what was settled since this turn looked at the queues: by its deliveries."""
         for vhost in self.busy:
-            if vhost.turn.cancelled:
-                cancelled += vhost.turn.cancelled
-                vhost.turn.cancelled = []
-        return cancelled
+            for queue in vhost.turn.dirty:
+                vhost.dispatcher.note_progress(queue)
 
     def take_taken(self) -> list[int]:
         """Connections whose MQTT session another connection has taken."""
-        taken = self.default.sessions.taken
-        if taken:
-            self.default.sessions.taken = []
+        taken = self.default.sessions.take_taken()
         for number in self.common.touched:
             vhost = self.by_number.get(number)
             if vhost is not None and vhost.sessions.taken:
-                taken += vhost.sessions.taken
-                vhost.sessions.taken = []
+                taken += vhost.sessions.take_taken()
         return taken
+
+    def departures(self) -> Departures:
+        """The vhosts and users that have gone since the last call."""
+        self.common.deletes = False
+        deleted, self.deleted = self.deleted, []
+        return Departures(deleted, self.users.take_deleted())
 
     def has_work(self) -> bool:
         """True if another turn is due though nobody has sent anything."""

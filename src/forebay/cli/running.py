@@ -47,7 +47,7 @@ def serve(
     loaded = source.load()
     options = loaded.options
     from forebay.admin.webhooks.service import WebhookService
-    from forebay.server.run import serve as run  # after the options: a mistake in them needs no event loop
+    from forebay.server.serve import serve as run  # after the options: a mistake in them needs no event loop
 
     services: list[MakeService] = []
     tell_metrics: TellMetrics | None = None

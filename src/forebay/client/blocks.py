@@ -11,9 +11,11 @@ Any listener of a broker takes it.
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -78,6 +80,20 @@ class QueueEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadGrant:
+    """A reader's right to have the records of a range from other nodes of a cluster than the one that leads.
+
+    end    of the queue just now, as in `QueueDescription`
+    token  to be shown there
+    nodes  with their addresses by the names of listeners; the one to be asked first in front
+    """
+
+    end: QueueEnd
+    token: str
+    nodes: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """One answer of blocks.
 
@@ -98,6 +114,7 @@ class BlockClient:
     """One connection; not for two threads at a time."""
 
     vhost: str | None = None  # which it enters; None leaves it to the broker
+    answer_s: float = 0.0  # how long the octets of one answer may take to come; 0: as long as some come
 
     def __init__(self, connection: socket.socket, server: str) -> None:
         self.server = server
@@ -237,6 +254,18 @@ class BlockClient:
         except BAD_ANSWER as error:
             raise self._malformed(answer, error) from None
 
+    def grant(self, queue: str, first: int, end: int) -> ReadGrant:
+        """The other nodes that have been told to serve the records of [first, end) to whoever shows a token.
+
+        raises  RequestError(INVALID) where the broker knows nothing of that
+        """
+        answer = self._ask({"op": "grant", "queue": queue, "first": first, "end": end})
+        try:
+            nodes = {str(each["node"]): texts(each["servers"]) for each in objects(answer["nodes"])}
+            return ReadGrant(queue_end(answer), str(answer["token"]), nodes)
+        except BAD_ANSWER as error:
+            raise self._malformed(answer, error) from None
+
     def fetch(
         self,
         queue: str,
@@ -286,6 +315,14 @@ class BlockClient:
             raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
 
     def _greet(self, user: str, password: str, timeout_s: float) -> None:
+        self._begin_speaking(PREFACE, timeout_s)
+        login: dict[str, object] = {"op": "auth", "user": user, "password": password}
+        if self.vhost is not None:
+            login["vhost"] = self.vhost
+        self._ask(login)
+
+    def _begin_speaking(self, preface: bytes, timeout_s: float) -> None:
+        """Set the socket up, and exchange the first octets."""
         self._timeout_s = timeout_s
         if isinstance(self._connection, ssl.SSLSocket):
             self._flags = 0  # it takes no others
@@ -298,16 +335,12 @@ class BlockClient:
             self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_OCTETS)
-        self._send(PREFACE)
-        preface = self._read(PREFACE_OCTETS)
+        self._send(preface)
+        answer = self._read(PREFACE_OCTETS)
         try:
-            decode_preface(preface)
+            decode_preface(answer)
         except PeerError as error:
             raise PeerError(error.reason, f"{self.server}: no forebay broker: {error.text}") from None
-        login: dict[str, object] = {"op": "auth", "user": user, "password": password}
-        if self.vhost is not None:
-            login["vhost"] = self.vhost
-        self._ask(login)
 
     def _ask(self, request: dict[str, object]) -> dict[str, object]:
         """The reply to one request."""
@@ -359,7 +392,12 @@ class BlockClient:
     def _read(self, octets: int) -> bytes:
         """Exactly so many octets."""
         parts: list[bytes] = []
+        until_s = time.monotonic() + self.answer_s if self.answer_s else math.inf
         while octets:
+            if parts and time.monotonic() > until_s:
+                raise self._broke(
+                    OutcomeUnknown(f"{self.server}: too slow: {octets} octets of an answer have not come")
+                )
             try:
                 part = self._connection.recv(octets, self._flags)
             except OSError as error:
@@ -408,6 +446,11 @@ def lists(value: object) -> list[list[object]]:
     if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
         raise ValueError(f"{value!r} is no list of lists")
     return value
+
+
+def texts(value: object) -> dict[str, str]:
+    """An object of texts of the broker's answer; ValueError if it is none."""
+    return {name: str(each) for name, each in mapping(value).items()}
 
 
 def description(values: dict[str, object]) -> QueueDescription:

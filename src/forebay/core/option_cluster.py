@@ -14,11 +14,11 @@ from forebay.core.option_table import (
     MIB,
     NAME,
     NAMES,
-    PATTERN,
     SECRET,
     SERVER,
     TABLE,
     TEXT,
+    VALUE,
     Problem,
     integer,
     option,
@@ -39,17 +39,21 @@ class EtcdOptions:
     """The etcd that keeps who leads and who is in sync."""
 
     endpoints: list[str] = option(
-        [], NAMES, "Its members, each `HOST:PORT` or a URL; one that does not answer is passed over."
+        [], NAMES, "Members of etcd, each `HOST:PORT` or a URL. The broker skips one that does not answer."
     )
-    prefix: str = option("forebay", NAME, "How the keys begin: `/<prefix>/<name of the cluster>/`.")
-    ca: str = option("", FILE, "Authorities that may vouch for it, PEM; with it, or with `https://`, TLS is spoken.")
-    certificate: str = option("", FILE, "The certificate that this node shows, PEM.")
-    key: str = option("", FILE, "Its private key, PEM; without it the key stands in `certificate`.")
-    username: str = option("", PATTERN, "The user, if etcd asks for one.")
+    prefix: str = option("forebay", NAME, "Prefix of the keys: `/<prefix>/<name of the cluster>/`.")
+    ca: str = option(
+        "",
+        FILE,
+        "Authorities that sign etcd's certificate, PEM. With it, or with `https://` endpoints, the broker speaks TLS.",
+    )
+    certificate: str = option("", FILE, "Certificate that this node shows to etcd, PEM.")
+    key: str = option("", FILE, "Its private key, PEM. Empty: the key is in `certificate`.")
+    username: str = option("", VALUE, "User name, if etcd asks for one.")
     password: str = option("", SECRET, "The user's password.")
-    password_file: str = option("", FILE, "A file whose first line is the password instead.")
-    timeout_ms: int = integer(1000, "ms", 10, 60_000, "How long one request may take.")
-    presence_s: int = integer(10, "s", 2, 3600, "How long a node that died counts as being there.")
+    password_file: str = option("", FILE, "A file whose first line is the password, instead of `password`.")
+    timeout_ms: int = integer(1000, "ms", 10, 60_000, "Time for one request.")
+    presence_s: int = integer(10, "s", 2, 3600, "Time for which a node that died still counts as present.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,71 +61,71 @@ class AdvertiseOptions:
     """The addresses of this node's listeners as clients see them, for a node that sends its clients here."""
 
     amqp: str = option("", SERVER, "Instead of the broker's `amqp`.")
-    amqps: str = option("", SERVER, "Instead of `amqps`.")
-    mqtt: str = option("", SERVER, "Instead of `mqtt`.")
-    mqtts: str = option("", SERVER, "Instead of `mqtts`.")
-    mqtt_websocket: str = option("", SERVER, "Instead of `mqtt_websocket`.")
-    mqtt_websocket_tls: str = option("", SERVER, "Instead of `mqtt_websocket_tls`.")
-    http: str = option("", SERVER, "Instead of `http`.")
-    https: str = option("", SERVER, "Instead of `https`.")
+    amqps: str = option("", SERVER, "Instead of the broker's `amqps`.")
+    mqtt: str = option("", SERVER, "Instead of the broker's `mqtt`.")
+    mqtts: str = option("", SERVER, "Instead of the broker's `mqtts`.")
+    mqtt_websocket: str = option("", SERVER, "Instead of the broker's `mqtt_websocket`.")
+    mqtt_websocket_tls: str = option("", SERVER, "Instead of the broker's `mqtt_websocket_tls`.")
+    http: str = option("", SERVER, "Instead of the broker's `http`.")
+    https: str = option("", SERVER, "Instead of the broker's `https`.")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """The cluster that a broker is a node of."""
 
-    name: str = option("", NAME, "The cluster's name; without one the broker stands alone.")
-    node: str = option("", NAME, "This node's name, which no other has; empty for the host's.")
-    listen: str = option("", ADDRESS, "Where other nodes connect.")
+    name: str = option("", NAME, "The cluster's name; empty: the broker stands alone.")
+    node: str = option("", NAME, "This node's name, unique in the cluster. Empty: the host name.")
+    listen: str = option("", ADDRESS, "Listener for the other nodes.")
     advertise: str = option(
         "",
         SERVER,
-        "Where they are told to connect; `{node}` in it stands for the node's name. Empty for `listen`.",
+        "Address that other nodes connect to; `{node}` stands for the node's name. Empty: `listen`.",
     )
     advertise_clients: AdvertiseOptions = option(
-        AdvertiseOptions(), TABLE, "Where clients are told to connect.", inner=AdvertiseOptions
+        AdvertiseOptions(), TABLE, "Addresses of this node that clients are told.", inner=AdvertiseOptions
     )
-    etcd: EtcdOptions = option(EtcdOptions(), TABLE, "What keeps who leads.", inner=EtcdOptions)
+    etcd: EtcdOptions = option(EtcdOptions(), TABLE, "The etcd that keeps who leads.", inner=EtcdOptions)
     members: int = integer(3, "members", 1, 7, "Nodes that keep the data.")
     min_in_sync: int = integer(
-        0, "members", 0, 7, "How many must have a message before it is confirmed; 0: more than half of `members`."
+        0, "members", 0, 7, "Members that must have a message before it is confirmed; 0: more than half of `members`."
     )
     mode: str = option(
         SYNC,
         TEXT,
-        "When a message is confirmed: once every member in sync has it on disk (`sync`), or once the leader has "
-        "(`async`), which can lose confirmed messages with the leader.",
+        "A message is confirmed once every member in sync has it on disk (`sync`), or once the leader has it "
+        "(`async`); `async` can lose confirmed messages with the leader.",
         choices=(SYNC, ASYNC),
     )
-    secret: str = option("", SECRET, "By which nodes know each other, 16 octets or more.")
-    secret_file: str = option("", FILE, "A file whose first line is the secret instead.")
-    tls_certificate: str = option("", FILE, "The certificate that this node shows to others, and its chain, PEM.")
-    tls_key: str = option("", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.")
-    tls_ca: str = option("", FILE, "Authorities that nodes' certificates must come from, PEM.")
+    secret: str = option("", SECRET, "Secret by which nodes know each other, at least 16 octets.")
+    secret_file: str = option("", FILE, "A file whose first line is the secret, instead of `secret`.")
+    tls_certificate: str = option("", FILE, "Certificate that this node shows to other nodes, with its chain, PEM.")
+    tls_key: str = option("", FILE, "Its private key, PEM. Empty: the key is in `tls_certificate`.")
+    tls_ca: str = option("", FILE, "Authorities that sign nodes' certificates, PEM.")
     clients: str = option(
         FORWARD,
         TEXT,
-        "What becomes of a client that comes to a node which does not lead: it is served by the leader over this "
-        "node, told where the leader is, or refused.",
+        "A client at a node that does not lead is served through it by the leader (`forward`), told the "
+        "leader's address (`redirect`), or refused (`reject`).",
         choices=(FORWARD, REDIRECT, REJECT),
     )
     replica_timeout_ms: int = integer(
-        1000, "ms", 100, 60_000, "How long a member may be silent or lag before the others go on without it."
+        1000, "ms", 100, 60_000, "Time for which a member may be silent or lag before the others go on without it."
     )
     auto_replace_s: int = integer(
-        600, "s", 0, 10**8, "After how long a new node takes the place of one that is gone; 0: never by itself."
+        600, "s", 0, 10**8, "Time after which a new node takes the place of one that is gone; 0 never replaces one."
     )
     preferred_leader: str = option(
         "",
         NAME,
-        "The node that leads whenever it has been in sync for `preferred_after_s`; the same at all nodes. Empty: "
-        "whoever leads goes on.",
+        "Node that leads whenever it has been in sync for `preferred_after_s`; the same at all nodes. Empty: "
+        "none is preferred.",
     )
     preferred_after_s: int = integer(
-        30, "s", 1, 10**6, "For how long it must have kept up without a break before leadership goes to it."
+        30, "s", 1, 10**6, "Time for which the preferred leader must have kept up before leadership goes to it."
     )
     link_octets_max: int = integer(
-        64 * MIB, "octets", 64 * KIB, GIB, "What may wait to be sent to one node before the link is ended."
+        64 * MIB, "octets", 64 * KIB, GIB, "Octets that may wait for one node before the link to it is ended."
     )
 
     def quorum(self) -> int:

@@ -8,13 +8,13 @@ from typing import Final
 from forebay.core.option_table import (
     ARGUMENTS,
     FACTOR,
-    FILE,
     HEADERS,
     NAMES,
     PATTERN,
     SECRET,
     TABLE,
     TEXT,
+    VALUE,
     boolean,
     integer,
     option,
@@ -34,20 +34,22 @@ class RetentionOptions:
     max_age_s: int = integer(
         0, "s", 0, 10**10, "Records older than this may go; 0 keeps them for ever.", alias="max_age"
     )
-    max_length_bytes: int = integer(0, "octets", 0, 2**62, "Octets kept at most; 0 sets no limit.")
-    max_length_messages: int = integer(0, "messages", 0, 2**62, "Messages kept at most; 0 sets no limit.")
+    max_length_bytes: int = integer(0, "octets", 0, 2**62, "Octets that the queue keeps at most; 0 sets no limit.")
+    max_length_messages: int = integer(
+        0, "messages", 0, 2**62, "Messages that the queue keeps at most; 0 sets no limit."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
     """The limits of a queue."""
 
-    max_depth: int = integer(0, "messages", 0, 2**62, "Ready messages; more are refused. 0 sets no limit.")
+    max_depth: int = integer(0, "messages", 0, 2**62, "Ready messages; further publishes are refused. 0 sets no limit.")
     message_ttl_ms: int = integer(
-        0, "ms", 0, 10**12, "How long a message may wait before it dies; 0 for ever.", alias="message_ttl"
+        0, "ms", 0, 10**12, "Time after which a waiting message expires; 0 for never.", alias="message_ttl"
     )
     max_message_size: int = integer(
-        0, "octets", 0, 2**62, "The longest body; longer ones are refused. 0 sets no limit."
+        0, "octets", 0, 2**62, "The longest body; longer messages are refused. 0 sets no limit."
     )
 
 
@@ -55,22 +57,24 @@ class LimitOptions:
 class RetryOptions:
     """The retries of messages that consumers give back."""
 
-    max_retries: int = integer(-1, "failures", -1, 2**31 - 1, "Failures after which a message dies; -1 sets no limit.")
+    max_retries: int = integer(
+        -1, "failures", -1, 2**31 - 1, "A message dies after more failures than this; -1 sets no limit."
+    )
     initial_backoff_ms: int = integer(
-        0, "ms", 0, 10**10, "How long it waits after the first failure; 0: not at all.", alias="initial_backoff"
+        0, "ms", 0, 10**10, "Wait after the first failure; 0 for none.", alias="initial_backoff"
     )
     max_backoff_ms: int = integer(
-        0, "ms", 0, 10**10, "The longest that it waits; 0: always as long as at first.", alias="max_backoff"
+        0, "ms", 0, 10**10, "The longest wait; 0: every wait is as long as the first.", alias="max_backoff"
     )
     multiplier: str = option(
-        "2.0", FACTOR, "By what the wait grows each time; 1 keeps it as long as at first.", least=1, most=1_000_000
+        "2.0", FACTOR, "Factor by which the wait grows with each failure; 1 keeps it as it is.", least=1, most=1_000_000
     )
     total_timeout_ms: int = integer(
         0,
         "ms",
         0,
         10**10,
-        "How long after its first failure one may come back; 0 for ever.",
+        "Time after the first failure in which a message may still be retried; 0 sets no limit.",
         alias="total_timeout",
     )
 
@@ -79,25 +83,29 @@ class RetryOptions:
 class DeadLetterOptions:
     """The dead-letter settings of a queue."""
 
-    enabled: bool = boolean(False, "Whether they go anywhere.")
-    topic: str = option("", FILE, "The topic, or `$queue/<name>`; empty for the queue `$dlq/<name of the queue>`.")
+    enabled: bool = boolean(False, "The queue's dead letters are kept.")
+    topic: str = option(
+        "", VALUE, "Where they go: an MQTT topic, or `$queue/<name>`. Empty: the queue `$dlq/<name of the queue>`."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationOptions:
     """The demands of a queue on the nodes that keep it: a cluster does for all what `cluster` says, or refuses them."""
 
-    enabled: bool = boolean(False, "Whether it asks for anything; true needs the section `cluster`.")
-    group: str = option("", FILE, "Empty, or the cluster's name: there is one group.")
-    replication_factor: int = integer(1, "nodes", 1, 99, "At most `cluster.members`, which keep every queue.")
+    enabled: bool = boolean(False, "The queue makes demands on replication; `true` needs the section `cluster`.")
+    group: str = option("", VALUE, "Empty, or the cluster's name: there is one group.")
+    replication_factor: int = integer(
+        1, "nodes", 1, 99, "At most `cluster.members`, since all members keep every queue."
+    )
     mode: str = option(
-        "sync", TEXT, "`sync` needs `cluster.mode: sync`; with `async` either will do.", choices=("sync", "async")
+        "sync", TEXT, "`sync` needs `cluster.mode: sync`; `async` goes with either.", choices=("sync", "async")
     )
     min_in_sync_replicas: int = integer(
         1, "nodes", 1, 99, "At most `cluster.min_in_sync`, which holds for every queue."
     )
     ack_timeout_ms: int = integer(
-        0, "ms", 0, 10**7, "Must be 0: a confirm comes when enough nodes have the message.", alias="ack_timeout"
+        0, "ms", 0, 10**7, "Must be 0: a confirm comes once enough members have the message.", alias="ack_timeout"
     )
 
 
@@ -106,22 +114,28 @@ class QueueOptions:
     """A queue that is there from the start."""
 
     name: str = option(MISSING, TEXT, "The queue's name, as in `$queue/<name>`.")
-    topics: list[str] = option([], NAMES, "MQTT topic filters; what is published to a matching topic lands here.")
-    type: str = option(CLASSIC, TEXT, "What kind of queue.", choices=(CLASSIC, QUORUM, STREAM))
+    topics: list[str] = option([], NAMES, "MQTT topic filters: publishes to matching topics go to this queue.")
+    type: str = option(CLASSIC, TEXT, "Type of the queue.", choices=(CLASSIC, QUORUM, STREAM))
     visibility_timeout_ms: int = integer(
-        0, "ms", 0, 10**10, "How long a consumer may hold a message; 0 takes the broker's `visibility_timeout_ms`."
+        0,
+        "ms",
+        0,
+        10**10,
+        "Time for which a consumer may hold a message unsettled; 0 takes the broker's `visibility_timeout_ms`.",
     )
-    retention: RetentionOptions = option(RetentionOptions(), TABLE, "What a stream keeps.", inner=RetentionOptions)
-    reserved: bool = boolean(False, "Whether it takes `$queue/` publishes that no other queue takes.")
-    primary_group: str = option("", FILE, "The group whose progress readers of a stream are told of.")
-    limits: LimitOptions = option(LimitOptions(), TABLE, "What it takes.", inner=LimitOptions)
-    retry: RetryOptions = option(RetryOptions(), TABLE, "What becomes of what consumers give back.", inner=RetryOptions)
-    dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Where messages go that die.", inner=DeadLetterOptions)
+    retention: RetentionOptions = option(
+        RetentionOptions(), TABLE, "Retention: how much a stream keeps.", inner=RetentionOptions
+    )
+    reserved: bool = boolean(False, "The queue takes `$queue/` publishes that no other queue takes.")
+    primary_group: str = option("", VALUE, "The group of a stream whose progress its readers are told.")
+    limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
+    retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)
+    dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Dead letters.", inner=DeadLetterOptions)
     ack_durability: str = option(
-        "fsync", TEXT, "Has no effect: what is confirmed is on disk.", choices=("fsync", "buffered")
+        "fsync", TEXT, "No effect: every confirm means *on disk*.", choices=("fsync", "buffered")
     )
     replication: ReplicationOptions = option(
-        ReplicationOptions(), TABLE, "What it asks of the cluster.", inner=ReplicationOptions
+        ReplicationOptions(), TABLE, "Demands on the cluster.", inner=ReplicationOptions
     )
 
 
@@ -131,13 +145,13 @@ class ExchangeOptions:
 
     name: str = option(MISSING, TEXT, "The exchange's name.")
     type: str = option(
-        "direct", TEXT, "What kind: `direct`, `fanout`, `topic`, `headers`, `x-consistent-hash`, `x-delayed-message`."
+        "direct", TEXT, "Type: `direct`, `fanout`, `topic`, `headers`, `x-consistent-hash` or `x-delayed-message`."
     )
-    vhost: str = option("/", TEXT, "The vhost.")
-    durable: bool = boolean(True, "Whether it outlives a restart also when the configuration has it no more.")
-    auto_delete: bool = boolean(False, "Whether it goes with its last binding.")
-    internal: bool = boolean(False, "Whether only exchanges publish to it.")
-    arguments: dict[str, object] = option({}, ARGUMENTS, "Its arguments, such as `alternate-exchange`.")
+    vhost: str = option("/", TEXT, "The exchange's vhost.")
+    durable: bool = boolean(True, "The exchange survives a restart even after it is removed from the configuration.")
+    auto_delete: bool = boolean(False, "The exchange is deleted with its last binding.")
+    internal: bool = boolean(False, "Only other exchanges publish to it.")
+    arguments: dict[str, object] = option({}, ARGUMENTS, "Arguments, such as `alternate-exchange`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +160,10 @@ class BindingOptions:
 
     source: str = option(MISSING, TEXT, "The exchange that messages come from.")
     destination: str = option(MISSING, TEXT, "The queue or exchange that they go to.")
-    destination_type: str = option("queue", TEXT, "Which of both it is.", choices=("queue", "exchange"))
-    vhost: str = option("/", TEXT, "The vhost.")
-    routing_key: str = option("", FILE, "The routing key, or pattern of a topic exchange.")
-    arguments: dict[str, object] = option({}, ARGUMENTS, "Its arguments: what a headers exchange looks for.")
+    destination_type: str = option("queue", TEXT, "Type of the destination.", choices=("queue", "exchange"))
+    vhost: str = option("/", TEXT, "The binding's vhost.")
+    routing_key: str = option("", VALUE, "The routing key, or a topic exchange's pattern.")
+    arguments: dict[str, object] = option({}, ARGUMENTS, "Arguments: the headers that a headers exchange compares.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +171,17 @@ class VhostOptions:
     """A vhost that is there from the start."""
 
     name: str = option(MISSING, TEXT, "The vhost's name.")
-    description: str = option("", TEXT, "What it is for.")
+    description: str = option("", VALUE, "A description for people.")
     default_queue_type: str = option(
-        CLASSIC, TEXT, "What a queue is that is declared without a type.", choices=(CLASSIC, QUORUM, STREAM)
+        CLASSIC, TEXT, "Type of a queue that is declared without one.", choices=(CLASSIC, QUORUM, STREAM)
     )
     connections_max: int = integer(-1, "connections", -1, 2**31 - 1, "Connections at one time; -1 sets no limit.")
     octets_max: int = integer(
-        -1, "octets", -1, 2**62, "What its queues may hold before their publishers are slowed down; -1 sets no limit."
+        -1,
+        "octets",
+        -1,
+        2**62,
+        "Octets that its queues may hold before their publishers are slowed down; -1 sets no limit.",
     )
     queues_max: int = integer(-1, "queues", -1, 2**31 - 1, "Queues at one time; -1 sets no limit.")
 
@@ -173,33 +191,37 @@ class PermissionOptions:
     """The permissions of a user in a vhost: regular expressions over the names of queues and exchanges."""
 
     user: str = option(MISSING, TEXT, "One of `users`.")
-    vhost: str = option("/", TEXT, "The vhost.")
-    configure: str = option(".*", PATTERN, "What the user may declare and delete.")
-    write: str = option(".*", PATTERN, "What the user may publish to and bind.")
-    read: str = option(".*", PATTERN, "What the user may consume from and bind to.")
+    vhost: str = option("/", TEXT, "The vhost in which the permissions hold.")
+    configure: str = option(".*", PATTERN, "Names of queues and exchanges that the user may declare and delete.")
+    write: str = option(".*", PATTERN, "Names that the user may publish to, and bind queues of.")
+    read: str = option(".*", PATTERN, "Names that the user may consume from, and bind exchanges of.")
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
     """The address to which events are sent by HTTP, and the events."""
 
-    url: str = option(MISSING, TEXT, "Where they are sent: `http://` or `https://`.")
-    name: str = option("", FILE, "What it is called; without a name, by its `url`.")
+    url: str = option(MISSING, TEXT, "The URL that gets the events; it begins with `http://` or `https://`.")
+    name: str = option("", VALUE, "The webhook's name. Empty: its `url`.")
     events: list[str] = option(["*"], NAMES, "Types of events, with `*` for any text: `client.*`.")
     vhosts: list[str] = option([], NAMES, "Only events of these vhosts; empty for all.")
-    queues: list[str] = option([], NAMES, "Only events of queues that match, with `*` for any text; empty for all.")
+    queues: list[str] = option([], NAMES, "Only events of these queues, with `*` for any text; empty for all.")
     topics: list[str] = option([], NAMES, "Only events of topics that match one of these MQTT filters; empty for all.")
     headers: dict[str, str] = option({}, HEADERS, "Headers of each request, such as `Authorization`.")
-    secret: str = option("", SECRET, "Signs each request: `X-Forebay-Signature` is the HMAC-SHA256 of its body.")
-    include_payload: bool = boolean(False, "Whether events of messages come with their payload, in base64.")
-    timeout_ms: int = integer(5_000, "ms", 1, 10**6, "How long a request may take.")
-    attempts_max: int = integer(3, "attempts", 1, 100, "How often an event is sent until it is taken.")
-    retry_min_ms: int = integer(1_000, "ms", 1, 10**7, "The wait before the second attempt; it doubles each time.")
+    secret: str = option(
+        "", SECRET, "Key that signs each request: `X-Forebay-Signature` is the HMAC-SHA256 of the body."
+    )
+    include_payload: bool = boolean(False, "Events of messages contain the payload, in base64.")
+    timeout_ms: int = integer(5_000, "ms", 1, 10**6, "Time for a request.")
+    attempts_max: int = integer(3, "attempts", 1, 100, "Attempts to deliver one event.")
+    retry_min_ms: int = integer(1_000, "ms", 1, 10**7, "Wait before the second attempt; it doubles each time.")
     retry_max_ms: int = integer(30_000, "ms", 1, 10**7, "The longest wait between two attempts.")
-    breaker_failures: int = integer(5, "failures", 1, 10**6, "Failures in a row after which nothing is sent for now.")
+    breaker_failures: int = integer(5, "failures", 1, 10**6, "Failures in a row after which the webhook pauses.")
     breaker_reset_ms: int = integer(
-        60_000, "ms", 1, 10**8, "For how long; one event then shows whether it works again."
+        60_000, "ms", 1, 10**8, "Length of that pause; then one event tests whether the URL works again."
     )
     events_max: int = integer(10_000, "events", 1, 10**6, "Events that may wait; beyond it some are dropped.")
-    drop_policy: str = option(OLDEST, TEXT, "Which are dropped.", choices=(OLDEST, NEWEST))
-    workers: int = integer(5, "requests", 1, 1000, "Requests at one time; with 1 events come in their order.")
+    drop_policy: str = option(
+        OLDEST, TEXT, "Events that are dropped: the oldest or the newest.", choices=(OLDEST, NEWEST)
+    )
+    workers: int = integer(5, "requests", 1, 1000, "Requests at one time; with 1, events come in order.")

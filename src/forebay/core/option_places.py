@@ -13,8 +13,9 @@ from forebay.core.option_table import (
     KIB,
     MIB,
     NAMES,
-    PATTERN,
+    PATH,
     TEXT,
+    URL,
     boolean,
     integer,
     option,
@@ -26,33 +27,35 @@ class PlaceOptions:
     """The options of files, listeners, definitions, telemetry and TLS."""
 
     # where
-    data: str = option("./data", TEXT, "Folder of the broker's files; one broker at a time.", flag=True)
-    amqp: str = option("127.0.0.1:5672", ADDRESS, "Where AMQP clients connect.", flag=True)
-    mqtt: str = option("127.0.0.1:1883", ADDRESS, "Where MQTT clients connect.", flag=True)
+    data: str = option(
+        "./data", TEXT, "The folder of the broker's files. Only one broker at a time uses it.", flag=True
+    )
+    amqp: str = option("127.0.0.1:5672", ADDRESS, "Listener for AMQP.", flag=True)
+    mqtt: str = option("127.0.0.1:1883", ADDRESS, "Listener for MQTT.", flag=True)
 
-    mqtt_websocket: str = option("127.0.0.1:8083", ADDRESS, "Where MQTT clients connect over WebSocket.")
-    mqtt_websocket_path: str = option("/mqtt", TEXT, "Path of the WebSocket listeners.")
+    mqtt_websocket: str = option("127.0.0.1:8083", ADDRESS, "Listener for MQTT over WebSocket.")
+    mqtt_websocket_path: str = option("/mqtt", TEXT, "Path of the WebSocket listeners; it begins with `/`.")
     mqtt_websocket_origins: list[str] = option(
-        [], NAMES, "Origins whose pages may connect over WebSocket, beside our own host's; `*` for any."
+        [], NAMES, "Origins whose pages may connect over WebSocket, besides the broker's own host; `*` allows any."
     )
-    amqps: str = option("", ADDRESS, "Where AMQP clients connect over TLS.")
-    mqtts: str = option("", ADDRESS, "Where MQTT clients connect over TLS.")
-    mqtt_websocket_tls: str = option("", ADDRESS, "Where MQTT clients connect over WebSocket and TLS.")
-    proxy_protocol: bool = boolean(False, "Whether every connection begins with a PROXY header, version 1 or 2.")
+    amqps: str = option("", ADDRESS, "Listener for AMQP over TLS.")
+    mqtts: str = option("", ADDRESS, "Listener for MQTT over TLS.")
+    mqtt_websocket_tls: str = option("", ADDRESS, "Listener for MQTT over WebSocket and TLS.")
+    proxy_protocol: bool = boolean(
+        False, "Every connection to the AMQP and MQTT listeners begins with a PROXY header, version 1 or 2."
+    )
 
-    http: str = option(
-        "127.0.0.1:15672", ADDRESS, "Where the web page and the HTTP API are, and Prometheus asks.", flag=True
-    )
+    http: str = option("127.0.0.1:15672", ADDRESS, "Listener for the web page, the HTTP API and `/metrics`.", flag=True)
     https: str = option("", ADDRESS, "The same over TLS.")
-    prometheus: str = option("127.0.0.1:15692", ADDRESS, "Where Prometheus asks for metrics, without a login.")
+    prometheus: str = option("127.0.0.1:15692", ADDRESS, "Listener for Prometheus: `/metrics` without a login.")
     http_cors_origins: list[str] = option(
-        [], NAMES, "Origins whose pages may call the HTTP API with a password or a token; `*` for any."
+        [], NAMES, "Origins whose pages may call the HTTP API with a password or a token; `*` allows any."
     )
     http_hosts: list[str] = option(
         [],
         NAMES,
-        "Names under which HTTP is answered, beside addresses, `localhost` and this machine's; `*` for any. While "
-        "there are none, clients on other machines may use any name.",
+        "Host names that HTTP requests may use, besides addresses, `localhost` and this machine's name; `*` "
+        "allows any. While the list is empty, clients on other machines may use any name.",
         reloadable=True,
     )
     http_body_octets_max: int = integer(32 * MIB, "octets", 1 * KIB, GIB, "The longest body of an HTTP request.")
@@ -61,7 +64,7 @@ class PlaceOptions:
         "octets",
         1 * KIB,
         16 * MIB,
-        "The longest head of an HTTP request; each of its fields takes 32 octets besides.",
+        "The longest head of an HTTP request; each header field counts 32 octets more than its text.",
         reloadable=True,
     )
     http_requests_octets_max: int = integer(
@@ -69,7 +72,7 @@ class PlaceOptions:
         "octets",
         1 * KIB,
         1024 * GIB,
-        "What all HTTP requests together may hold in memory; one of 64 KiB is taken in any case.",
+        "Memory that all HTTP requests together may use; a request of up to 64 KiB is always taken.",
         reloadable=True,
     )
     http_request_timeout_ms: int = integer(
@@ -77,7 +80,7 @@ class PlaceOptions:
         "ms",
         10,
         10**7,
-        "How long the body of an HTTP request may take, and a client to read anything of the answer; the head has "
+        "Time for a client to send the body of a request, and to read some of the answer. The head has "
         "`handshake_timeout_ms`.",
     )
     http_connections_max: int = integer(
@@ -87,61 +90,64 @@ class PlaceOptions:
         500, "connections", 1, 10**6, "HTTP connections from one address at one time.", reloadable=True
     )
     http_login_idle_s: int = integer(
-        3600, "s", 1, 10**8, "When a login of the web page that nobody uses ends.", reloadable=True
+        3600, "s", 1, 10**8, "A login of the web page ends after this time without a request.", reloadable=True
     )
     http_login_max_s: int = integer(
-        12 * HOUR_S, "s", 1, 10**8, "When a login of the web page ends in any case.", reloadable=True
+        12 * HOUR_S, "s", 1, 10**8, "A login of the web page ends after this time in any case.", reloadable=True
     )
 
     # definitions
     definitions_import_path: str = option(
         "",
-        FILE,
-        "A file of definitions, or a folder of them, that is taken in at each start; docs/how-to/definitions.md.",
+        PATH,
+        "Definitions that the broker imports at each start; see [definitions](../how-to/definitions.md).",
     )
     definitions_skip_if_unchanged: bool = boolean(
-        False, "Whether it is left alone at a start where it is as it was at the one before."
+        False, "Skip that import when the definitions are the same as at the last start."
     )
 
     # telemetry
     otel_endpoint: str = option(
-        "", PATTERN, "Where OpenTelemetry's data is sent, as OTLP over HTTP: `http://HOST:4318`; empty for nowhere."
+        "", URL, "Server that gets OpenTelemetry data as OTLP over HTTP, such as `http://HOST:4318`."
     )
-    otel_service_name: str = option("forebay", TEXT, "What the broker is called there.")
-    otel_metrics_interval_s: int = integer(60, "s", 0, 86_400, "How often metrics are sent there; 0: never.")
-    otel_traces: bool = boolean(False, "Whether spans are sent there of messages that bring a trace context.")
+    otel_service_name: str = option("forebay", TEXT, "The broker's service name in OpenTelemetry.")
+    otel_metrics_interval_s: int = integer(
+        60, "s", 0, 86_400, "Interval at which metrics go to `otel_endpoint`; 0 sends none."
+    )
+    otel_traces: bool = boolean(False, "Send spans for messages that carry a trace context.")
     otel_traces_per_million: int = integer(
-        0, "messages", 0, 10**6, "Of a million messages without a trace context, how many get one here."
+        0, "messages", 0, 10**6, "Of a million messages without a trace context, so many start a trace here."
     )
 
     # TLS
-    tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.", reloadable=True)
-    tls_key: str = option(
-        "", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.", reloadable=True
-    )
-    tls_client_ca: str = option(
-        "", FILE, "Certificates that clients' certificates must come from, PEM.", reloadable=True
-    )
+    tls_certificate: str = option("", FILE, "The broker's certificate with its chain, PEM.", reloadable=True)
+    tls_key: str = option("", FILE, "The private key, PEM. Empty: the key is in `tls_certificate`.", reloadable=True)
+    tls_client_ca: str = option("", FILE, "Authorities that sign clients' certificates, PEM.", reloadable=True)
     tls_client_crl: str = option(
-        "", FILE, "Lists of revoked certificates, PEM: clients that show one are refused.", reloadable=True
+        "", FILE, "Revocation lists, PEM. A client with a revoked certificate is refused.", reloadable=True
     )
     tls_watch_s: int = integer(
         60,
         "s",
         0,
         86_400,
-        "How often is looked whether these files have changed; 0: only when the broker is told to.",
+        "Interval at which the broker checks these files for changes; 0 checks only at a reload.",
         reloadable=True,
     )
     tls_client_auth: str = option(
-        words.NONE, TEXT, "Whether clients show a certificate.", choices=words.CLIENT_AUTHS, reloadable=True
+        words.NONE,
+        TEXT,
+        "Clients show no certificate, may show one, or must.",
+        choices=words.CLIENT_AUTHS,
+        reloadable=True,
     )
     tls_minimum_version: str = option(
-        words.TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=words.TLS_VERSIONS, reloadable=True
+        words.TLS_1_2, TEXT, "The oldest TLS version that clients may use.", choices=words.TLS_VERSIONS, reloadable=True
     )
     tls_identity: str = option(
         words.NONE,
         TEXT,
-        "Who a client is that shows a certificate and sends no user name: what of it is the name, or nobody.",
+        "The part of a client's certificate that is its user name if it sends none: common name, "
+        "distinguished name, or a subject alternative name.",
         choices=words.IDENTITIES,
     )

@@ -1,6 +1,7 @@
 """Options are described, read and checked by a table: kinds of value, and a line for each option.
 
-The tables themselves are in `options.py`. Octets may be written with KiB, MiB or GiB, times with ms, s, m, h or d.
+The tables themselves are in `options.py` and the modules that it builds on.
+Octets may be written with KiB, MiB or GiB, times with ms, s, m, h or d.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ HOUR_S: Final = 3600
 
 # Kinds of value: how an option is read from text, checked and documented.
 TEXT: Final = "text"
+VALUE: Final = "value"
+URL: Final = "url"
 INTEGER: Final = "integer"
 BOOLEAN: Final = "boolean"
 ADDRESS: Final = "HOST:PORT"
 FILE: Final = "file"
+PATH: Final = "path"
 PATTERN: Final = "pattern"
 SERVER: Final = "server"
 SECRET: Final = "secret"
@@ -41,7 +45,8 @@ TABLE: Final = "table"
 TABLES: Final = "tables"
 
 SECRETS: Final = (SECRET, USERS, HEADERS)  # kinds whose values are not shown
-MAY_BE_EMPTY: Final = (FILE, NAME, PATTERN, SECRET)
+MAY_BE_EMPTY: Final = (VALUE, URL, FILE, PATH, NAME, PATTERN, SECRET)
+_TEXTS: Final = (TEXT, VALUE, URL, ADDRESS, FILE, PATH, NAME, PATTERN, SERVER, SECRET)
 _WORDS: Final = {USERS: "password", HEADERS: "value"}
 _SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
 _TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -110,17 +115,20 @@ class OptionSpec:
 
 _DOMAINS: Final = {
     TEXT: "text, not empty",
+    VALUE: "text, empty for none",
+    URL: "`http://…` or `https://…`, empty for none",
     BOOLEAN: "true or false",
     ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
     FILE: "the path of a file, empty for none",
+    PATH: "the path of a file or folder, empty for none",
     NAME: "up to 64 letters, digits and `.`, `-`, `_`, empty for none",
-    PATTERN: "a regular expression, empty for nothing",
+    PATTERN: "a regular expression, empty for no name",
     SERVER: "HOST:PORT with a port from 1, empty for none",
     SECRET: "text that is never shown, empty for none",
     HEADERS: "names, each with a text",
     USERS: "names, each with a password",
     ARGUMENTS: "names, each with a text, a number, or true or false",
-    NAMES: "a list of names",
+    NAMES: "a list of texts, none empty",
     TABLE: "keys and values, see below",
     TABLES: "a list of keys and values, see below",
 }
@@ -227,7 +235,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         return _factor_value(spec, value, path)
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
-    if spec.kind in {TEXT, ADDRESS, FILE, NAME, PATTERN, SERVER, SECRET}:
+    if spec.kind in _TEXTS:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)

@@ -165,6 +165,18 @@ def joined(wanted: list[tuple[int, int]], at: int, base: int, end: int, hole: in
     return out
 
 
+def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The union of these intervals, ascending."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(intervals):
+        if found and first <= found[-1][1]:
+            if end > found[-1][1]:
+                found[-1] = (found[-1][0], end)
+        else:
+            found.append((first, end))
+    return found
+
+
 @dataclass(slots=True)
 class Job:
     """Background work; `run` on another thread, then `Store.done` on the loop.

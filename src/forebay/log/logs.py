@@ -143,12 +143,12 @@ class Logs:
                 changed.append(stored)
         return changed
 
-    def note_gone(self, log: QueueLog, source: StoredSegment, why: str) -> None:
+    def note_gone(self, log: QueueLog, file: BlockFile, why: str) -> None:
         """Somebody has removed a segment: all that is still wanted of it is damaged."""
-        entries = log.entries_in(source.file.number)
+        entries = log.entries_in(file.number)
         for at in range(int(entries.size())):
             base, end = int(entries.bases[at]), int(entries.end(at))
-            self.files.damaged(source.file, entries.positions[at], log.queue, log.name, base, end, why)
+            self.files.damaged(file, entries.positions[at], log.queue, log.name, base, end, why)
 
     def note_damaged(self, rewrite: Rewrite) -> None:
         """Note blocks that could not be read in a rewrite as damaged where they stand now, too."""
@@ -193,8 +193,12 @@ class Logs:
         if stored is not None and stored.log is log:
             stored.named = True
 
-    def plan_segments(self, job: Job, liveness: Liveness) -> None:
-        """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time."""
+    def plan_segments(self, liveness: Liveness) -> list[Rewrite]:
+        """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time.
+
+        Before they are run the rewrites are to be `pinned`.
+        """
+        found: list[Rewrite] = []
         logs = with_segments(self.stored)
         checks = 0
         for step in range(len(logs)):
@@ -204,38 +208,46 @@ class Logs:
             last = stored.segments[-MERGE_COUNT:]
             if len(last) == MERGE_COUNT and all(each.segment.octets < small and each.file.whole for each in last):
                 wanted = liveness.live(queue, last[0].segment.first, last[-1].segment.end)
-                self.plan_rewrite(job, stored, last, wanted)
+                found.append(rewrite_of(stored, last, wanted))
             for each in stored.segments:
                 checks += 1
-                if job.rewrites:
+                if found:
                     break
                 segment = each.segment
                 wanted = liveness.live(queue, segment.first, segment.end)
                 if each.file.whole and 2 * kept_records(segment, wanted) < segment.records():
-                    self.plan_rewrite(job, stored, [each], wanted)
-            if job.rewrites or checks >= SEGMENT_CHECKS_MAX:
+                    found.append(rewrite_of(stored, [each], wanted))
+            if found or checks >= SEGMENT_CHECKS_MAX:
                 self.next_check = (self.next_check + step + 1) % len(logs)
-                return
+                break
+        return found
 
-    def plan_rewrite(
-        self, job: Job, stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]
-    ) -> None:
-        """Make one segment of these neighbours."""
-        for source in sources:
+    def still_here(self, rewrites: list[Rewrite]) -> list[Rewrite]:
+        """Those whose log is there, and all their files."""
+        kept: list[Rewrite] = []
+        for rewrite in rewrites:
+            stored = self.stored.get(rewrite.log.queue)
+            files = self.files.files
+            is_there = stored is not None and stored.log is rewrite.log
+            if is_there and all(files.get(number) is file for number, file in rewrite.files.items()):
+                kept.append(rewrite)
+        return kept
+
+    def pinned(self, rewrites: list[Rewrite]) -> list[Rewrite]:
+        """Keep the segments open that these read; without those whose segments somebody has removed."""
+        kept: list[Rewrite] = []
+        for rewrite in rewrites:
+            opened: list[BlockFile] = []
             try:
-                self.files.pin(source.file)
+                for file in rewrite.files.values():
+                    self.files.pin(file)
+                    opened.append(file)
+                kept.append(rewrite)
             except UnreadableFile as error:
-                for each in sources:
-                    if each.file.pinned:
-                        self.files.unpin(each.file)
-                self.note_gone(stored.log, source, str(error))
-                return
-        entries = stored.log.entries_in(sources[0].file.number)
-        for source in sources[1:]:
-            entries.extend(stored.log.entries_in(source.file.number))
-        files = {source.file.number: source.file for source in sources}
-        first = sources[0].segment.first
-        job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, sources[-1].segment.end, True))
+                for each in opened:
+                    self.files.unpin(each)
+                self.note_gone(rewrite.log, file, str(error))
+        return kept
 
     def take_rewrite(self, rewrite: Rewrite) -> bool:
         """Have the log read the new segments in place of the files they were made from; False if it was dropped."""
@@ -275,6 +287,15 @@ class Logs:
 def fault_of(error: CorruptFile | UnreadableFile) -> str:
     """The words for what is wrong, without the path and the position."""
     return error.args[0].rpartition(": ")[2] if isinstance(error, CorruptFile) else str(error)
+
+
+def rewrite_of(stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]) -> Rewrite:
+    """Make one segment of these neighbours."""
+    entries = stored.log.entries_in(sources[0].file.number)
+    for source in sources[1:]:
+        entries.extend(stored.log.entries_in(source.file.number))
+    files = {source.file.number: source.file for source in sources}
+    return Rewrite(stored.log, entries, files, wanted, sources[0].segment.first, sources[-1].segment.end, True)
 
 
 def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:

@@ -25,10 +25,10 @@ from forebay.log.frame import (
     FrameEntry,
     encode_start,
 )
-from forebay.log.housekeeping import Job, Liveness, Rewrite
+from forebay.log.housekeeping import Job, Liveness, Rewrite, merged
 from forebay.log.logs import Logs
-from forebay.log.opening import Opening
 from forebay.log.queue_log import QueueLog
+from forebay.log.recovery.opening import Opening
 from forebay.log.replication.copying import Snapshot, SnapshotFile
 from forebay.log.replication.told import ALL, NO_END, AllWanted, FileOrder, Intervals, ToldLiveness, coarse
 from forebay.log.stored import StoreOptions
@@ -41,6 +41,19 @@ EVERYTHING: Final = AllWanted()
 NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
 
 
+class Intent:
+    """Rewrites that wait until it is durable that what they leave out is wanted no more: else a crash brings that back.
+
+    wal  the file that they are about; None for segments
+    lsn  of the frame that has the last settlement on which they rest
+    """
+
+    def __init__(self, wal: WalFile | None, lsn: int, rewrites: list[Rewrite]) -> None:
+        self.wal = wal
+        self.lsn = lsn
+        self.rewrites = rewrites
+
+
 class Planner:
     """Plans jobs, and takes in what they have done.
 
@@ -49,6 +62,7 @@ class Planner:
     floor       frames up to this lsn may be in segments
     dropped     queue, and the frame that says so
     stale       the inventory on the disk is not what it should be
+    intent      what is to be rewritten once it may be
     """
 
     def __init__(
@@ -69,7 +83,10 @@ class Planner:
         self.unnamed: list[tuple[str, int]] = []  # those that the one on the disk no longer names, and their frame
         self.not_before_us = 0
         self.keep_lsn = NO_END  # WAL files from this frame on are kept for members that catch up
+        self.keep_all = False  # a member makes a copy
+        self.intent: Intent | None = None
         self.order: FileOrder | None = None  # what the job that runs is about
+        self.order_all_due = False
         self.orders: list[FileOrder] = []  # for followers; those that are not committed may not go yet
         self.snapshots: list[Snapshot] = []  # copies of the files under way: none may go or change
 
@@ -79,6 +96,7 @@ class Planner:
         """Go on with what was found on the disk."""
         self.logs = opening.logs
         self.maker.files = opening.logs.files
+        self.dropped = [(queue, opening.lsn) for queue in opening.dropped()]
         self.found(opening.manifest, opening.inventory)
 
     def found(self, manifest: Manifest | None, inventory: Inventory | None) -> None:
@@ -186,6 +204,7 @@ class Planner:
         durable   number of the last frame that is durable
         """
         self.note_starts(frame)
+        settled = noted_lsn(frame)  # what is noted of files below has not to be durable for a rewrite
         job = Job(self.disk, self.options.segment_octets_max)
         is_time = now_us >= self.not_before_us
         if is_time:
@@ -195,10 +214,7 @@ class Planner:
         if self.maker.spare is None:
             job.spare = (spare_path(self.maker.next_number), self.maker.spare_octets)
         if is_time and not self.snapshots:
-            if self.plan_wal(job, wals, finished, durable, liveness, now_us):
-                self.order = self.order_of(job, noted_lsn(frame))
-            if not job.rewrites:
-                self.logs.plan_segments(job, liveness)
+            self.plan_rewrites(job, settled, wals, finished, durable, liveness, now_us)
             job.name += self.logs.unnamed_of(job, len(job.name))
             self.plan_inventory(job, wals, durable)
         return job if job.has_work() else None
@@ -259,14 +275,29 @@ class Planner:
         octets = 0
         for wal in wals:
             octets += wal.tail
+        kept_max = self.kept_octets_max(wals) if self.replicated and empty else 0
         for wal in empty:
-            if self.replicated and wal.last >= self.keep_lsn and octets <= self.options.catch_up_octets_max:
+            if self.replicated and wal.last >= self.keep_lsn and octets <= kept_max:
                 break
             octets -= wal.tail
             if wal.empty_lsn <= durable and not self.is_named(wal):
                 wals.remove(wal)
                 self.logs.files.forget(wal.blocks)
                 job.remove.append(wal.blocks.path)
+
+    def kept_octets_max(self, wals: list[WalFile]) -> int:
+        """So much of WAL files is kept for members that catch up: where more is missing, a copy is the shorter way.
+
+        Who makes one needs all frames from its beginning on, however many there are by its end.
+        """
+        options = self.options
+        if self.keep_all:
+            return options.catch_up_octets_max
+        copy = self.logs.segment_totals()[1]
+        for wal in wals:
+            if not wal.empty_lsn:
+                copy += wal.tail
+        return min(max(copy, options.catch_up_octets_min), options.catch_up_octets_max)
 
     def is_named(self, wal: WalFile) -> bool:
         """True where the inventory on the disk says that the file must be there."""
@@ -298,21 +329,72 @@ class Planner:
             self.leaving, self.logs.dead = self.logs.dead, []
             self.stale = False
 
-    def plan_wal(
+    def plan_rewrites(
         self,
         job: Job,
+        settled: int,
         wals: list[WalFile],
         finished: WalFile | None,
         durable: int,
         liveness: Liveness,
         now_us: int,
-    ) -> bool:
-        """Copy what is wanted of the oldest full WAL file that holds anything; True if there is one."""
-        wal = oldest(wals, durable)
+    ) -> None:
+        """Have files rewritten, once that is durable which they leave out something for: until then it is an intent.
+
+        settled  the frame that has all that is settled by this liveness
+        """
+        intent = self.intent
+        if intent is None or not self.is_valid(intent, wals, durable):
+            wal = oldest(wals, durable)
+            rewrites = self.plan_wal(wal, wals, finished, durable, liveness, now_us)
+            if rewrites:
+                intent = Intent(wal, settled, rewrites)
+            else:
+                intent = Intent(None, settled, self.logs.plan_segments(liveness))
+        self.intent = None
+        if intent.rewrites and intent.lsn > durable:
+            self.intent = intent
+        elif intent.rewrites:
+            self.carry_out(job, intent, liveness)
+
+    def is_valid(self, intent: Intent, wals: list[WalFile], durable: int) -> bool:
+        """True if what it is about is still as it was."""
+        if intent.wal is not None:
+            return oldest(wals, durable) is intent.wal
+        return len(self.logs.still_here(intent.rewrites)) == len(intent.rewrites)
+
+    def carry_out(self, job: Job, intent: Intent, liveness: Liveness) -> None:
+        """Do what was intended, but keep what is wanted again: a group may have been made or moved meanwhile."""
+        rewrites = self.logs.still_here(intent.rewrites)
+        for rewrite in rewrites:
+            wanted = liveness.live(rewrite.log.queue, rewrite.first, rewrite.end)
+            rewrite.wanted = merged([*rewrite.wanted, *wanted])
+        if intent.wal is None:
+            job.rewrites = self.logs.pinned(rewrites)
+        elif rewrites:
+            job.rewrites = rewrites
+            self.floor = max(self.floor, intent.wal.last)
+            self.order = self.order_of(job, intent.lsn)
+
+    def rewrite_is_due(self, durable: int) -> bool:
+        """True if what an intended rewrite waited for is durable."""
+        return self.intent is not None and self.intent.lsn <= durable
+
+    def plan_wal(
+        self,
+        wal: WalFile,
+        wals: list[WalFile],
+        finished: WalFile | None,
+        durable: int,
+        liveness: Liveness,
+        now_us: int,
+    ) -> list[Rewrite]:
+        """Copy what is wanted of a WAL file, the oldest that holds anything; none where it may not be done yet."""
         if not wal.full or wal is finished or durable < wals[-1].head.first_lsn:
-            return False
+            return []
         if now_us - wal.full_us < self.options.rewrite_age_us:
-            return False
+            return []
+        rewrites: list[Rewrite] = []
         files = {wal.blocks.number: wal.blocks}
         for queue, stored in self.logs.stored.items():
             if not stored.log.durable:
@@ -323,10 +405,8 @@ class Planner:
                 first = int(entries.bases[0])
                 end = int(entries.end(size - 1))
                 wanted = liveness.live(queue, first, end)
-                job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
-        if job.rewrites:
-            self.floor = max(self.floor, wal.last)
-        return bool(job.rewrites)
+                rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
+        return rewrites
 
     # ---- a follower's plans
 
@@ -343,10 +423,12 @@ class Planner:
         job = Job(self.disk, self.options.segment_octets_max)
         self.find_empty(wals, durable)
         wal = oldest(wals, durable)
-        if order.number in (ALL, wal.head.number) and self.plan_wal(job, wals, None, durable, order, now_us):
-            pass
+        if order.number in (ALL, wal.head.number):
+            job.rewrites = self.plan_wal(wal, wals, None, durable, order, now_us)
+        if job.rewrites:
+            self.floor = max(self.floor, wal.last)
         elif order.number == ALL:
-            self.logs.plan_segments(job, order)
+            job.rewrites = self.logs.pinned(self.logs.plan_segments(order))
         if not job.rewrites:
             return None
         job.folders = [rewrite.log.queue for rewrite in job.rewrites]
@@ -364,7 +446,7 @@ class Planner:
         self.plan_gone(job, durable)
         if now_us >= self.not_before_us:
             job.manifest = self.plan_manifest(wals, durable)
-            self.logs.plan_segments(job, EVERYTHING)
+            job.rewrites = self.logs.pinned(self.logs.plan_segments(EVERYTHING))
             self.plan_inventory(job, wals, durable)
         return job if job.has_work() else None
 
@@ -385,7 +467,10 @@ class Planner:
         return FileOrder(next(iter(job.rewrites[0].files)), lsn, wanted)
 
     def order_all(self, frame: GatheredFrame, liveness: Liveness) -> None:
-        """Have an order say of all logs what is wanted."""
+        """Have an order say of all logs what is wanted, if one is due."""
+        if not self.order_all_due:
+            return
+        self.order_all_due = False
         wanted: dict[int, Intervals] = {}
         for queue, stored in self.logs.stored.items():
             if stored.log.durable:
@@ -409,7 +494,9 @@ class Planner:
         files: list[SnapshotFile] = []
         for stored in with_segments(self.logs.stored):
             files += [SnapshotFile(each.segment.path, each.segment.octets) for each in stored.segments]
-        files += [SnapshotFile(wal.blocks.path, tails[wal.head.number]) for wal in wals if wal.head.number in tails]
+        for wal in wals[settled_files(wals, durable) :]:
+            if wal.head.number in tails:
+                files.append(SnapshotFile(wal.blocks.path, tails[wal.head.number]))
         current = self.current(wals, durable)
         inventory = Inventory(current.floor, tuple([each for each in current.wals if each in tails]), current.segments)
         snapshot = Snapshot(self.disk, files, end, inventory)
@@ -445,7 +532,7 @@ class Planner:
         for rewrite in job.rewrites:
             if not self.logs.take_rewrite(rewrite):
                 # Its folder went while the job was on its way, which has made it anew.
-                self.dropped.append((rewrite.log.queue, durable))
+                self.dropped.append((rewrite.log.queue, durable if frame is None else noted_lsn(frame)))
             elif rewrite.made:
                 self.stale = True
                 if not self.replicated:
@@ -469,6 +556,14 @@ def oldest(wals: list[WalFile], durable: int) -> WalFile:
         if not 0 < wal.empty_lsn <= durable:
             return wal
     return wals[-1]
+
+
+def settled_files(wals: list[WalFile], durable: int) -> int:
+    """So many of the oldest files hold nothing any more, and it is on the disk why."""
+    count = 0
+    while count < len(wals) - 1 and 0 < wals[count].empty_lsn <= durable:
+        count += 1
+    return count
 
 
 def noted_lsn(frame: GatheredFrame) -> int:

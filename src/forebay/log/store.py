@@ -30,10 +30,10 @@ from forebay.log.frame import (
 )
 from forebay.log.housekeeping import Job, Liveness
 from forebay.log.logs import Logs
-from forebay.log.opening import Opening
 from forebay.log.planning import Planner, note_start
 from forebay.log.queue_log import QueueLog
-from forebay.log.replay import FrameReplay
+from forebay.log.recovery.opening import Opening
+from forebay.log.recovery.replay import FrameReplay
 from forebay.log.replication.copying import Snapshot, written_tails
 from forebay.log.replication.mirror import ForeignLog, Mirror, MirrorCommit, Mismatch
 from forebay.log.replication.outgoing import Outgoing, file_of, runs_of
@@ -58,6 +58,7 @@ class Store:
     durable  number of the last frame that cannot be lost: it is on the disk, of a replicated store committed
     on_disk  number of the last frame that is on this disk
     epoch    of what is gathered
+    recovered  of a replicated store: what was there before `start` is committed once this frame is
     full     the disk had no room when it was last asked
     """
 
@@ -83,6 +84,7 @@ class Store:
         self.on_disk = 0
         self.epoch = 0
         self.uncommitted = Uncommitted()
+        self.recovered = 0
         self.full = False
         self.asked_us = 0
         self.checkpoint_end = 0  # where the active WAL file goes on behind its checkpoint
@@ -145,7 +147,7 @@ class Store:
         assert commit is not None
         commit.run()
         if self.replicated:
-            self.written(commit)
+            self.recovered = self.written(commit)
             return
         self.synced(commit)
         self.planner.begun(file)
@@ -486,14 +488,15 @@ class Store:
     # ---- housekeeping
 
     def plan(self, liveness: Liveness, now_us: int) -> Job | None:
-        """The next piece of background work, if there is any and the last one is back."""
-        if self.frame is None or self.job_running is not None:
+        """The next work on files, if the last is back; all that this liveness does not want must have been noted."""
+        if self.frame is None:
+            return None
+        self.planner.order_all(self.frame, liveness)
+        if self.job_running is not None:
             return None
         if self.full:
             self.planner.give_up_copies()  # what they keep is what others need now
-        job = self.planner.plan(self.frame, self.wals, self.finished, self.durable, liveness, now_us)
-        self.job_running = job
-        return job
+        return self.run_job(self.planner.plan(self.frame, self.wals, self.finished, self.durable, liveness, now_us))
 
     def note_starts(self) -> None:
         """Write down where logs start now, so that what was purged or expired does not come back."""
@@ -517,18 +520,17 @@ class Store:
         self.replay.busy = []
         self.planner.done(job, self.frame, self.durable)
 
-    def keep_from(self, lsn: int) -> None:
-        """Keep WAL files from this frame on for members that catch up, up to `catch_up_octets_max`."""
-        self.planner.keep_lsn = lsn
+    def keep_from(self, lsn: int, is_copied: bool = False) -> None:
+        """Keep WAL files from this frame on for members that catch up, within bounds; `is_copied`: one makes a copy."""
+        self.planner.keep_lsn, self.planner.keep_all = lsn, is_copied
 
     def orders(self) -> list[FileOrder]:
         """The orders for followers to rewrite files that may go out since the last call."""
         return self.planner.take_orders(self.durable)
 
-    def order_all(self, liveness: Liveness) -> None:
-        """Have an order among them that is about all files, for followers that have missed some."""
-        assert self.frame is not None
-        self.planner.order_all(self.frame, liveness)
+    def order_all(self) -> None:
+        """Have an order among them, from the next `plan` on, that is about all files."""
+        self.planner.order_all_due = True
 
     def snapshot(self) -> Snapshot | None:
         """The files as they are, none of which goes or changes until `release`; None while a job runs: try again."""

@@ -22,6 +22,7 @@ class StoreOptions:
     cache_octets_max      memory for blocks of durable logs
     recent_octets_max     memory of a node that leads for frames that others may ask for, those on the disk only
     catch_up_octets_max   octets of WAL files that are kept for members that catch up, with those that are needed
+    catch_up_octets_min   so much of that also where a copy of all files would be less
     rewrite_age_us        how long a full WAL file is left alone before what is still wanted of it is copied
     """
 
@@ -33,6 +34,7 @@ class StoreOptions:
     rewrite_age_us: int = REWRITE_AGE_US
     recent_octets_max: int = 8 << 20
     catch_up_octets_max: int = 4 << 30
+    catch_up_octets_min: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

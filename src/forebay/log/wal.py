@@ -151,6 +151,12 @@ class GatheredFrame:
     def end(self) -> int:
         return self.position + self.octets
 
+    def let_go(self) -> None:
+        """Forget its octets, which are on the disk; how many they are stays known."""
+        self.parts = []
+        self.checked = []
+        self.encoded = []
+
     def encode(self) -> list[bytes]:
         """All octets of the frame, in few parts."""
         if self.encoded is not None:

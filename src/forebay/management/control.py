@@ -166,6 +166,10 @@ class Control(Administration, Gate):
         operation = OPERATIONS.get(name)
         return operation is not None and operation.changes
 
+    def waits(self, name: str) -> bool:
+        operation = OPERATIONS.get(name)
+        return operation is not None and operation.waits
+
     # ---- who may do what
 
     def tags_of(self, principal: Principal) -> frozenset[str]:
@@ -206,15 +210,17 @@ Run = Callable[[Control, Arguments], dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; one that changes something is answered when that is on disk.
+    """One operation; one that changes something is noted.
 
-    need  whom it lets run it over HTTP; by the block protocol it is administrators'
+    waits  what it changes is in the log: it is answered when that is on disk
+    need   whom it lets run it over HTTP; by the block protocol it is administrators'
     """
 
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
     changes: bool
+    waits: bool
     need: Need
     run: Run
 
@@ -223,13 +229,16 @@ OPERATIONS: Final[dict[str, Operation]] = {}
 
 
 def operation(
-    name: str, *parameters: Parameter, changes: bool = False, need: Need = ADMINISTER
+    name: str, *parameters: Parameter, changes: bool = False, logged: bool = True, need: Need = ADMINISTER
 ) -> Callable[[Run], Run]:
-    """Enter a function in the table; its docstring is the operation's description."""
+    """Enter a function in the table; its docstring is the operation's description.
+
+    logged  what it changes, if anything, is in the log
+    """
 
     def enter(run: Run) -> Run:
         assert name not in OPERATIONS and run.__doc__, name
-        OPERATIONS[name] = Operation(name, run.__doc__, parameters, changes, need, run)
+        OPERATIONS[name] = Operation(name, run.__doc__, parameters, changes, changes and logged, need, run)
         return run
 
     return enter

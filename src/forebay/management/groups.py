@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.queue_commands import MoveGroup, RemoveGroup
+from forebay.broker.catalog.commands.queues import MoveGroup, RemoveGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.management.explain.reasons import count

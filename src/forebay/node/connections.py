@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.vhost import Vhost
 from forebay.management.control import Connections
 from forebay.node.link import Link
 
@@ -40,10 +40,8 @@ class OpenConnections(Connections):
         connection.node.touch(connection)
         return True
 
-    def end_deleted(self, vhosts: Vhosts) -> None:
+    def end_deleted(self, gone: list[Vhost], users: list[str]) -> None:
         """End those whose vhost or user is gone."""
-        gone, vhosts.deleted = vhosts.deleted, []
-        users, vhosts.users.deleted = vhosts.users.deleted, []
         for connection in list(self._connections.values()):
             session = connection.session
             if session is None:

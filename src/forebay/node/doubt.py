@@ -24,7 +24,7 @@ SHARED: Final = (
 # traceback as well.
 APART: Final = (
     "forebay.broker.address",
-    "forebay.broker.consumer_arguments",
+    "forebay.broker.consuming.consumer_arguments",
     "forebay.broker.audit",
     "forebay.broker.auth.login",
     "forebay.broker.publish.commands",
@@ -52,9 +52,9 @@ APART_STEPS: Final = (
 # Steps of sessions that belong together: half of one must not become durable.
 WHOLE: Final = (
     ("forebay.session.amqp091.modes", "on_tx_commit"),
-    ("forebay.session.mqtt.publish", "release"),
-    ("forebay.session.mqtt.publish", "remember"),
-    ("forebay.session.mqtt.publish", "write_answer"),
+    ("forebay.session.mqtt.incoming.publish", "release"),
+    ("forebay.session.mqtt.incoming.publish", "remember"),
+    ("forebay.session.mqtt.incoming.publish", "write_answer"),
 )
 
 

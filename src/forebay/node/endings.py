@@ -2,84 +2,112 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import final
 
+from forebay.broker.auth.login import Auth
+from forebay.node.back_pressure.pressure import Pressure
+from forebay.node.back_pressure.rates import Rates
 from forebay.node.link import Link
 from forebay.node.ready import OWN_STATE
-
-if TYPE_CHECKING:
-    from forebay.node.node import Node
-
-
-def leave(node: Node, link: Link) -> None:
-    """Have the connection take part in nothing any more: nobody may write to it from here on."""
-    node.dirty.pop(link, None)
-    node.waiting.pop(link, None)
-    node.pressure.forget(link)
-    if node.gate is not None:
-        node.gate.forget(link)
-    session = link.session
-    if session is None or session.id not in node.connections:
-        return
-    del node.connections[session.id]
-    node.auth.places.pop(session.id, None)
-    node.rates.forget(link)
-    session.rights.usage.leave(session.id)
-    if session.reason:
-        node.journal.info("connection from %s ended: %s%s", link.peer, session.reason, link.named())
-    try:
-        node.stats.ended(session)
-        if node.announcer.listening:
-            node.announcer.ended(link, session)
-    except Exception as error:  # noqa: BLE001  what it held goes back all the same
-        node.note_fault(f"the account of the connection from {link.peer}", error)
-    try:
-        session.closed()
-    except Exception as error:  # noqa: BLE001  others would wait in vain for what it had
-        node.stop(OWN_STATE, error)
-    session.vhost.pause(session.id, False)  # it may have stopped reading when its session was over already
-    session.vhost.touch()
-    node.is_due = True
+from forebay.node.telemetry.events import Announcer
+from forebay.node.telemetry.journal import Journal
+from forebay.node.telemetry.stats import BrokerStats
 
 
-def end_taken(node: Node) -> None:
-    """End connections whose client has come back by another one [MQTT-3.1.4-3]."""
-    for id in node.vhosts.take_taken():
-        previous = node.connections.get(id)
-        if previous is not None and previous.session is not None:
-            node.announcer.taken_over(previous, previous.session)
-            previous.attempt(previous.session.taken_over)
-            part_with(node, previous)
+@final
+class Endings:
+    """Takes connections out of everything that they have a part in.
 
-
-def part_with(node: Node, link: Link) -> None:
-    """Let a connection go that was taken over: it takes part in nothing more, but its client is answered.
-
-    It has asked for a session: CONNACK, and why it has to go, leave when what the CONNACK promises is on disk. So
-    no connection stays for longer than a sync.
+    connections  by the session's number; the node's own
+    farewells    taken over: their last words wait for the disk
     """
-    session = link.session
-    if link.closing or session is None:
-        return
-    if session.hold_lsn <= node.store.durable:
-        node.finish(link)
-        return
-    if not link.closing_us:
-        link.closing_us = node.clock.now_us()  # from here on it may stay for so long only
-    node.farewells.append(link)
-    node.leave(link)
 
+    def __init__(
+        self,
+        auth: Auth,
+        pressure: Pressure,
+        rates: Rates,
+        stats: BrokerStats,
+        announcer: Announcer,
+        journal: Journal,
+    ) -> None:
+        self.auth = auth
+        self.connections = pressure.connections
+        self.pressure = pressure
+        self.rates = rates
+        self.stats = stats
+        self.announcer = announcer
+        self.journal = journal
+        self.farewells: list[Link] = []
 
-def break_off(node: Node, link: Link) -> None:
-    """Tell the client that the broker is wrong, and close.
+    def leave(self, link: Link) -> bool:
+        """Give back what the connection held, as nobody writes to it from here on; True if it had a session."""
+        self.pressure.forget(link)
+        session = link.session
+        if session is None or session.id not in self.connections:
+            return False
+        del self.connections[session.id]
+        self.auth.places.pop(session.id, None)
+        self.rates.forget(link)
+        session.rights.usage.leave(session.id)
+        if session.reason:
+            self.journal.info("connection from %s ended: %s%s", link.peer, session.reason, link.named())
+        try:
+            self.stats.ended(session)
+            if self.announcer.listening:
+                self.announcer.ended(link, session)
+        except Exception as error:  # noqa: BLE001  what it held goes back all the same
+            link.node.note_fault(f"the account of the connection from {link.peer}", error)
+        try:
+            session.closed()
+        except Exception as error:  # noqa: BLE001  others would wait in vain for what it had
+            link.node.stop(OWN_STATE, error)
+        session.vhost.pause(session.id, False)  # it may have stopped reading when its session was over already
+        session.vhost.touch()
+        return True
 
-    What was not sent is not sent any more: it may end in the middle of a frame.
-    """
-    session = link.session
-    if link.closing or session is None or link.is_sending():
-        node.cut(link)
-        return
-    link.drop()
-    session.hold_lsn = 0
-    session.dismiss("an error of the broker's own: its log has it", True)
-    node.finish(link)
+    def end_taken(self, taken: list[int], durable: int, now_us: int) -> None:
+        """End connections whose client has come back by another one [MQTT-3.1.4-3]."""
+        for id in taken:
+            previous = self.connections.get(id)
+            if previous is not None and previous.session is not None:
+                self.announcer.taken_over(previous, previous.session)
+                previous.attempt(previous.session.taken_over)
+                self.part_with(previous, durable, now_us)
+
+    def part_with(self, link: Link, durable: int, now_us: int) -> None:
+        """Let a connection go that was taken over: it takes part in nothing more, but its client is answered.
+
+        It has asked for a session: CONNACK, and why it has to go, leave when what the CONNACK promises is on disk. So
+        no connection stays for longer than a sync.
+        """
+        session = link.session
+        if link.closing or session is None:
+            return
+        if session.hold_lsn <= durable:
+            link.node.finish(link)
+            return
+        if not link.closing_us:
+            link.closing_us = now_us  # from here on it may stay for so long only
+        self.farewells.append(link)
+        link.node.leave(link)
+
+    def synced(self, durable: int, now_us: int) -> None:
+        """More is on the disk: those go whose last words waited for it."""
+        farewells, self.farewells = self.farewells, []
+        for link in farewells:
+            self.part_with(link, durable, now_us)
+
+    def break_off(self, link: Link) -> None:
+        """Tell the client that the broker is wrong, and close.
+
+        What was not sent is not sent any more: it may end in the middle of a frame.
+        """
+        session = link.session
+        if link.closing or session is None or link.is_sending():
+            link.node.cut(link)
+            return
+        link.drop()
+        session.hold_lsn = 0
+        session.dismiss("an error of the broker's own: its log has it", True)
+        link.node.finish(link)

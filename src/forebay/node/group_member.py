@@ -18,13 +18,13 @@ from typing import Final
 
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
-from forebay.log.folder.identity import ID_OCTETS, UnfinishedCopy, join_group, own_identity, promise
-from forebay.log.housekeeping import Liveness
+from forebay.log.folder.identity import ID_OCTETS, UnfinishedCopy, join_group, keep_room, own_identity, promise
 from forebay.log.replication.copying import begin_empty
 from forebay.log.replication.mirror import ForeignLog
 from forebay.log.shipment import Shipment
 from forebay.log.store import Job, Recovery, Store
 from forebay.log.wal import Commit
+from forebay.node.disk_room import DiskRoom
 from forebay.node.wanted import store_options
 from forebay.replica.member import Member
 from forebay.replica.messages import Run
@@ -93,6 +93,7 @@ class GroupMember:
     commit     all frames up to here are committed; of a group that does not wait for others, on the leader's disk
     found      when the folder was opened
     is_foreign  what is in the folder is not of this group: it can begin a group with it, and follow nobody
+    room       on the disk, while it follows
     taken      epoch and last frame of what the store was given to take, and the disk does not have yet
     under_way  a commit of these is being run
     seconds    in which this member has led
@@ -108,6 +109,7 @@ class GroupMember:
         self.chance = chance
         self.settings = settings
         self.store = Store(disk, clock, store_options(options), replicated=True)
+        self.room = DiskRoom(disk, self.store)
         self.identity = own_identity(disk, chance)
         self.found = Recovery([], {}, [])
         self.is_foreign = False
@@ -129,6 +131,7 @@ class GroupMember:
             self.identity = begin_empty(self.disk, self.chance)
             self.found = self.store.open()
             self.found.report.append(str(error))
+        keep_room(self.disk)
         try:
             self.store.follow()
         except ForeignLog:
@@ -154,6 +157,10 @@ class GroupMember:
             return False
         self.identity = join_group(self.disk, self.identity, group)  # it is empty, or wanted to found a group itself
         return True
+
+    def may_hear(self) -> bool:
+        """True once it is known which group this is: a new folder that promised something before could join none."""
+        return bool(self.identity.group) or self.replica.standing.view is not None
 
     def recovery(self) -> Recovery:
         """The state that the log tells, for a node that leads from now on; nothing may be under way.
@@ -215,16 +222,27 @@ class GroupMember:
         """Frames of the leader are on the disk."""
         self.under_way = False
         self.store.written(commit)
+        self.room.taken()
         self.tell_written(now)
 
     def not_written(self, commit: Commit, now: int) -> None:
-        """The disk had no room for them: they are asked for again, and others go on without this member meanwhile."""
+        """The disk had no room for them: they are asked for again once it has, and others go on without this member."""
         self.under_way = False
         self.store.not_written(commit)
-        if self.taken:
-            epoch = self.taken[-1][0]
-            self.taken.clear()
-            self.replica.mismatched(epoch, now)
+        self.taken.clear()
+        self.room.lack(commit.octets, now)
+        self.replica.no_room()
+
+    def look_for_room(self, now: int) -> None:
+        """Several times a second, while it follows: go on as soon as a disk that was full has room."""
+        if self.room.comes(now):
+            self.replica.has_room()
+
+    def look_whether_it_can_lead(self) -> bool:
+        """True if the disk has room for what a leader begins with; without that it takes over from nobody."""
+        standing = self.replica.standing
+        standing.can_lead = self.is_foreign or self.room.is_for_leading()
+        return standing.can_lead
 
     def tell_written(self, now: int) -> None:
         """Tell the member what is on the disk of the frames that it has had taken."""
@@ -270,7 +288,7 @@ class GroupMember:
         ready.copy_from = out.copy_from or ready.copy_from
         for order in out.rewrites:
             self.orders[int(order.number)] = order.wanted
-        self.store.keep_from(int(out.keep_from))
+        self.store.keep_from(int(out.keep_from), out.is_copied)
         return bool(out.takings) or out.promise > 0
 
     def take_frames(self, taking: Taking, ready: GroupReady, now: int) -> None:
@@ -299,14 +317,14 @@ class GroupMember:
             del self.orders[min(self.orders)]
         return self.store.plan_following()
 
-    def tell_orders(self, liveness: Liveness, now: int) -> None:
+    def tell_orders(self, now: int) -> None:
         """As the leader, about once a second: tell followers which offsets of rewritten files somebody still wants.
 
         Now and then of all files, for followers that were away when it was said of one.
         """
         self.seconds += 1
         if self.seconds % ORDER_ALL_S == 0:
-            self.store.order_all(liveness)
+            self.store.order_all()
         for order in self.store.orders():
             self.replica.rewritten(order.number, order.lsn, order.wanted, now)
 

@@ -2,68 +2,84 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import final
 
-if TYPE_CHECKING:
-    from forebay.node.node import Node
+from forebay.broker.vhosts import Vhosts
+from forebay.log.logs import Logs
+from forebay.node.back_pressure.send_buffers import SendBuffers
+from forebay.node.commit_gate import CommitGate
+from forebay.node.link import Link
+from forebay.node.telemetry.events import Announcer
+from forebay.node.telemetry.tracing import Tracer
+from forebay.queue.leases.lease import Delivery
 
 
-def hand_out(node: Node, now_us: int) -> None:
-    """Give this turn's deliveries and cancellations to the sessions they are for."""
-    tells = node.announcer.delivers
-    buffers = node.pressure.buffers
-    common = node.common
-    common.looks.octets = buffers.turn_octets()
-    deliveries = node.vhosts.end_turn(now_us)
-    if deliveries:
-        node.out.delivery = deliveries[-1]
-    gate = node.gate
-    tracer = node.tracer
-    if tracer is not None:
-        sealed, common.sealed = common.sealed, []
-        tracer.sealed(sealed, now_us)
-    for delivery in deliveries:
-        link = node.connections.get(delivery.consumer.session_id)
-        if link is None or link.session is None:
-            continue  # closed in this very turn: `session_closed` has taken the lease back
-        if buffers.is_tight and buffers.spares(link, delivery):
-            continue
-        if gate is not None:
-            gate.look_at(link, delivery, node.store.logs.stored)
-        try:
-            link.session.deliver(delivery)
-            if gate is None:
-                buffers.send_early(link)
-        except Exception as error:  # noqa: BLE001  the connection's boundary
-            node.failed(link, error)
-            continue
+@final
+class HandingOut:
+    """Ends the turn of the vhosts, and gives what comes of it to the sessions that it is for.
+
+    connections  by the session's number; the node's own
+    """
+
+    def __init__(
+        self, vhosts: Vhosts, connections: dict[int, Link], announcer: Announcer, buffers: SendBuffers, logs: Logs
+    ) -> None:
+        self.vhosts = vhosts
+        self.connections = connections
+        self.announcer = announcer
+        self.buffers = buffers
+        self.logs = logs
+
+    def run(
+        self, now_us: int, gate: CommitGate | None, tracer: Tracer | None, dirty: dict[Link, None]
+    ) -> Delivery | None:
+        """Hand out; the last delivery, if there was one. The connections join those that the turn looks at."""
+        tells = self.announcer.delivers
+        buffers = self.buffers
+        self.vhosts.common.looks.octets = buffers.turn_octets()
+        ended = self.vhosts.end_turn(now_us)
+        deliveries = ended.deliveries
         if tracer is not None:
-            tracer.delivered(delivery, link.session.vhost, now_us)
-        if tells:
-            node.announcer.delivered(delivery, link.session)
-        node.dirty[link] = None
-    if common.delivered:
-        tell_delivered(node, now_us)
-    if common.woken:
-        woken, common.woken = common.woken, []
-        for id in woken:  # their wait for a queue is over
-            if id in node.connections:
-                node.touch(node.connections[id])
-    for consumer in node.vhosts.take_cancelled():
-        link = node.connections.get(consumer.session_id)
-        if link is not None and link.session is not None:
-            link.attempt_with(link.session.cancelled, consumer)
-            node.touch(link)
+            tracer.sealed(ended.sealed, now_us)
+        for delivery in deliveries:
+            link = self.connections.get(delivery.consumer.session_id)
+            if link is None or link.session is None:
+                continue  # closed in this very turn: `session_closed` has taken the lease back
+            if buffers.is_tight and buffers.spares(link, delivery):
+                continue
+            if gate is not None:
+                gate.look_at(link, delivery, self.logs.stored)
+            try:
+                link.session.deliver(delivery)
+                if gate is None:
+                    buffers.send_early(link)
+            except Exception as error:  # noqa: BLE001  the connection's boundary
+                link.node.failed(link, error)
+                continue
+            if tracer is not None:
+                tracer.delivered(delivery, link.session.vhost, now_us)
+            if tells:
+                self.announcer.delivered(delivery, link.session)
+            dirty[link] = None
+        if ended.early:
+            self.tell_early(ended.early, now_us, tracer)
+        for id in ended.woken:
+            if id in self.connections:
+                self.connections[id].node.touch(self.connections[id])
+        for consumer in ended.cancelled:
+            link = self.connections.get(consumer.session_id)
+            if link is not None and link.session is not None:
+                link.attempt_with(link.session.cancelled, consumer)
+                link.node.touch(link)
+        return deliveries[-1] if deliveries else None
 
-
-def tell_delivered(node: Node, now_us: int) -> None:
-    """Tell whoever follows deliveries also of those that sessions took before the turn's end."""
-    delivered, node.common.delivered = node.common.delivered, []
-    for delivery in delivered:
-        link = node.connections.get(delivery.consumer.session_id)
-        if link is None or link.session is None:
-            continue
-        if node.tracer is not None:
-            node.tracer.delivered(delivery, link.session.vhost, now_us)
-        if node.announcer.delivers:
-            node.announcer.delivered(delivery, link.session)
+    def tell_early(self, early: list[Delivery], now_us: int, tracer: Tracer | None) -> None:
+        """Tell whoever follows deliveries also of those that sessions took before the turn's end."""
+        for delivery in early:
+            link = self.connections.get(delivery.consumer.session_id)
+            if link is None or link.session is None:
+                continue
+            if tracer is not None:
+                tracer.delivered(delivery, link.session.vhost, now_us)
+            if self.announcer.delivers:
+                self.announcer.delivered(delivery, link.session)

@@ -7,16 +7,14 @@ it may leave. Few things cannot wait for the end of the turn; these are methods 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from forebay.core.metrics import Totals
 from forebay.core.pieces import Part
 from forebay.node.peer import Peer
 from forebay.session.session import Session
-
-if TYPE_CHECKING:
-    from forebay.node.node import Node
 
 SNIFF_OCTETS: Final = 4
 PASSED_OVER_MAX: Final = (
@@ -32,6 +30,65 @@ HELD: Final = 16  # an MQTT client to which it publishes does not keep up
 INDEBTED: Final = 32  # it has sent faster than it may
 STOPPING: Final = 64  # the broker takes its leave
 UNREAD: Final = CHOKED | HELD | INDEBTED  # so that hearing nothing of the client says nothing of it
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LinkOwner:
+    """The node as its connections call it, and the parts that have only a connection in hand.
+
+    totals  octets of all connections are counted there
+    """
+
+    def __init__(self, totals: Totals) -> None:
+        self.totals = totals
+
+    def start_session(self, link: Link, data: bytes) -> Session:
+        """The session that the first octets of a connection ask for."""
+        raise NotImplementedError
+
+    def touch(self, link: Link) -> None:
+        """This connection takes part in the turn."""
+        raise NotImplementedError
+
+    def has_read(self, link: Link, session: Session) -> None:
+        """The session has taken in what came: read no more of it in this turn where that is enough."""
+        raise NotImplementedError
+
+    def pause(self, link: Link, paused: bool) -> None:
+        """The connection takes no more octets for now, or takes them again."""
+        raise NotImplementedError
+
+    def cut(self, link: Link) -> None:
+        """End the connection at once."""
+        raise NotImplementedError
+
+    def finish(self, link: Link) -> None:
+        """End the connection when the client has what is written."""
+        raise NotImplementedError
+
+    def leave(self, link: Link) -> None:
+        """Have the connection take part in nothing any more."""
+        raise NotImplementedError
+
+    def lost(self, link: Link) -> None:
+        """The connection is gone."""
+        raise NotImplementedError
+
+    def end_deleted(self) -> None:
+        """End connections whose vhost or user is gone."""
+        raise NotImplementedError
+
+    def failed(self, link: Link, error: Exception) -> None:
+        """An error of our own while this connection was served."""
+        raise NotImplementedError
+
+    def note_fault(self, what: str, error: Exception) -> None:
+        """An error of our own has ended something."""
+        raise NotImplementedError
+
+    def stop(self, why: str, error: BaseException) -> None:
+        """Nothing may become durable any more, and nothing leave."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -82,7 +139,7 @@ class Link:
         "writes",
     )
 
-    def __init__(self, node: Node, protocol: str, peer: Peer | None = None) -> None:
+    def __init__(self, node: LinkOwner, protocol: str, peer: Peer | None = None) -> None:
         self.node = node
         self.default_protocol = protocol
         self.session: Session | None = None
@@ -140,6 +197,8 @@ class Link:
                     return
                 session = self.session = node.start_session(self, data)
                 session.sends_files = self.sends_files()
+            if session.vhost.common.deletes:  # in this turn: nobody does anything in what is gone; who comes now stays
+                node.end_deleted()
             used = session.receive(data)
             self.rest = data[used:] if used < len(data) else b""
             if self.rest:
@@ -149,12 +208,14 @@ class Link:
                     self.parts = [self.rest]
                     self.parts_octets = len(self.rest)
             node.touch(self)
-            if session.meter.is_over and not self.closing:
-                node.reading.defer(self)  # behind the turn, which it takes part in
-            elif not self.closing and node.is_tight(session):
-                node.reading.rest(self)
+            node.has_read(self, session)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             node.failed(self, error)
+
+    def go_on(self) -> None:
+        """Look again at what has come already."""
+        if not self.holds & HELD:
+            self.received(b"")
 
     def pass_over(self, octets: int) -> None:
         """The client does not know yet that it talks to nobody; but it does not go on for ever."""

@@ -1,30 +1,65 @@
-"""Logins of a turn: who goes on guessing has to wait."""
+"""Logins of a turn: what proves them takes long, and who goes on guessing has to wait."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.login import Auth
+from forebay.broker.auth.authorizer import Principal, Proof
+from forebay.broker.auth.login import Auth, LoginNews
 from forebay.broker.auth.throttle import SECOND_US, Throttle
 from forebay.broker.common import Common
 from forebay.core.options import Options
+from forebay.node.back_pressure.reading import Reading
+from forebay.node.link import PROVING, Link
 from forebay.node.telemetry.stats import BrokerStats
 
 
-def note_logins(auth: Auth, stats: BrokerStats, common: Common) -> None:
-    """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
-    accepted, auth.accepted = auth.accepted, []
-    for place, user in accepted:
-        stats.logins[place.protocol] += 1
-        common.events.note("auth.success", b"", {"user": user, "peer": place.address})
-    refusals, auth.refusals = auth.refusals, []
-    for each in refusals:
-        place = each.place
-        stats.refused_logins[place.protocol] += 1
-        auth.throttle.failed(place.address, each.user)
-        common.audit.note(Origin(Principal(each.user), place.address, place.protocol), "login", {}, each.detail)
-        fields: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
-        common.events.note("auth.failure", b"", fields)
+class NodeLogins:
+    """Takes from `Auth` what logins ask for, and how they came out.
+
+    connections  by the session's number; the node's own
+    """
+
+    def __init__(
+        self, auth: Auth, stats: BrokerStats, common: Common, connections: Mapping[int, Link], reading: Reading
+    ) -> None:
+        self.auth = auth
+        self.stats = stats
+        self.common = common
+        self.connections = connections
+        self.reading = reading
+
+    def begin_turn(self) -> Sequence[Proof]:
+        """Take note of logins that are over; the proofs that others wait for."""
+        done = self.auth.take()
+        self.note(done)
+        return self.hold(done.proofs)
+
+    def take_proofs(self) -> Sequence[Proof]:
+        """The proofs that are asked for between two turns."""
+        return self.hold(self.auth.take_proofs())
+
+    def hold(self, proofs: list[Proof]) -> list[Proof]:
+        """Read nothing behind a login until its proof has run."""
+        for proof in proofs:
+            if proof.connection in self.connections:
+                self.reading.hold(self.connections[proof.connection], PROVING)
+        return proofs
+
+    def note(self, done: LoginNews) -> None:
+        """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
+        for place, user in done.accepted:
+            self.stats.logins[place.protocol] += 1
+            self.common.events.note("auth.success", b"", {"user": user, "peer": place.address})
+        for each in done.refusals:
+            place = each.place
+            self.stats.refused_logins[place.protocol] += 1
+            self.auth.throttle.failed(place.address, each.user)
+            origin = Origin(Principal(each.user), place.address, place.protocol)
+            self.common.audit.note(origin, "login", {}, each.detail)
+            fields: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
+            self.common.events.note("auth.failure", b"", fields)
 
 
 def set_throttle(throttle: Throttle, options: Options) -> None:

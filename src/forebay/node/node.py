@@ -21,7 +21,7 @@ what `Ready.proofs` and `Ready.job` asked for, `wake` is due at `Ready.again_us`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -45,14 +45,14 @@ from forebay.node.back_pressure.reading import Reading
 from forebay.node.commit_gate import NEWER, CommitGate
 from forebay.node.connections import OpenConnections
 from forebay.node.doubt import leaves_doubt
-from forebay.node.endings import break_off, end_taken, leave, part_with
-from forebay.node.handing_out import hand_out
-from forebay.node.link import HELD, PROVING, STOPPING, Link
-from forebay.node.logins import note_logins, set_throttle
+from forebay.node.endings import Endings
+from forebay.node.handing_out import HandingOut
+from forebay.node.link import PROVING, STOPPING, Link, LinkOwner
+from forebay.node.logins import NodeLogins, set_throttle
 from forebay.node.peer import split_name
 from forebay.node.protocols import make_session, protocol_of
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
-from forebay.node.seconds import look_at
+from forebay.node.seconds import NO_LIMIT, Surroundings, look_at
 from forebay.node.telemetry.alarms import Alarms
 from forebay.node.telemetry.events import Announcer
 from forebay.node.telemetry.journal import Journal
@@ -63,24 +63,11 @@ from forebay.session.session import Session
 
 SECRET_OCTETS: Final = 32
 TICKS_A_SECOND: Final = 10
-NO_LIMIT: Final = 1 << 62
 ALONE: Final = -1  # instead of an epoch: there is no group
 
 
-class Surroundings:
-    """The fields of the machine that a node is told, about once a second.
-
-    memory_octets  that the process has
-    free_octets    that the disk has left
-    """
-
-    def __init__(self) -> None:
-        self.memory_octets = 0
-        self.free_octets = NO_LIMIT
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Node:
+class Node(LinkOwner):
     """One broker.
 
     connections  those that have a session, by its number
@@ -103,6 +90,8 @@ class Node:
         built_us: int = 0,
         store: Store | None = None,
     ) -> None:
+        self.stats = BrokerStats(options, clock.now_us(), built_us)
+        super().__init__(self.stats.totals)
         self.options = options
         self.clock = clock
         self.disk = disk
@@ -122,15 +111,18 @@ class Node:
         self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable
         self.listed = OpenConnections(self.connections)
         self.control = Control(self.vhosts, self.listed)
-        self.stats = BrokerStats(options, clock.now_us(), built_us)
-        self.totals = self.stats.totals
         shares = Quota(self.vhosts, options)
-        self.pressure = Pressure(options, self.store, shares, self.connections, self.journal)
+        self.reading = Reading()
+        self.pressure = Pressure(options, self.store, shares, self.connections, self.journal, self.reading)
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
         self.announcer = Announcer(self.vhosts)
-        self.reading = Reading()
-        self.rates = Rates(options)
+        self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.reading)
+        self.rates = Rates(options, self.reading)
         self.is_rated = self.rates.is_on()
+        self.handing_out = HandingOut(
+            self.vhosts, self.connections, self.announcer, self.pressure.buffers, self.store.logs
+        )
+        self.endings = Endings(self.auth, self.pressure, self.rates, self.stats, self.announcer, self.journal)
         self.tracer: Tracer | None = None
         self.gate: CommitGate | None = None
         self.handles = NO_LIMIT
@@ -138,9 +130,9 @@ class Node:
         self.ticks = 0
         self.dirty: dict[Link, None] = {}
         self.waiting: dict[Link, None] = {}
-        self.farewells: list[Link] = []  # taken over: their last words wait for the disk
         self.is_due = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
+        self.housekeeping_due = False  # this turn looks what is to be done with files
         self.stopping = False
         self.ended = False
         self.stopped: Stop | None = None
@@ -252,14 +244,14 @@ class Node:
             self.pressure.paused(link, paused, self.clock.now_us())
             self.touch(link)  # a session may hold answers back while its connection takes no more
 
-    def is_tight(self, session: Session) -> bool:
-        """True if the turn is to bring little more: much waits for clients already, or is to be handed out to many."""
-        return self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets))
-
-    def go_on(self, link: Link) -> None:
-        """Look again at what the connection has sent already."""
-        if not link.holds & HELD:
-            link.received(b"")
+    def has_read(self, link: Link, session: Session) -> None:
+        """Read no more of it in this turn where it has sent enough, or where much is to be sent already."""
+        if link.closing:
+            return
+        if session.meter.is_over:
+            self.reading.defer(link)  # behind the turn, which it takes part in
+        elif self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets)):
+            self.reading.rest(link)
 
     # ---- how connections end
 
@@ -302,7 +294,7 @@ class Node:
         if session is not None:
             session.reason = "an error of the broker's own"
         try:
-            break_off(self, link)
+            self.endings.break_off(link)
         except Exception as another:  # noqa: BLE001  what is wrong already may be too wrong to say so
             self.note_fault(f"the goodbye to {link.peer}", another)
             self.cut(link)
@@ -328,23 +320,27 @@ class Node:
 
     def leave(self, link: Link) -> None:
         """Have the connection take part in nothing any more."""
-        leave(self, link)
+        self.dirty.pop(link, None)
+        self.waiting.pop(link, None)
+        if self.gate is not None:
+            self.gate.forget(link)
+        if self.endings.leave(link):
+            self.is_due = True
+
+    def end_deleted(self) -> None:
+        """End connections whose vhost or user is gone."""
+        if self.common.deletes:
+            gone = self.vhosts.departures()
+            self.listed.end_deleted(gone.vhosts, gone.users)
 
     # ---- answers
-
-    def take_proofs(self) -> Sequence[Proof]:
-        """The proofs that sessions and others have asked for; what comes behind a login is not read meanwhile."""
-        proofs, self.auth.proofs = self.auth.proofs, []
-        for proof in proofs:
-            if proof.connection in self.connections:
-                self.reading.hold(self.connections[proof.connection], PROVING)
-        return proofs
 
     def answered(self, proof: Proof) -> None:
         """A proof has run; its connection may have gone meanwhile."""
         link = self.connections.get(proof.connection)
         if link is None or link.session is None or link.closing:
             return
+        self.end_deleted()
         link.attempt(link.session.proven)
         if link.session is not None and not link.session.is_proving():
             self.reading.let(link, PROVING)
@@ -357,8 +353,14 @@ class Node:
             return  # the files are closed by now; what the job has made is found at the next start, as after a crash
         try:
             self.store.done(job, error)
+            self.look_at_files()
         except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so
             self.stop(STORAGE, failure)
+
+    def look_at_files(self) -> None:
+        """Go on at once with what only waited for a commit, or for other work on files."""
+        if self.store.job_running is None and self.store.planner.rewrite_is_due(self.store.durable):
+            self.housekeeping_due = self.is_due = True
 
     def synced(self, commit: Commit, error: BaseException | None = None) -> None:
         """A write and sync came back: from here on its records are durable, or nothing is."""
@@ -370,6 +372,7 @@ class Node:
     def committed(self, lsn: int) -> None:
         """All frames up to this one are durable, wherever they have to be: what waits for that leaves."""
         self.is_due = True
+        self.look_at_files()
         self.vhosts.synced()
         waiting = self.waiting
         self.waiting = {}
@@ -383,10 +386,8 @@ class Node:
                     self.release(link, session, lsn)
             except Exception as failure:  # noqa: BLE001  the connection's boundary
                 self.failed(link, failure)
-        if self.farewells:
-            farewells, self.farewells = self.farewells, []
-            for link in farewells:
-                part_with(self, link)
+        if self.endings.farewells:
+            self.endings.synced(self.store.durable, self.clock.now_us())
         self.pressure.written()
         if self.gate is not None:
             self.pass_on(self.gate, lsn)
@@ -414,11 +415,15 @@ class Node:
         out = self.out
         now_us = out.now_us = self.clock.now_us()
         self.begin_turn(out, now_us)
-        hand_out(self, now_us)
+        out.delivery = self.handing_out.run(now_us, self.gate, self.tracer, self.dirty)
         self.vhosts.note_sessions()
         if self.has_stopped():
             return self.take()
         store = self.store
+        if self.housekeeping_due:
+            self.housekeeping_due = False
+            self.vhosts.note_progress()  # a rewrite rests on nothing but notes
+            out.job = store.plan(self.wanted, now_us) or out.job
         if store.checkpoint_due():
             store.rotate(self.checkpoint())
         lsn = out.lsn = store.due_lsn()
@@ -450,18 +455,15 @@ class Node:
     def begin_turn(self, out: Ready, now_us: int) -> None:
         """Begin with what others have to do about what came in, and what was put off."""
         for link in self.reading.begin_turn():
-            self.go_on(link)
+            link.go_on()
         if self.vhosts.others:
             for link in self.dirty:
                 if link.session is not None:
                     link.session.vhost.touch()
-        end_taken(self)
-        if self.vhosts.deleted or self.vhosts.users.deleted:
-            self.listed.end_deleted(self.vhosts)
-        if self.auth.proofs:
-            out.proofs = self.take_proofs()
-        if self.auth.refusals or self.auth.accepted:
-            note_logins(self.auth, self.stats, self.vhosts.common)
+        self.endings.end_taken(self.vhosts.take_taken(), self.store.durable, now_us)
+        self.end_deleted()
+        if self.auth.has_news:
+            out.proofs = self.logins.begin_turn()
         if self.vhosts.common.audit.entries:
             out.audit = self.vhosts.common.audit.take()
         if self.announcer.listening:
@@ -547,9 +549,7 @@ class Node:
             self.tell_stats(now_us)
         self.flush_due = True
         self.is_due = True
-        job = self.store.plan(self.wanted, now_us)
-        if job is not None:
-            self.out.job = job
+        self.housekeeping_due = True
 
     def wake(self, now_us: int) -> None:
         """The time of `Ready.again_us` has come."""

@@ -1,11 +1,26 @@
-"""Questions that each connection is asked once a second."""
+"""Once a second each connection is asked, and the node told of its machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from forebay.core.options import Options
 from forebay.node.link import Link
+
+NO_LIMIT: Final = 1 << 62
+
+
+class Surroundings:
+    """The fields of the machine that a node is told, about once a second.
+
+    memory_octets  that the process has
+    free_octets    that the disk has left
+    """
+
+    def __init__(self) -> None:
+        self.memory_octets = 0
+        self.free_octets = NO_LIMIT
 
 
 def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:

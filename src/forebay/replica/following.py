@@ -34,6 +34,7 @@ class Following:
     matched  the highest LSN that is verified against that leader, written or not
     synced   the highest of these that is on the own disk
     told     the leader's commit index
+    is_full  the own disk has no room: what the leader sends is not taken, and not answered
     """
 
     def __init__(self, standing: Standing, promises: Promises, suspicion: Suspicion) -> None:
@@ -45,6 +46,7 @@ class Following:
         self.matched: i64 = 0
         self.synced: i64 = 0
         self.told: i64 = 0
+        self.is_full = False
 
     def begin(self, epoch: i64) -> None:
         """A higher epoch: nothing is verified against its leader, and frames of the one before must not be taken."""
@@ -69,6 +71,9 @@ class Following:
         standing = self.standing
         self.leader = peer
         self.suspicion.hear(now)
+        if self.is_full:
+            self.learn(message.commit)
+            return
         if not self.stands(message):
             standing.say(peer, RunsDiffer(message.epoch, standing.store_id, standing.log.runs()))
             return
@@ -113,6 +118,17 @@ class Following:
         standing = self.standing
         standing.commit = max(standing.commit, min(self.told, self.synced))
         standing.confirmed = standing.commit
+
+    def no_room(self) -> None:
+        """The disk had no room for what the store has taken: nothing of it is there, and nothing more is taken."""
+        self.is_full = True
+        self.standing.out.takings.clear()
+        self.matched = self.synced
+
+    def has_room(self) -> None:
+        """It takes frames again: the leader is told how far this log goes."""
+        self.is_full = False
+        self.mismatched(self.epoch)
 
     def mismatched(self, epoch: i64) -> None:
         """The store has not taken frames, as those before them do not stand there, or were spoilt on the way."""

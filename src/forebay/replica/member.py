@@ -224,6 +224,15 @@ class Member:
         if self.standing.role == FOLLOWS:
             self.following.mismatched(epoch)
 
+    def no_room(self) -> None:
+        """The disk had no room for frames of the leader: none are taken until it has."""
+        self.following.no_room()
+
+    def has_room(self) -> None:
+        """The disk has room again."""
+        if self.standing.role == FOLLOWS:
+            self.following.has_room()
+
     def promised(self, epoch: i64, now: i64) -> None:
         """`store.json` has this promise, synced."""
         standing = self.standing
@@ -287,8 +296,13 @@ class Member:
     # What operators ask for; RequestError says why not.
 
     def transfer(self, to: str, now: i64) -> None:
-        """Have another member that is in sync lead. Deliveries stop at once."""
-        self.demand(self.leader().transfer(to, now))
+        """Have another member that is in sync lead. Deliveries stop at once.
+
+        Who asks again, for the answer was lost with the leader before, is told that all is done.
+        """
+        leading = self.leader()
+        if to != self.standing.name:
+            self.demand(leading.transfer(to, now))
 
     def remove(self, node: str, now: i64) -> None:
         """Have a member leave the group: only the leader may, as it has an intact store itself."""
@@ -386,5 +400,6 @@ class Member:
         out.leader = standing.name if standing.role == LEADS else self.following.leader
         out.commit = standing.commit
         out.confirmed = standing.confirmed
+        out.is_copied = self.leading is not None and bool(self.leading.shipping.copies)
         out.keep_from = standing.commit if self.leading is None else self.leading.keep_from()
         return out

@@ -71,6 +71,7 @@ class Outcome:
     keep_from  WAL files with the frames from here on are kept for members that catch up, as far as there is room. The
                file with the frame `commit` stays in any case, whoever leads: members in sync have that frame, and it
                may be the last that they have in common
+    is_copied  a member makes a copy of the files, and needs frames from there on however many they are
     """
 
     def __init__(self) -> None:
@@ -89,3 +90,4 @@ class Outcome:
         self.commit: i64 = 0
         self.confirmed: i64 = 0
         self.keep_from: i64 = 0
+        self.is_copied = False

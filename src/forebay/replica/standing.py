@@ -35,6 +35,7 @@ class Standing:
     commit             all frames up to here are committed, as far as it knows
     confirmed          the same, or in asynchronous mode what the leader's own disk has, if that is more
     ticked_us          when the last tick was
+    can_lead           its disk has room for what a leader begins with: else it takes over from nobody
     """
 
     def __init__(self, name: str, store_id: str, promised: i64, log: ReplicaLog, settings: ReplicaSettings) -> None:
@@ -53,6 +54,7 @@ class Standing:
         self.commit: i64 = 0
         self.confirmed: i64 = 0
         self.ticked_us: i64 = 0
+        self.can_lead = True
 
     def has_paused(self, now: i64) -> bool:
         """This process stood still until just now: nobody's silence means anything before the inbox is read."""

@@ -53,7 +53,7 @@ class Suspicion:
         view = standing.view
         if standing.role != FOLLOWS or view is None or self.changes.pending is not None:
             return
-        if standing.promised > view.value.epoch or not standing.is_in_sync():
+        if standing.promised > view.value.epoch or not standing.is_in_sync() or not standing.can_lead:
             return
         leader = view.value.leader
         if leader == standing.name:

@@ -29,17 +29,17 @@ from forebay.node.telemetry.tracing import Tracer
 from forebay.server.auth.acl_file import load_acl
 from forebay.server.auth.backends import make_backends
 from forebay.server.auth.logins import Logins
-from forebay.server.chance import SystemRandom
-from forebay.server.clock import SystemClock
 from forebay.server.config.definitions import import_definitions
-from forebay.server.disk import DataDisk
-from forebay.server.disk_work import DiskWork
 from forebay.server.faults import Faults
-from forebay.server.handles import room_for_connections
-from forebay.server.heap import Heap, resident_octets
-from forebay.server.kernel_sync import make_kernel_sync
 from forebay.server.listen import Closable, Endpoint, MakeProtocol, listen
 from forebay.server.net import Connection, Host
+from forebay.server.system.chance import SystemRandom
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
+from forebay.server.system.disk_work import DiskWork
+from forebay.server.system.handles import room_for_connections
+from forebay.server.system.heap import Heap, resident_octets
+from forebay.server.system.kernel_sync import make_kernel_sync
 from forebay.server.telemetry.audit_log import AuditLog
 from forebay.server.telemetry.event_log import EventLog
 from forebay.server.telemetry.histograms import Histograms
@@ -192,13 +192,13 @@ class App(Host):
             try:
                 return check()
             except Undecided as error:
-                self.auth.proofs.append(error.proof)
+                self.auth.ask(error.proof)
                 await self.run(error.proof)
 
     async def run(self, proof: Proof) -> None:
         """Have a proof that was handed in run, with all others."""
         waiting = self.proving[proof] = self.loop.create_future()
-        self.logins.take(self.node.take_proofs())
+        self.logins.take(self.node.logins.take_proofs())
         await waiting
 
     async def on_disk(self) -> None:

@@ -89,12 +89,12 @@ class Connection(Link, asyncio.Protocol):
             self.loopback = peer.loopback
         if self.how_named != NONE:
             self.identity = name_in(transport.get_extra_info("peercert"), self.how_named)
-        self.node.opened(self)
+        self.host.node.opened(self)
 
     def data_received(self, data: bytes) -> None:
         self.received(data)
         host = self.host
-        if not host.scheduled and self.node.is_due:
+        if not host.scheduled and host.node.is_due:
             host.schedule()
         if self.holds:
             self.transport.pause_reading()
@@ -144,7 +144,7 @@ class Connection(Link, asyncio.Protocol):
             return
         if self.passed and self.sending is None:
             self.write(self.take_passed())
-        if session.hold_lsn > self.node.store.durable:
+        if session.hold_lsn > self.host.node.store.durable:
             return
         if self.sending is not None:
             if session.closing:  # it may be that the client does not read
@@ -169,7 +169,7 @@ class Connection(Link, asyncio.Protocol):
             out.truncate(0)
         left = self.waiting_octets()
         if (left or self.left) and not self.closing:
-            self.node.pressure.buffers.note(self, left)
+            self.host.node.pressure.buffers.note(self, left)
         if self.full:
             self.look_at_buffer()
 

@@ -9,12 +9,9 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import uvloop
 
 from forebay.core.errors import CorruptFile, OptionError, RequestError, StorageError
 from forebay.core.options import Options
@@ -23,17 +20,11 @@ from forebay.server.config.checks import check_options
 from forebay.server.config.reload import Reloader
 from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
-from forebay.server.faults import Faults
-from forebay.server.handles import raise_limit
-from forebay.server.heap import pause_collector, tune_collector
 from forebay.server.listen import endpoints, make_protocol
-from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
-from forebay.server.telemetry.logs import start_log
+from forebay.server.system.heap import tune_collector
+from forebay.server.system.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
 from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
-
-if TYPE_CHECKING:
-    from forebay.server.cluster.clients.scrape import TellMetrics
 
 logger = logging.getLogger("forebay")
 
@@ -82,6 +73,7 @@ class Signals:
 
 
 async def run(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService]) -> int:
+    """Run a single node until SIGTERM; the process's exit code. Arguments and errors as of `serve` (serve.py)."""
     loop = asyncio.get_running_loop()
     options = loaded.options
     tls = TlsContexts(options)
@@ -157,39 +149,3 @@ def on_hangup(reloader: Reloader) -> None:
     with suppress(RequestError):
         reloader.reload()
     notify(READY)
-
-
-def serve(
-    source: OptionSource,
-    loaded: Loaded,
-    makers: Sequence[MakeService] = (),
-    tell_metrics: TellMetrics | None = None,
-) -> int:
-    """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start.
-
-    source  to be asked again when the broker is told to
-    loaded  what it said
-    makers  of the services that run beside it
-    tell_metrics  for Prometheus, at a node of a cluster that does not lead
-    """
-    pause_collector()
-    start_log(loaded.options)
-    raise_limit(loaded.options.connections_max)
-    if loaded.options.cluster.name:
-        from forebay.server.cluster.run import run_member  # noqa: PLC0415  a broker that stands alone needs none of it
-
-        return to_its_end(run_member(source, loaded, makers, tell_metrics))
-    return to_its_end(run(source, loaded, makers))
-
-
-def to_its_end(work: Coroutine[Any, Any, int]) -> int:
-    """Run a broker in an event loop; the process's exit code.
-
-    An error of a socket or file that nobody has taken is ours. The command line would take it for one of its output,
-    and end without a word.
-    """
-    try:
-        return uvloop.run(work)
-    except OSError as error:
-        Faults().stop(error)
-        raise

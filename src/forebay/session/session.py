@@ -188,7 +188,7 @@ class Session(ABC):
         """Take nothing in until this has run."""
         proof.connection = int(self.id)
         self.proof = proof
-        auth.proofs.append(proof)
+        auth.ask(proof)
 
     def put_off(self, auth: Auth, why: Undecided | Later) -> None:
         """Something was not done: it comes again in the next turn, or when somebody else has been asked."""

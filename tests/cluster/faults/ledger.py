@@ -16,8 +16,9 @@ DISORDERED = "out of order"
 CHANGED = "changed"  # an offset has another meaning
 HALF = "half"  # of a transaction
 STUCK = "stuck"  # the cluster did not become whole again
+LATE = "late"  # it did, or a message came, but after more than the time that is given
 TRACEBACK = "traceback"  # in the log of a node
-KINDS = (LOST, DUPLICATED, DISORDERED, CHANGED, HALF, STUCK, TRACEBACK)
+KINDS = (LOST, DUPLICATED, DISORDERED, CHANGED, HALF, STUCK, LATE, TRACEBACK)
 
 
 class Findings:
@@ -115,6 +116,15 @@ class Line:
         """Which of these nobody has got."""
         with self.lock:
             return [number for number in numbers if not self.seen[number]]
+
+    def has_all(self, numbers: list[int]) -> bool:
+        """Somebody has got each of these."""
+        return not self.missing(numbers)
+
+    def told_missing(self, numbers: list[int]) -> str:
+        """The same for people."""
+        missing = self.missing(numbers)
+        return f"{self.name}: {len(missing)}, the first {missing[:10]}"
 
     def first_confirm(self, since: float) -> float:
         """When the first message that was sent after that moment was confirmed; 0: not yet."""

@@ -6,11 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from tests.cluster.faults.kinds import KINDS, Kind, Times, fault
+from tests.cluster.faults.kind import Kind, Times, fault
+from tests.cluster.faults.kinds import KINDS
 from tests.cluster.faults.ledger import KINDS as COLUMNS
 from tests.cluster.faults.machines import Network
-from tests.cluster.faults.site import ETCDS, NODES, Site
+from tests.cluster.faults.site import ETCDS, NODES, Site, Sort
+
+SUMMED = ("runs", "confirmed", *COLUMNS)
+TIMES = ("first_confirm_ms", "longest_pause_ms")
 
 
 class Result:
@@ -29,7 +34,7 @@ class Result:
         self.times: list[Times] = []
         self.confirmed = 0
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> dict[str, Any]:
         """For programs."""
         return {
             "kind": self.name,
@@ -43,14 +48,26 @@ class Result:
         }
 
 
-def table(results: list[Result]) -> str:
+def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of several runs, one for each kind."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        whole = found.setdefault(row["kind"], {**row, **dict.fromkeys(SUMMED, 0), **{name: [] for name in TIMES}})
+        for name in (*SUMMED, *TIMES):
+            whole[name] += row[name]
+    for whole in found.values():
+        for name in TIMES:
+            whole[name].sort()
+    return list(found.values())
+
+
+def table(rows: list[dict[str, Any]]) -> str:
     """For people."""
     lines = [
         "| fault | runs | confirmed | " + " | ".join(COLUMNS) + " | first confirm | longest pause |",
         "|---|" + "---:|" * (len(COLUMNS) + 4),
     ]
-    for result in results:
-        row = result.row()
+    for row in rows:
         first = median_and_most(row["first_confirm_ms"]) + (" *" if row["from_heal"] else "")
         times = [first, median_and_most(row["longest_pause_ms"])]
         cells = [row["told"], row["runs"], row["confirmed"], *(row[what] for what in COLUMNS), *times]
@@ -59,21 +76,20 @@ def table(results: list[Result]) -> str:
     return "\n".join([*lines, "", told])
 
 
-def median_and_most(times: object) -> str:
+def median_and_most(times: list[int]) -> str:
     """Of sorted times."""
-    assert isinstance(times, list)
     return f"{times[len(times) // 2]}, {times[-1]}" if times else ""
 
 
 def rounds(folder: Path, plan: list[tuple[str, int]], seed: int, rate: float) -> Iterator[Result]:
-    """Kinds and how many of each; what came of each kind. Kinds that need small disks have a site of their own."""
+    """Kinds and how many of each; what came of each kind. Each sort of kinds has a site of its own."""
     network = Network([*NODES, *ETCDS])
     network.make()
-    for small in (False, True):
-        chosen = [(name, runs) for name, runs in plan if KINDS[name].small == small]
+    for sort in Sort:
+        chosen = [(name, runs) for name, runs in plan if KINDS[name].sort is sort]
         if not chosen:
             continue
-        site = Site(network, folder / ("small" if small else "large"), seed, rate, small)
+        site = Site(network, folder / sort.value, seed, rate, sort)
         try:
             site.start()
             result = None

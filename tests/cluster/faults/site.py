@@ -7,7 +7,10 @@ import signal
 import time
 import urllib.request
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,26 +28,48 @@ from tests.cluster.faults.amqp_load import (
     declare,
     drop,
 )
-from tests.cluster.faults.ledger import HALF, LOST, STUCK, TRACEBACK, Findings, Line
+from tests.cluster.faults.ledger import HALF, LATE, LOST, STUCK, TRACEBACK, Findings, Line
 from tests.cluster.faults.machines import Network, run, small_disk
 from tests.cluster.faults.mqtt_load import MqttClient, MqttPublisher, MqttSubscriber
+from tests.cluster.nodes import ask
 from tests.etcd import Etcd, EtcdMember
-from tests.waiting import look_again, until
+from tests.preload import library
+from tests.waiting import pause, until
 
 NODES = ("a", "b", "c")
 ETCDS = ("e0", "e1", "e2")
 CLIENT_PORT, PEER_PORT = 2379, 2380
 REGISTER, REGISTER_END = b"/forebay/tests/register/", b"/forebay/tests/register0"
-WHOLE_S_MAX = 60.0  # until all are in sync after a fault is over
-SEEN_S_MAX = 45.0  # until consumers have what was confirmed
+LATE_S = 60.0  # after a fault: until all are in sync, there are confirms, and consumers have what was confirmed
+LOOK_S = 0.05  # between two looks: who looks all the time takes the nodes' cores
+NEVER_S = 300.0  # what has not come by then does not come
 SMALL_OCTETS = 32 << 20
 WAL_OCTETS = 8 << 20
+SOURCES = (Path(__file__).parent.parent.parent / "crash" / "sync.c", Path(__file__).with_name("clock.c"))
+FAIL_SYNC, HOLD_SYNC, SLOW_SYNC, CLOCK_AHEAD = "FAIL_SYNC", "HOLD_SYNC", "SLOW_SYNC", "CLOCK_AHEAD"  # of these
+
+
+class Sort(Enum):
+    """What a site is like.
+
+    SMALL      each node's folder is a small file system of its own
+    PRELOADED  syncs and clock of each node can be made to fail
+    """
+
+    PLAIN = "plain"
+    SMALL = "small"
+    PRELOADED = "preloaded"
 
 
 class Node(BrokerProcess):
-    """One node, on its machine."""
+    """One node, on its machine.
 
-    def __init__(self, folder: Path, name: str, network: Network, etcd: Etcd, **options: object) -> None:
+    preloaded  libraries that look for its marks
+    """
+
+    def __init__(
+        self, folder: Path, name: str, network: Network, etcd: Etcd, preloaded: Sequence[Path], **options: object
+    ) -> None:
         self.name = name
         machine = network.machines[name]
         section = {
@@ -55,7 +80,11 @@ class Node(BrokerProcess):
             "secret": "of nodes that know each other",
         }
         addresses = {"amqp": f"{machine.ip}:5672", "mqtt": f"{machine.ip}:1883", "mqtt_websocket": ""}
-        super().__init__(folder, cluster=section, wrapper=machine.wrapper, **addresses, **options)
+        super().__init__(folder, cluster=section, **addresses, **options)
+        self.wrapper = list(machine.wrapper)
+        if preloaded:
+            marks = [f"{name}={self.mark(name)}" for name in (FAIL_SYNC, HOLD_SYNC, SLOW_SYNC, CLOCK_AHEAD)]
+            self.wrapper += ["env", f"LD_PRELOAD={':'.join(map(str, preloaded))}", *marks]
         self.is_up = False
         self.tracebacks = 0  # in its log, that were told
 
@@ -69,27 +98,29 @@ class Node(BrokerProcess):
             self.is_up = False
             self.kill9()
 
+    def mark(self, variable: str) -> Path:
+        """While this file is there the calls that a variable of the libraries is about are answered in another way."""
+        return self.folder / variable
+
     def send(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 
 
 class Site:
-    """All of it.
+    """All of it."""
 
-    small  each node's folder is a small file system of its own
-    """
-
-    def __init__(self, network: Network, folder: Path, seed: int, rate: float, small: bool = False) -> None:
+    def __init__(self, network: Network, folder: Path, seed: int, rate: float, sort: Sort) -> None:
         self.findings = Findings()
         self.network = network
         self.etcd = self.make_etcd(folder)
         options: dict[str, object] = {"wal_octets_max": WAL_OCTETS, "wal_chunk_octets": WAL_OCTETS // 4}
         options["loopback_users"] = []
-        if small:
+        if sort is Sort.SMALL:
             options |= {"disk_free_min_octets": 0, "wal_octets_max": 1 << 20, "wal_chunk_octets": 1 << 16}
-        self.nodes = {name: Node(folder / name, name, self.network, self.etcd, **options) for name in NODES}
-        self.small = small
+        preloaded = [library(source, folder) for source in SOURCES] if sort is Sort.PRELOADED else []
+        self.nodes = {name: Node(folder / name, name, network, self.etcd, preloaded, **options) for name in NODES}
+        self.sort = sort
         self.hosts = [self.network.machines[name].ip for name in NODES]
         self.lines = {name: Line(name, self.findings) for name in ("work", "tx-work", "events", "left", "right")}
         self.lines |= {name: Line(name, self.findings) for name in ("q/1", "q/2")}
@@ -126,10 +157,10 @@ class Site:
         """Start everything, and wait until messages go."""
         self.etcd.start()
         for node in self.nodes.values():
-            if self.small:
+            if self.sort is Sort.SMALL:
                 small_disk(node.data, SMALL_OCTETS)
             node.begin()
-        until(lambda: self.in_sync() == list(NODES), self.told)
+        self.wait_in_sync()
         until(self.declared, self.told)
         for client in self.clients:
             client.start()
@@ -163,6 +194,21 @@ class Site:
     def in_sync(self) -> list[str]:
         return sorted(self.record().get("in_sync", {}))
 
+    def wait_in_sync(self) -> None:
+        until(lambda: self.in_sync() == list(NODES), self.told)
+
+    def control(self, *words: str) -> None:
+        """A command that any node may do; it is refused for as long as a member is not there yet."""
+
+        def is_done() -> bool:
+            try:
+                ask([node.listeners["amqp"] for node in self.nodes.values()], *words)
+            except AssertionError:
+                return False
+            return True
+
+        until(is_done, self.told)
+
     def leader(self) -> Node:
         """The node that leads, as the record says."""
         return self.nodes[until(lambda: self.record().get("leader", ""), self.told)]
@@ -178,43 +224,31 @@ class Site:
 
     # ---- checks
 
-    def wait_whole(self) -> None:
-        """Wait until all nodes are in sync."""
-        deadline = time.monotonic() + WHOLE_S_MAX
-        while self.in_sync() != list(NODES):
-            if time.monotonic() > deadline:
-                self.findings.add(STUCK, f"not whole after {WHOLE_S_MAX:.0f} s:\n{self.told()}")
+    def wait(self, condition: Callable[[], object], kind: str, told: Callable[[], str]) -> None:
+        """Wait until it holds. What comes late is found and so is what never comes, which is of that kind."""
+        began = time.monotonic()
+        while not condition():
+            if time.monotonic() - began > NEVER_S:
+                self.findings.add(kind, f"{told()}\n{self.told()}")
                 return
-            look_again()
-        self.wait_confirms(time.monotonic())
+            pause(LOOK_S)
+        if (waited := time.monotonic() - began) > LATE_S:
+            self.findings.add(LATE, f"after {waited:.0f} s, which else is {kind}")
 
-    def wait_confirms(self, since: float) -> None:
-        """Wait until each publisher has a confirm for something that it sent after that moment."""
-        deadline = time.monotonic() + SEEN_S_MAX
+    def wait_whole(self) -> None:
+        """Wait until all nodes are in sync, and each publisher has a confirm of something that it sent after that."""
+        self.wait(lambda: self.in_sync() == list(NODES), STUCK, lambda: "not whole")
+        since = time.monotonic()
         for line in self.lines.values():
-            while not line.first_confirm(since):
-                if time.monotonic() > deadline:
-                    self.findings.add(STUCK, f"{line.name}: no confirm for {SEEN_S_MAX:.0f} s\n{self.told()}")
-                    return
-                look_again()
+            self.wait(partial(line.first_confirm, since), STUCK, partial("{}: no confirm".format, line.name))
 
     def check(self) -> None:
         """What is confirmed by now must come; transactions are whole."""
-        deadline = time.monotonic() + SEEN_S_MAX
         for line in self.lines.values():
             numbers = line.confirmed()
-            while missing := line.missing(numbers):
-                if time.monotonic() > deadline:
-                    self.findings.add(LOST, f"{line.name}: {len(missing)}, the first {missing[:10]}")
-                    break
-                look_again()
-        left, right = self.lines["left"], self.lines["right"]
-        most = max(left.confirmed(), default=0)
-        while halves := [number for number in range(most) if bool(left.seen[number]) != bool(right.seen[number])]:
-            if time.monotonic() > deadline:
-                self.findings.add(HALF, f"transactions {halves[:10]}")
-                break
-            look_again()
+            self.wait(partial(line.has_all, numbers), LOST, partial(line.told_missing, numbers))
+        most = max(self.lines["left"].confirmed(), default=0)
+        self.wait(lambda: not self.halves(most), HALF, lambda: f"transactions {self.halves(most)[:10]}")
         for client in [*self.clients, *self.publishers]:
             if client.error is not None:
                 raise AssertionError(f"{client.name} failed: {client.error!r}") from client.error
@@ -223,6 +257,11 @@ class Site:
             for text in tracebacks[node.tracebacks :]:
                 self.findings.add(TRACEBACK, f"{node.name}: {text[:2000]}")
             node.tracebacks = len(tracebacks)
+
+    def halves(self, most: int) -> list[int]:
+        """Transactions up to that one of which one message was seen, and the other not."""
+        left, right = self.lines["left"], self.lines["right"]
+        return [number for number in range(most) if bool(left.seen[number]) != bool(right.seen[number])]
 
     def first_confirm(self, since: float) -> float:
         """Seconds until somebody had a confirm of what was sent after that moment."""
@@ -261,6 +300,6 @@ class Site:
             if node.is_up:
                 node.send(signal.SIGCONT)
             node.abandon()
-            if self.small and node.data.is_mount():
+            if self.sort is Sort.SMALL and node.data.is_mount():
                 run("umount", "--lazy", str(node.data))  # else the folder cannot be removed
         self.etcd.stop()

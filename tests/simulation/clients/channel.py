@@ -60,6 +60,7 @@ class Consuming:
     group  of readers of a stream; it reads on from where that was
     work   the group of a work queue that it is in
     moves  how often its queue had gone on elsewhere when it was last handed something
+    turns  it may begin anew once: what was handed out before its queue went on elsewhere may have waited for the disk
     begin  the first offset that it has to get, where that is known
     last   the highest in place that it was handed for the first time, by priority
     """
@@ -70,6 +71,7 @@ class Consuming:
     group: str = ""
     work: str = ""
     moves: int = 0
+    turns: bool = False
     begin: int = -1
     last: dict[int, Copy] = field(default_factory=dict)
 
@@ -80,6 +82,7 @@ class Consuming:
         assert queue is not None
         if self.moves != queue.moves:
             self.moves = queue.moves
+            self.turns = True
             self.last.clear()
         text = f"{who} got message {message.number} of {queue}"
         check(self.label in ("", message.label), f"{text}, which its filter does not want")
@@ -88,8 +91,10 @@ class Consuming:
             self.check_stream(model, text, copy, self.before(queue, copy) if before is None else before.at)
         elif redelivered or copy.place < 0:
             return
-        else:
-            check(before is None or copy.place > before.place, f"{text} behind a later one")
+        elif before is not None and copy.place <= before.place:
+            check(self.turns, f"{text} behind a later one")
+            self.turns = False
+            self.last.clear()
         self.last[message.priority] = copy
 
     def before(self, queue: Queue, copy: Copy) -> int:

@@ -390,6 +390,9 @@ class MqttClient(Client, Subscriber):
                 fits(shared(filter), message.topic) for filter, _ in self.asked if filter.startswith("$share")
             )
             self.answers.append((PUBACK, id, 0 if is_late else number))
+        assert self.model.broker is not None
+        if message.qos and not message.late and self.model.broker.delivers_committed:
+            message.promised = True
         if not is_known:
             # What has expired is passed over, and comes when the clock has gone back.
             if qos and not message.late and message.expiry_ms == NEVER and share is None:

@@ -6,10 +6,12 @@ from random import Random
 
 from tests.simulation.clients.admin import ERROR, HEAD_OCTETS, NAMES, PREFACE, REPLY, asked
 from tests.simulation.clients.client import Client
+from tests.simulation.model.facts import Change
 from tests.simulation.model.passwords import PASSWORDS, is_of
 from tests.simulation.model.promises import check
 
 TOO_LATE = b"no login in time"
+DELETED = b"is deleted"  # the user: the broker has let the visitor in, and ended that before it has said so
 REFUSED_THERE = b"access to vhost"  # the password was right, and the user has no business there
 
 
@@ -19,6 +21,7 @@ class Visitor(Client):
     user, password  by which it logs in
     was_right       what the model said when the broker began to look: None where that is in doubt
     might_enter     whether the user had permissions then
+    was             what the model's last word on the user was then
     is_told         the broker has answered
     """
 
@@ -27,6 +30,7 @@ class Visitor(Client):
         self.user = self.password = ""
         self.was_right: bool | None = None
         self.might_enter: bool | None = None
+        self.was: Change | None = None
         self.is_told = False
         self.greeted = False
 
@@ -40,6 +44,12 @@ class Visitor(Client):
 
     def taken_in(self) -> None:
         self.was_right, self.might_enter = self.is_right(), self.may_enter()
+        self.was = self.word()
+
+    def word(self) -> Change | None:
+        """The last change of the user."""
+        changes = self.model.users.changes.get(self.user)
+        return changes[-1] if changes else None
 
     def is_right(self) -> bool | None:
         """Whether that is the user's password now; None where nobody knows."""
@@ -80,6 +90,8 @@ class Visitor(Client):
         text = f"{self.name} logged in as {self.user} by {self.password!r}"
         if TOO_LATE in payload:
             return  # much time has gone by at once
+        if DELETED in payload and self.word() is not self.was:
+            return
         has_entered = kind == REPLY
         if has_entered or REFUSED_THERE in payload:
             check(self.was_right is not False, f"{text}, which is not the password")

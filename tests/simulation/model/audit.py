@@ -108,7 +108,9 @@ class Audit:
             (model.retained, broker.retained(number_of)),
             (model.places, broker.places(KEEPERS)),
         ):
-            facts.audit(found, self.restarted, model.now_us, self.is_certain)
+            # That a group of readers was made is on the disk with the next that somebody waits for.
+            certain = self.restarted or (self.is_certain and facts is not model.places)
+            facts.audit(found, self.restarted, model.now_us, certain)
 
     # ---- messages
 

@@ -60,8 +60,8 @@ class Facts:
             may = [each for each in changes[first_of(changes, restarted) :] if is_value(each, value, now_us)]
             check(bool(may), f"{self.noun} {name} is {value!r}, after {[shown(each) for each in changes]}")
             if not certain:
-                if not may[-1].promised:  # it may yet be, or a crash undo it
-                    self.changes[name] = [changes[first_of(changes, True)], may[-1]]
+                if not may[-1].promised:  # it may yet be, or a crash undo it, or it and some of those before it
+                    self.changes[name] = changes[first_of(changes, True) : changes.index(may[-1]) + 1]
                     may[-1].vague = False
             elif value is None:
                 self.changes.pop(name, None)

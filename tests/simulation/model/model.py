@@ -336,6 +336,8 @@ class Model:
             copy.vague = True  # a crash may leave a dead letter where it was
         check(not copy.settled or copy.is_sent, f"{who} got message {number} from {queue}, and it was settled there")
         copy.is_sent = False
+        assert self.broker is not None and message is not None
+        message.promised = message.promised or self.broker.delivers_committed
         return number
 
     def arrived(self, queue: Queue, number: int) -> Copy:
@@ -352,6 +354,10 @@ class Model:
             lives_ms = 0 if queue.name == GOVERNED else NEVER  # by a policy that was there when it came
             made = queue.copies[number] = Copy(NEVER, self.messages[number], 0, -1, queue.returns, lives_ms)
             made.vague = True  # a crash may have it wait again
+            return made
+        if isinstance(queue, Group) and queue.moves and queue.of.may_have(number):
+            made = queue.copies[number] = Copy(NEVER, self.messages[number], 0, -1, queue.returns)
+            made.vague = True
             return made
         raise Wrong(f"{queue} has message {number}, which never came there or is gone for good")
 

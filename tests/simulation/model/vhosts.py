@@ -50,7 +50,7 @@ class Vhosts:
         model = Model(name, self.numbers)
         number = self.broker.vhost_number(name)
         if number < 0:
-            number = -self.numbers.next  # what came next has deleted it
+            number = min(0, *self.known) - 1  # what came next has deleted it
         model.is_tight = self.default.is_tight
         model.broker = self.broker.inside(name)
         model.now_us = self.broker.clock.us
@@ -61,10 +61,13 @@ class Vhosts:
     def deleted(self, model: Model) -> None:
         """The broker has taken one away; what comes from its clients counts no more."""
         model.ending = True
+        assert self.broker is not None
         for number, clients in self.clients.items():
             if self.known[number] is model:
                 for client in clients:
                     client.dead = True
+                    if client.line is not None and not client.line.is_in(number):
+                        client.cut(self.broker)  # it would come to the next of that name
 
     def turned(self, mark: int) -> None:
         for model in self.known.values():

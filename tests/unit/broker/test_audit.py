@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.audit import MASK, TEXT_CHARACTERS_MAX, Audit, Origin, masked, without_passwords
+from forebay.broker.audit import ENTRIES_MAX, LOST, MASK, TEXT_CHARACTERS_MAX, Audit, Origin, masked, without_passwords
 from forebay.broker.auth.authorizer import Principal
 
 PASSWORD = "hunter2"
@@ -71,3 +71,15 @@ def test_a_text_made_to_be_slow_is_not() -> None:
     for text in ("://:" * 2000, "@" * 8000, "?" * 8000, "?" + "a" * 8000, "://" + "?token" * 2000):
         for _ in range(100):
             without_passwords(text)
+
+
+def test_changes_that_are_too_many_for_one_turn_are_counted_in_an_entry() -> None:
+    audit = Audit()
+    origin = Origin(Principal("ada"), "127.0.0.1:1", "http")
+    for _ in range(ENTRIES_MAX + 3):
+        audit.note(origin, "queue.delete", {})
+    entries = audit.take()
+    assert len(entries) == ENTRIES_MAX + 1
+    assert (entries[-1].what, entries[-1].arguments) == (LOST, {"entries": 3})
+    audit.note(origin, "queue.delete", {})
+    assert [each.what for each in audit.take()] == ["queue.delete"]

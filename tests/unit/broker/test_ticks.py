@@ -148,3 +148,19 @@ def test_what_was_got_one_by_one_returns_with_its_channel_or_session(broker: One
     vhost.session_closed(2)
     broker.settle()
     assert vhost.catalog.queue(b"b").ready() == 2 and vhost.consumers.getters == {}
+
+
+def test_the_time_of_a_queue_that_expires_begins_when_its_last_consumer_goes(broker: OneVhost) -> None:
+    vhost = broker.vhost
+    broker.declare(b"brief", x_expires=5 * SECOND_MS)
+    consumer = vhost.consumers.consume(b"brief", 1, 1, b"c", False, False, 0, {})
+    assert vhost.consumers.get(b"brief", 2, 1, False) is None
+    for _ in range(10):
+        broker.later(SECOND_MS)
+    vhost.consumers.cancel(consumer)
+    for _ in range(4):
+        broker.later(SECOND_MS)
+    assert b"brief" in vhost.catalog.queues
+    for _ in range(3):
+        broker.later(SECOND_MS)
+    assert b"brief" not in vhost.catalog.queues

@@ -12,10 +12,12 @@ import pika
 import pytest
 
 from forebay.client.blocks import BlockClient
+from forebay.client.granted import GrantedClient, server_of
 from forebay.core.errors import NOT_FOUND, REFUSED, OptionError, OutcomeUnknown, PeerError, RequestError, Unreachable
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
 from forebay.wire.blocks.frames import BLOCKS, ERROR, PREFACE, REPLY, encode_blocks_head, encode_head, encode_json
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 Script = Callable[[socket.socket], None]
 READY = PREFACE + encode_json(REPLY, {"user": "guest"})
@@ -209,3 +211,38 @@ def test_a_frame_of_blocks_without_a_head(peer: Callable[[Script], str]) -> None
         pytest.raises(PeerError, match="only 4 octets"),
     ):
         list(client.fetch("q", 0, 5))
+
+
+class HastyClient(GrantedClient):
+    """One that waits for little."""
+
+    answer_s = 0.3
+
+
+def test_a_node_that_sends_a_little_now_and_then_is_too_slow(peer: Callable[[Script], str]) -> None:
+    head = encode_blocks_head(5, 0, 1000)
+
+    def dribbling(connection: socket.socket) -> None:
+        connection.sendall(PREFACE + encode_json(REPLY, {}) + head)
+        with suppress(OSError):  # until the client goes
+            while True:
+                connection.sendall(b".")
+                pause(0.02)
+
+    client = HastyClient.open(peer(dribbling), "a token", None)
+    client._flags = 0  # as over TLS: what has come is looked at as it comes
+    with closing(client), pytest.raises(OutcomeUnknown, match=r"too slow: \d+ octets of an answer"):
+        list(client.fetch("q", 0, 5))
+
+
+def test_a_node_that_knows_no_grant_says_so(peer: Callable[[Script], str]) -> None:
+    answer = encode_json(ERROR, {"error": "request", "reason": REFUSED, "text": "no grant"})
+    server = peer(lambda connection: connection.sendall(PREFACE + answer))
+    with pytest.raises(RequestError, match=f"{server}: no grant"):
+        GrantedClient.open(server, "a token", None)
+
+
+def test_addresses_are_those_for_readers_with_tls_or_without() -> None:
+    servers = {"mqtts": "a:8883", "amqp": "a:5672", "mqtt": "a:1883"}
+    assert (server_of(servers, False), server_of(servers, True)) == ("a:5672", "a:8883")
+    assert server_of({"http": "a:80"}, False) == ""

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import OptionError
-from forebay.core.option_groups import CLASSIC, STREAM, QueueOptions, RetentionOptions
-from forebay.core.option_table import BOOLEAN, INTEGER, MIB, option_fields, split_address
+from forebay.core.option_groups import CLASSIC, STREAM, PermissionOptions, QueueOptions, RetentionOptions
+from forebay.core.option_table import BOOLEAN, INTEGER, MIB, PATTERN, option_fields, split_address
 from forebay.core.options import Options, make_options
 
 INTEGERS = [(name, spec) for name, spec, _ in option_fields(Options) if spec.kind == INTEGER]
@@ -40,6 +40,19 @@ def test_every_option_is_documented() -> None:
             assert spec.doc.endswith("."), name
             assert spec.domain(), name
             assert spec.kind != INTEGER or (spec.unit and spec.least < spec.most), name
+
+
+def test_what_an_option_may_be_is_what_it_takes() -> None:
+    """A text that may be empty, or a URL, was said to be a file or a pattern, and an empty description was refused."""
+    tables = [Options, *(spec.inner for _, spec, _ in option_fields(Options) if spec.inner is not None)]
+    patterns = [(table, name) for table in tables for name, spec, _ in option_fields(table) if spec.kind == PATTERN]
+    assert patterns == [(PermissionOptions, name) for name in ("configure", "write", "read")]
+    vhost = make_options({"vhosts": [{"name": "a", "description": ""}]}).vhosts[0]
+    assert (vhost.name, vhost.description) == ("a", "")
+    for table in tables:
+        for name, spec, default in option_fields(table):
+            if default == "" and not spec.choices:
+                assert "empty for" in spec.domain(), name
 
 
 def test_options_are_frozen() -> None:
@@ -189,7 +202,7 @@ def test_a_queue_has_its_own_table() -> None:
         ({"name": "a", "type": "heap"}, "queues[0].type: 'heap' is out of range; must be classic or quorum or stream"),
         ({"name": "a", "topic": ["b"]}, "queues[0].topic: no such option; did you mean queues[0].topics?"),
         ({"name": "a", "topics": "b"}, "queues[0].topics: not JSON"),
-        ({"name": "a", "topics": [1]}, "queues[0].topics: [1] is out of range; must be a list of names"),
+        ({"name": "a", "topics": [1]}, "queues[0].topics: [1] is out of range; must be a list of texts, none empty"),
         ({"name": "a", "retention": {"max_age_s": -1}}, "queues[0].retention.max_age_s: -1 is out of range"),
         ({"name": "a", "retention": 5}, "queues[0].retention: 5 is not a set of keys"),
         (5, "queues[0].: 5 is not a set of keys and values"),

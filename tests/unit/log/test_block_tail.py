@@ -18,7 +18,7 @@ from forebay.log.block import (
     read_block,
     tail_octets,
 )
-from forebay.server.disk import DataDisk
+from forebay.server.system.disk import DataDisk
 
 
 def sealed(*bodies: bytes) -> Block:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,7 @@ from forebay.log.folder.inventory import read_inventory
 from forebay.log.folder.required import MissingFile
 from forebay.log.frame import CHECKPOINT, CLEAN, SEGMENTS, WALS, FrameEntry
 from forebay.log.store import Store
-from tests.replicated import Leading, frames
+from tests.replicated import Following, Leading, frames
 from tests.stores import SMALL, Everything, Opened, SmallDisk, TestClock, bodies
 
 NOTE = 3
@@ -38,6 +42,27 @@ def test_what_is_on_the_disk_is_durable_once_it_is_committed(tmp_path: Path) -> 
     with pytest.raises(AssertionError, match="frame 5 of 4 cannot be committed"):
         store.commit_to(5)
     leading.close()
+
+
+def test_a_leader_keeps_few_octets_of_what_was_sent(tmp_path: Path) -> None:
+    """However few frames they are: ten publishers fill each with megabytes."""
+    most = 1 << 20
+    leading = Leading(tmp_path, [1], 1, replace(SMALL, recent_octets_max=most, wal_octets_max=1 << 30))
+    lsns = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            leading.publish(1, bytes(most // 2))
+            leading.sync()
+            lsns.append(leading.store.on_disk)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 4 * most
+    finally:
+        tracemalloc.stop()
+    for lsn in (lsns[0], lsns[20], lsns[-1]):  # from the file, and from memory
+        (shipment,) = leading.store.frames_from(lsn, 1) or []
+        assert shipment.first == lsn and len(shipment.octets) > most // 2
+    leading.crash()
 
 
 def test_frames_have_the_epoch_of_who_leads(tmp_path: Path) -> None:
@@ -170,6 +195,42 @@ def test_a_dropped_log_s_segments_go_once_the_inventory_no_longer_names_them(tmp
     assert not folder.exists()
     leading.disk.close_all()
     assert len(bodies(Leading(tmp_path, [2], 2).logs[2])) == 6
+
+
+def test_a_log_was_dropped_just_before_a_crash(tmp_path: Path) -> None:
+    """The inventory still names its segments, and they are there, though the log knows no such queue any more."""
+    leading = Leading(tmp_path / "a", [1, 2], 1)
+    leading.full_file(1, 5)
+    leading.full_file(2, 5)
+    leading.sync()
+    wanted = Everything()
+    while leading.housekeep(wanted):
+        pass
+    leading.store.drop_log(1)
+    leading.publish(2, b"more")
+    leading.sync()
+    named = read_inventory(leading.disk)
+    assert named is not None and 1 in {queue for queue, _, _ in named.segments}
+    leading.disk.close_all()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    following = Following(tmp_path / "b")
+    following.store.commit_to(following.store.on_disk)
+    again = Leading(tmp_path / "a", [2], 2)
+    again.store.keep_from(1)
+    again.sync()
+    while again.housekeep(wanted):
+        pass
+    assert not (tmp_path / "a" / "queues" / "1").exists()
+    assert len(bodies(again.logs[2])) == 6
+    assert following.fetch(again.store) is None
+    following.store.commit_to(following.store.on_disk)
+    while (job := following.store.plan_following()) is not None:
+        job.run()
+        following.store.done(job)
+    assert not (tmp_path / "b" / "queues" / "1").exists()
+    following.crash()
+    again.crash()
+    Following(tmp_path / "b").crash()
 
 
 def test_a_single_node_becomes_replicated_and_single_again(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def test_small_segments_become_one_whatever_happens(tmp_path: Path, changes: int
     assert len(opened.store.logs.stored[1].segments) == 8
     expected = bodies(opened.logs[1])
     assert len(expected) == 40
+    opened.sync()
     job = opened.store.plan(wanted, opened.clock.us)
     assert job is not None
     assert len(job.rewrites) == 1

@@ -9,7 +9,7 @@ from forebay.log.queue_log import QueueLog
 from forebay.log.store import Store
 from forebay.queue.leases.page import PAGE_RECORDS
 from forebay.queue.work.ledger import Ledger
-from forebay.server.disk import DataDisk
+from forebay.server.system.disk import DataDisk
 from tests.stores import SMALL, TestClock
 
 

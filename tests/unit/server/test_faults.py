@@ -26,9 +26,9 @@ from forebay.node.ready import CONNECTION
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.routing.topic_trie import check_topic
 from forebay.server.app import App
-from forebay.server.chance import SystemRandom
 from forebay.server.faults import CALLBACK, EXIT_SOFTWARE, REQUEST, Faults
 from forebay.server.listen import http_endpoints
+from forebay.server.system.chance import SystemRandom
 from forebay.session.amqp091.modes import on_tx_commit
 from forebay.session.session import Session
 from tests.conformance.amqp091 import raw
@@ -363,7 +363,7 @@ asyncio.run(run())
 
 def test_an_error_of_a_socket_that_nobody_has_taken_ends_the_broker_with_a_word() -> None:
     code = """
-from forebay.server.run import to_its_end
+from forebay.server.serve import to_its_end
 
 async def run():
     raise BrokenPipeError(32, "Broken pipe")

@@ -20,11 +20,11 @@ import uvloop
 from forebay.core.options import make_options
 from forebay.node.link import Link
 from forebay.node.node import Node
-from forebay.server.chance import SystemRandom
-from forebay.server.clock import SystemClock
-from forebay.server.disk import DataDisk
 from forebay.server.listen import Acceptor, endpoints, listen, make_protocol
 from forebay.server.net import Connection, Host
+from forebay.server.system.chance import SystemRandom
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
 from forebay.session.session import Session
 from tests.certificates import Certificates
 from tests.conformance.mqtt.raw_websocket import BINARY, frame, request

@@ -16,7 +16,7 @@ from forebay.broker.publish.deduplication import Identity, identity_of
 from forebay.core.errors import INVALID, TOO_LARGE, PeerError, RequestError
 from forebay.core.nearest import hint
 from forebay.core.options import Options
-from forebay.session.mqtt.publish import SYS_PREFIX, check_user_properties, user_text
+from forebay.session.mqtt.incoming.publish import SYS_PREFIX, check_user_properties, user_text
 from forebay.wire.mqtt.codes import PUBLISH, check_topic_name
 from forebay.wire.mqtt.properties import (
     CONTENT_TYPE,

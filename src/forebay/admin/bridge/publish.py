@@ -23,7 +23,7 @@ from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
 from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
 from forebay.server.app import App
-from forebay.session.mqtt.publish import topic_address
+from forebay.session.mqtt.incoming.publish import topic_address
 
 OK: Final = 200
 ACCEPTED_STATUS: Final = 202

@@ -13,7 +13,7 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import answers
 from forebay.admin.rights import Monitor
 from forebay.server.app import App
-from forebay.server.heap import resident_octets
+from forebay.server.system.heap import resident_octets
 
 
 class SpanSummary(TypedDict):

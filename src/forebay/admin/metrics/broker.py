@@ -21,7 +21,7 @@ from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
 from forebay.server.app import App
 from forebay.server.cluster.administration import ClusterState
-from forebay.server.heap import resident_octets
+from forebay.server.system.heap import resident_octets
 from forebay.server.telemetry.histograms import Histogram
 
 SECOND_US: Final = 1_000_000

@@ -15,7 +15,7 @@ from forebay.admin.metrics import family
 from forebay.admin.metrics.exposition import UNLABELLED, Text, labelled, wants_open_metrics
 from forebay.admin.metrics.family import Metric, Number, Row, counter, gauge, histogram
 from forebay.server.cluster.administration import ClusterState
-from forebay.server.heap import resident_octets
+from forebay.server.system.heap import resident_octets
 
 SECOND_US: Final = 1_000_000
 MILLISECONDS: Final = 1000
@@ -46,6 +46,17 @@ def etcd_up(status: Fields) -> Number:
     etcd = status["etcd"]
     assert isinstance(etcd, dict)
     return int(etcd["reached"])
+
+
+def own(key: str) -> Callable[[Fields], Number | None]:
+    """A reader of a number that the node tells of itself, once it has."""
+
+    def read(status: Fields) -> Number | None:
+        members = status["members"]
+        assert isinstance(members, list)
+        return next((each[key] for each in members if each["node"] == status["node"]), None)
+
+    return read
 
 
 def role_of(status: Fields) -> dict[tuple[str, ...], Number]:
@@ -100,6 +111,12 @@ CLUSTER_ROWS: Final[tuple[Row[Fields], ...]] = (
     Row(
         gauge("forebay_cluster_committed_frame", family.CLUSTER, "The last frame that the node knows is committed."),
         number("committed"),
+    ),
+    Row(
+        counter(
+            "forebay_cluster_read_octets", family.CLUSTER, "Octets of blocks sent to readers while another node led."
+        ),
+        own("read_octets"),
     ),
     Row(gauge("forebay_cluster_etcd_up", family.CLUSTER, "1 while etcd answers."), etcd_up),
 )

@@ -19,7 +19,7 @@ import orjson
 from forebay.broker.auth.authorizer import Principal
 from forebay.core.errors import StorageError
 from forebay.server.app import App
-from forebay.server.small_file import read_small_file, write_small_file
+from forebay.server.system.small_file import read_small_file, write_small_file
 
 COOKIE: Final = "forebay_session"
 TOKEN_OCTETS: Final = 32

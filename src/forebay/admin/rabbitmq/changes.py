@@ -24,9 +24,9 @@ from forebay.admin.changing import (
 from forebay.admin.http.paths import ExchangeName, QueueName, UserName, VhostName, exchange_named, quoted
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.change_shapes import BindingBody, ExchangeBody, QueueBody
-from forebay.admin.rabbitmq.binding_keys import properties_key
-from forebay.admin.rabbitmq.bindings import PropertiesKey, bindings_between, find_binding
 from forebay.admin.rabbitmq.clients.connections import ConnectionName, find_connection, open_connections, user_of
+from forebay.admin.rabbitmq.exchanges.binding_keys import properties_key
+from forebay.admin.rabbitmq.exchanges.bindings import PropertiesKey, bindings_between, find_binding
 from forebay.admin.rights import Manager, check_vhost
 from forebay.routing.exchange import Binding
 from forebay.server.app import App

@@ -7,10 +7,8 @@ from typing import Final
 from fastapi import APIRouter
 
 from forebay.admin.rabbitmq import (
-    bindings,
     changes,
     definitions,
-    exchanges,
     messages,
     parameters,
     permissions,
@@ -21,6 +19,7 @@ from forebay.admin.rabbitmq import (
     vhosts,
 )
 from forebay.admin.rabbitmq.clients import channels, connections, consumers
+from forebay.admin.rabbitmq.exchanges import bindings, exchanges
 from forebay.admin.rabbitmq.node import extras, health, nodes, others, overview
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (

@@ -19,10 +19,10 @@ from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
 from forebay.broker.auth.passwords import SALT_OCTETS, hash_password, imported_hash
 from forebay.broker.auth.provisioning import check_user
-from forebay.broker.auth.users import User
+from forebay.broker.auth.user_table import User
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.definitions.exported import user_entry
-from forebay.server.chance import SystemRandom
+from forebay.server.system.chance import SystemRandom
 
 router = APIRouter(prefix="/api/users", tags=["users"], route_class=ChangeRoute)
 

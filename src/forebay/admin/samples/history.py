@@ -34,7 +34,7 @@ from forebay.admin.samples.rates import (
 )
 from forebay.admin.samples.samples import SLOW_SAMPLES, Fields, Series
 from forebay.core.errors import StorageError
-from forebay.server.small_file import read_small_file, write_small_file
+from forebay.server.system.small_file import read_small_file, write_small_file
 
 logger = logging.getLogger(__name__)
 

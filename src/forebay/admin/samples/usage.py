@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterable
 
 from forebay.server.app import App
-from forebay.server.heap import resident_octets
 from forebay.server.net import Connection
+from forebay.server.system.heap import resident_octets
 from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.traffic import Traffic
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, queue_address
 from forebay.broker.auth.permissions import CONFIGURE, READ, Rights
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.catalog import Catalog
 
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "x-dead-letter-routing-key"
@@ -19,7 +19,7 @@ ANY_KEY: Final = b"#"  # asked for where the key may be any: who is held to some
 KEYED: Final = (b"direct", b"topic")  # exchanges through which come only keys that the binding says
 
 
-def check_declare_queue(where: Topology, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
+def check_declare_queue(where: Catalog, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
     """That a queue may be declared so: its dead letters take something from it to somewhere."""
     rights.check_queue(CONFIGURE, name)
     target = named(arguments, DEAD_LETTER_EXCHANGE)
@@ -42,7 +42,7 @@ def check_made_by_letters(rights: Rights, queue: bytes, key: bytes) -> None:
         rights.check_queue(CONFIGURE, key)
 
 
-def check_declare_exchange(where: Topology, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
+def check_declare_exchange(where: Catalog, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
     """That an exchange may be declared so: what it routes nowhere goes on to another."""
     rights.check_exchange(CONFIGURE, name)
     target = named(arguments, ALTERNATE)
@@ -51,7 +51,7 @@ def check_declare_exchange(where: Topology, rights: Rights, name: bytes, argumen
         check_feed(where, rights, target, None)
 
 
-def check_bind_exchange(where: Topology, rights: Rights, destination: bytes, source: bytes, key: bytes) -> None:
+def check_bind_exchange(where: Catalog, rights: Rights, destination: bytes, source: bytes, key: bytes) -> None:
     """That an exchange may be bound to another, the source, or the binding be taken away."""
     exchange = where.bindings.exchanges.get(source)
     is_keyed = exchange is not None and exchange.kind in KEYED
@@ -59,7 +59,7 @@ def check_bind_exchange(where: Topology, rights: Rights, destination: bytes, sou
     rights.check_source(source, key, where.is_topic_exchange(source))
 
 
-def check_feed(where: Topology, rights: Rights, exchange: bytes, key: bytes | None) -> None:
+def check_feed(where: Catalog, rights: Rights, exchange: bytes, key: bytes | None) -> None:
     """That messages may come to an exchange under this routing key; None for any."""
     # One that is not there yet may become one of topics.
     is_topic = where.is_topic_exchange(exchange) or exchange not in where.bindings.exchanges

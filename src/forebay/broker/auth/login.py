@@ -162,6 +162,20 @@ class BackendProof(Proof):
         self.right = self.principal is not None or (self.inner is not None and self.inner.right)
 
 
+class LoginNews:
+    """The logins of a turn.
+
+    proofs    to be run by whoever has threads
+    refusals  logins that were refused
+    accepted  those that were not, with the user
+    """
+
+    def __init__(self) -> None:
+        self.proofs: list[Proof] = []
+        self.refusals: list[LoginRefusal] = []
+        self.accepted: list[tuple[LoginContext, str]] = []
+
+
 class Auth:
     """The users and their passwords.
 
@@ -169,8 +183,7 @@ class Auth:
     loopback_only  users that may log in only from the machine itself: those whose password everybody knows
     mechanisms     the offered ways to log in without sending the password, by name
     stored         users that administrators have made
-    proofs         begun and not handed out yet; the server has them run
-    refusals       logins that were refused, for the server to take; `accepted` has the others
+    has_news       `take` has something to tell
     places         where connections come from, by their numbers; the server's to fill
     backends       who is asked, in this order; None stands for the users above
     """
@@ -184,9 +197,8 @@ class Auth:
         throttle: Throttle | None = None,
     ) -> None:
         self.mechanisms: dict[str, Mechanism] = dict(mechanisms or {})
-        self.proofs: list[Proof] = []
-        self.refusals: list[LoginRefusal] = []
-        self.accepted: list[tuple[LoginContext, str]] = []
+        self.has_news = False
+        self.news = LoginNews()
         self.places: dict[int, LoginContext] = {}
         self.throttle = throttle or Throttle(0, 0)
         self.backends: list[Backend | None] = [None]
@@ -196,6 +208,22 @@ class Auth:
         self._stored = stored
         self._verified: dict[str, tuple[str, bytes]] = {}  # hash, and digest of the password that it is of
         self.set_users(users, loopback_only)
+
+    def ask(self, proof: Proof) -> None:
+        """Have a proof run."""
+        self.has_news = True
+        self.news.proofs.append(proof)
+
+    def take(self) -> LoginNews:
+        """The news since the last call."""
+        news, self.news = self.news, LoginNews()
+        self.has_news = False
+        return news
+
+    def take_proofs(self) -> list[Proof]:
+        """Its proofs alone."""
+        proofs, self.news.proofs = self.news.proofs, []
+        return proofs
 
     def set_users(self, users: Mapping[str, str], loopback_only: Collection[str]) -> None:
         """Take the users of a configuration, in place of those of the one before; OptionError, and nothing changed."""
@@ -242,7 +270,7 @@ class Auth:
         else:
             proof = self._begin_backends(connection, user, password, place, backends)
         if proof is not None:
-            self.proofs.append(proof)
+            self.ask(proof)
         return proof
 
     def _backends_for(self, password: str, place: LoginContext) -> list[Backend | None]:
@@ -388,14 +416,16 @@ class Auth:
     def refuse_at(self, place: LoginContext, error: LoginRefused) -> None:
         """As `note_refusal`, of a caller that is no connection."""
         if not error.wait_s:  # whoever has to wait anyway does not wait longer
-            self.refusals.append(LoginRefusal(place, error.user, error.detail))
+            self.has_news = True
+            self.news.refusals.append(LoginRefusal(place, error.user, error.detail))
 
     def note_login(self, connection: int, user: str) -> None:
         """A session's login was right."""
         place = self.places.get(connection)
         if place is not None:
             self.throttle.succeeded(place.address, user)
-            self.accepted.append((place, user))
+            self.has_news = True
+            self.news.accepted.append((place, user))
 
 
 def check_configured(user: str, hash: str) -> None:

@@ -101,10 +101,6 @@ class ClientAcl:
         """True if some rule lets the client publish there."""
         return self.decide(WRITE, topic.split("/"))
 
-    def may_subscribe(self, filter: str) -> bool:
-        """True if some rule lets the client have all that the filter asks for."""
-        return self.decide(READ, filter.split("/"))
-
     def decide(self, access: str, asked: Levels, otherwise: bool = False) -> bool:
         """The answer of the rules, or `otherwise` where none says anything."""
         self.refresh()

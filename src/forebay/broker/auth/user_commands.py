@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from forebay.broker.auth.permissions import Permission, TopicPermission, check_pattern, check_topic_pattern
-from forebay.broker.catalog.command import StateCommand
-
-if TYPE_CHECKING:
-    from forebay.broker.auth.users import Users
+from forebay.broker.auth.user_table import UserTable
+from forebay.broker.catalog.commands.command import StateCommand
 
 
-class UserCommand(StateCommand["Users"], frozen=True):
+class UserCommand(StateCommand[UserTable], frozen=True):
     """A change of users and their rights."""
 
 
@@ -22,7 +18,7 @@ class PutUser(UserCommand, frozen=True, tag="user"):
     hash: str = ""
     tags: list[str] = []
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         users.put(self.name, self.hash, list(self.tags))
 
 
@@ -31,10 +27,10 @@ class RemoveUser(UserCommand, frozen=True, tag="user-delete"):
 
     name: str
 
-    def check(self, users: Users) -> None:
+    def check(self, users: UserTable) -> None:
         users.changeable(self.name)
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         users.by_name.pop(self.name, None)
         users.forget_user(self.name)
 
@@ -45,7 +41,7 @@ class LimitUser(UserCommand, frozen=True, tag="user-limits"):
     name: str
     limits: dict[str, int] = {}
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         users.keep_limits(self.name, self.limits)
 
 
@@ -58,13 +54,13 @@ class SetPermission(UserCommand, frozen=True, tag="permission"):
     write: str = ""
     read: str = ""
 
-    def check(self, users: Users) -> None:
+    def check(self, users: UserTable) -> None:
         users.check_place(self.user, self.vhost)
         check_pattern("configure", self.configure)
         check_pattern("write", self.write)
         check_pattern("read", self.read)
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         users.permissions[self.user, self.vhost] = Permission(self.configure, self.write, self.read)
 
 
@@ -74,10 +70,10 @@ class ClearPermission(UserCommand, frozen=True, tag="permission-clear"):
     user: str
     vhost: bytes
 
-    def check(self, users: Users) -> None:
+    def check(self, users: UserTable) -> None:
         users.check_place(self.user, self.vhost)
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         users.permissions.pop((self.user, self.vhost), None)
 
 
@@ -90,12 +86,12 @@ class SetTopicPermission(UserCommand, frozen=True, tag="topic-permission"):
     write: str = ""
     read: str = ""
 
-    def check(self, users: Users) -> None:
+    def check(self, users: UserTable) -> None:
         users.check_place(self.user, self.vhost)
         check_topic_pattern("write", self.write)
         check_topic_pattern("read", self.read)
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         given = users.topics.setdefault((self.user, self.vhost), {})
         given[self.exchange] = TopicPermission(self.write, self.read)
 
@@ -107,8 +103,8 @@ class ClearTopicPermission(UserCommand, frozen=True, tag="topic-permission-clear
     vhost: bytes
     exchange: bytes | None = None
 
-    def check(self, users: Users) -> None:
+    def check(self, users: UserTable) -> None:
         users.check_place(self.user, self.vhost)
 
-    def apply(self, users: Users) -> None:
+    def apply(self, users: UserTable) -> None:
         users.remove_topics(self.user, self.vhost, self.exchange)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
@@ -18,7 +17,6 @@ from forebay.broker.auth.permissions import (
     Grants,
     Permission,
     Rights,
-    TopicPermission,
     Usage,
     check_pattern,
 )
@@ -32,15 +30,14 @@ from forebay.broker.auth.user_commands import (
     SetTopicPermission,
     UserCommand,
 )
+from forebay.broker.auth.user_table import User, UserTable
 from forebay.broker.common import Common
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,
     INVALID,
     NOT_ALLOWED,
-    NOT_FOUND,
     PRECONDITION,
-    REFUSED,
     OptionError,
     RequestError,
 )
@@ -56,45 +53,18 @@ USAGES_MAX = 10_000  # that are remembered of users without connections
 LIMITS = ("connections_max", "channels_max")
 
 
-@dataclass
-class User:
-    """One user.
+class Users(UserTable):
+    """The users of the configuration and those that administrators make; with every change epochs of vhosts grow.
 
-    hash        of the password; empty: nobody can log in by a password
-    configured  of the configuration: nothing of it can be changed, and its permissions are everything unless told
-    exported    hash for definitions, where the configuration has the password itself
-    """
-
-    name: str
-    hash: str
-    tags: list[str] = field(default_factory=list)
-    configured: bool = False
-    restricted: bool = False
-    exported: str = ""
-
-    def is_free(self) -> bool:
-        """True if it may do everything where nothing else is said."""
-        return self.configured and not self.restricted
-
-
-class Users:
-    """All users by name, and what each may do in which vhost.
-
-    vhosts   the vhosts there are, whose epochs grow with every change of somebody's rights
-    deleted  users that are gone, for the server to end their connections
+    deleted  users that are gone: see `Vhosts.departures`
     """
 
     def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost], common: Common) -> None:
+        super().__init__(vhosts)
         self.store = store
         self._common = common
         self._salts = 0  # that were made of the secret: no two are alike
-        self.vhosts = vhosts
-        self.by_name: dict[str, User] = {}
-        self.permissions: dict[tuple[str, bytes], Permission] = {}
-        self.topics: dict[tuple[str, bytes], dict[bytes, TopicPermission]] = {}
         self.deleted: list[str] = []
-        self.limits: dict[str, dict[str, int]] = {}  # LIMITS by user, where some are set
-        self.usages: dict[str, Usage] = {}
         self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
         self._grants: dict[tuple[str, bytes, bool], Grants] = {}  # that somebody holds, or has held
 
@@ -129,7 +99,7 @@ class Users:
         for name, user in list(self.by_name.items()):
             if user.configured and name not in users:
                 del self.by_name[name]
-                self.deleted.append(name)
+                self.note_deleted(name)
                 self.forget_user(name)
         for place in self.fixed:
             self.permissions.pop(place, None)
@@ -137,19 +107,6 @@ class Users:
         self.configure(users, administrators, permissions)
 
     # ---- users
-
-    def user(self, name: str) -> User:
-        """The user of that name; RequestError(NOT_FOUND)."""
-        user = self.by_name.get(name)
-        if user is None:
-            raise RequestError(NOT_FOUND, f"user: '{name}' does not exist")
-        return user
-
-    def changeable(self, name: str) -> User:
-        user = self.user(name)
-        if user.configured:
-            raise RequestError(REFUSED, f"user: '{name}' is of the configuration, and changed there")
-        return user
 
     def add(self, name: str, password: str, tags: list[str]) -> None:
         """Make a user; it may do nothing yet.
@@ -167,11 +124,20 @@ class Users:
         self.execute(PutUser(name, self.kept(name, password), list(tags)))  # a certificate of it no longer says all
         self.tell("user.created", {"user": name, "tags": list(tags)})
 
+    def note_deleted(self, name: str) -> None:
+        self.deleted.append(name)
+        self._common.deletes = True
+
     def delete(self, name: str) -> None:
         """Take a user away with its permissions; its connections are `deleted`'s to end."""
         self.execute(RemoveUser(name))
-        self.deleted.append(name)
+        self.note_deleted(name)
         self.tell("user.deleted", {"user": name})
+
+    def take_deleted(self) -> list[str]:
+        """Users that have gone since the last call."""
+        deleted, self.deleted = self.deleted, []
+        return deleted
 
     def change_password(self, name: str, password: str) -> None:
         """Set a password, or its hash, or with an empty one let nobody log in by a password."""
@@ -197,11 +163,6 @@ class Users:
         self.execute(PutUser(name, user.hash, list(tags)))
         self.tell("user.changed", {"user": name, "what": "tags", "tags": list(tags)})
 
-    def has_tag(self, name: str, tag: str) -> bool:
-        """True if the user has this tag, or is an administrator, who has them all."""
-        user = self.by_name.get(name)
-        return user is not None and (tag in user.tags or ADMINISTRATOR in user.tags)
-
     def tags_of(self, principal: Principal) -> Sequence[str]:
         """The tags of somebody for the administration: by a token or another server, or as stored."""
         if principal.tags is not None:
@@ -219,14 +180,6 @@ class Users:
             self.limit(name)
         return usage
 
-    def limit(self, name: str) -> None:
-        """Hold a user to the limits that are set for it."""
-        usage = self.usages.get(name)
-        if usage is not None:
-            limits = self.limits.get(name, {})
-            usage.connections_max = limits.get("connections_max", UNLIMITED)
-            usage.channels_max = limits.get("channels_max", UNLIMITED)
-
     def set_limits(self, name: str, limits: Mapping[str, object]) -> None:
         """Set some limits of a user, who may be of the configuration; -1 takes one away.
 
@@ -242,13 +195,6 @@ class Users:
         merged = {**self.limits.get(name, {}), **{key: int(str(value)) for key, value in limits.items()}}
         self.execute(LimitUser(name, {key: value for key, value in merged.items() if value != UNLIMITED}))
         self.tell("user.changed", {"user": name, "what": "limits"})
-
-    def keep_limits(self, name: str, limits: dict[str, int]) -> None:
-        if limits:
-            self.limits[name] = limits
-        else:
-            self.limits.pop(name, None)
-        self.limit(name)
 
     def has_hashes(self) -> bool:
         """True if anybody can log in by a password that was set while the broker ran."""
@@ -347,33 +293,6 @@ class Users:
             grants.topics = new.topics
         for each in self.vhosts.values():
             each.catalog.epoch += 1
-
-    def check_place(self, name: str, vhost: bytes) -> None:
-        self.user(name)
-        if vhost not in self.vhosts:
-            raise RequestError(NOT_FOUND, f"vhost: '{text(vhost)}' does not exist")
-
-    def put(self, name: str, hash: str, tags: list[str]) -> None:
-        """Make a user, or keep another hash and other tags of the one of that name."""
-        user = self.by_name.get(name)
-        if user is None:
-            self.by_name[name] = User(name, hash, tags)
-        else:
-            user.hash = hash
-            user.tags = tags
-
-    def remove_topics(self, name: str, vhost: bytes, exchange: bytes | None) -> None:
-        given = self.topics.get((name, vhost), {})
-        left = {} if exchange is None else {each: value for each, value in given.items() if each != exchange}
-        if left:
-            self.topics[name, vhost] = left
-        else:
-            self.topics.pop((name, vhost), None)
-
-    def forget_user(self, name: str) -> None:
-        self.permissions = {place: each for place, each in self.permissions.items() if place[0] != name}
-        self.topics = {place: each for place, each in self.topics.items() if place[0] != name}
-        self.keep_limits(name, {})
 
     def forget_vhost(self, vhost: bytes) -> None:
         """A vhost is gone, and with it what anybody may do there."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from forebay.broker.catalog.queue_commands import DeclareQueue
-from forebay.broker.catalog.topology import RESERVED, Topology
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.commands.queues import DeclareQueue
+from forebay.broker.catalog.topology import RESERVED
 from forebay.core.errors import NOT_FOUND, REFUSED, TOO_MANY, RequestError
 from forebay.core.option_names import DURABLE, REFUSE
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
 
-def make_addressed(where: Topology, name: bytes, makes: str, most: int) -> Queue:
+def make_addressed(where: Catalog, name: bytes, makes: str, most: int) -> Queue:
     """Make the queue of an address.
 
     makes, most  what the options say: of which kind it is, and how many of them there may be; 0 is no limit

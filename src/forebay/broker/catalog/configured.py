@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from forebay.broker.catalog.queue_commands import ChangeQueue, DeclareQueue
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.commands.queues import ChangeQueue, DeclareQueue
 from forebay.queue.queue import Queue
 
 
 def configure_queue(
-    catalog: Topology, name: bytes, arguments: dict[str, object], topics: list[bytes], fallback: bool
+    catalog: Catalog, name: bytes, arguments: dict[str, object], topics: list[bytes], fallback: bool
 ) -> Queue:
     """Make a queue of the configuration, or bring the one there is up to date."""
     queue = catalog.queues.get(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from forebay.broker.catalog.command import StateCommand
+from forebay.broker.catalog.commands.command import StateCommand
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.log.store import Store
 from forebay.routing.exchange import text

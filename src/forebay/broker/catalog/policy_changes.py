@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from forebay.broker.catalog.commands.policies import ClearPolicy, SetPolicy
 from forebay.broker.catalog.policies import ALL, Policy, check_policy, target_of
-from forebay.broker.catalog.policy_commands import ClearPolicy, SetPolicy
 from forebay.broker.vhost import Vhost
 
 

@@ -193,8 +193,9 @@ class DeadLetters:
             return self.unrouted(limits)
         if outcome == NO_ROOM:
             return WAITS  # that is no reason to lose what is on the disk
+        full = self.mover.take_full()
         if outcome == FULL and keeps(limits):
-            for other in self.mover.full:
+            for other in full:
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
             return WAITS
         if outcome == FULL:
@@ -216,13 +217,12 @@ class DeadLetters:
     def forward_refused(self) -> None:
         """Send what full queues did not take to their dead-letter exchanges: `reject-publish-dlx`."""
         for _ in range(CHAIN_MAX):
-            refused = self.publishing.refused
+            refused = self.publishing.take_refused()
             if not refused:
                 return
-            self.publishing.refused = []
             for each in refused:
                 self.forward_one(each)
-        self.publishing.refused = []
+        self.publishing.take_refused()
 
     def forward_one(self, refused: RefusedMessage) -> None:
         if refused.queue.limits.dead_letter_exchange is None:

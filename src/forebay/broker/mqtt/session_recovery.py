@@ -10,7 +10,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.command import decoded
+from forebay.broker.catalog.commands.command import decoded
 from forebay.broker.internal_log import INTERNAL
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
@@ -37,9 +37,10 @@ from forebay.broker.mqtt.noted_sessions import (
     session_note,
     subscription_note,
 )
-from forebay.broker.mqtt.sessions import NOT_YET, SECOND_US, Sessions, is_topic, merged, pairs
+from forebay.broker.mqtt.sessions import NOT_YET, SECOND_US, Sessions, is_topic, pairs
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
+from forebay.log.housekeeping import merged
 from forebay.log.store import FrameEntry
 from forebay.message.annotations import ORIGIN, RECIPIENT, number_annotation
 

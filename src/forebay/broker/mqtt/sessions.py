@@ -339,6 +339,11 @@ class Sessions(InternalLog):
                 self.operate(client, TAKEN, 0, each, False)
         client.mqueue.lost = []
 
+    def take_taken(self) -> list[int]:
+        """Connections whose session another has taken since the last call."""
+        taken, self.taken = self.taken, []
+        return taken
+
     def take_deliveries(self) -> list[Delivery]:
         """The deliveries of this turn, and of the end of the one before, whose connections are still there."""
         out: list[Delivery] = []
@@ -407,15 +412,3 @@ def is_topic(filter: bytes) -> bool:
 def pairs(bounds: list[int]) -> list[tuple[int, int]]:
     """First, end, first, end, ... as intervals."""
     return [(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2)]
-
-
-def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The union of these intervals, ascending."""
-    found: list[tuple[int, int]] = []
-    for first, end in sorted(intervals):
-        if found and first <= found[-1][1]:
-            if end > found[-1][1]:
-                found[-1] = (found[-1][0], end)
-        else:
-            found.append((first, end))
-    return found

@@ -11,8 +11,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.catalog.queue_commands import DeclareQueue, RemoveQueue
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.commands.queues import DeclareQueue, RemoveQueue
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import properties_at
 from forebay.core.errors import INVALID, RequestError
@@ -28,7 +28,7 @@ SHARE_PREFIX: Final = b"$share/"
 class Shares:
     """The shared subscriptions of a vhost, and the numbers of the sessions that are their members."""
 
-    def __init__(self, catalog: Topology, strategy: str) -> None:
+    def __init__(self, catalog: Catalog, strategy: str) -> None:
         self.catalog = catalog
         self.strategy = strategy
         self.members: dict[bytes, set[int]] = {}

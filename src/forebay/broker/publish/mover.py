@@ -27,7 +27,7 @@ from forebay.wire.convert import convert
 # What became of a record.
 SENT: Final = 0
 NOWHERE: Final = 1  # its route leads to nothing
-FULL: Final = 2  # queues refuse it: `Mover.full`
+FULL: Final = 2  # queues refuse it: `Mover.take_full`
 NO_ROOM: Final = 3  # the disk has none for it just now, or an MQTT session has too much waiting
 DENIED: Final = 4  # nobody can publish there, or a limit refuses it
 
@@ -77,11 +77,17 @@ class Mover:
             return FULL
         return SENT
 
+    def take_full(self) -> list[Queue]:
+        """The queues that refused what was sent last; for the caller to take at once, as they may be deleted."""
+        full, self.full = self.full, []
+        return full
+
     def hand_over(self, route: Route, record: StoredRecord) -> None:
         """Append a record that somebody moves by choice to all queues of a route; RequestError(REFUSED) if not."""
         outcome = self.send(route, record, True, False)
+        refusing = self.take_full()
         if outcome == FULL:
-            full = self.full[0]
+            full = refusing[0]
             raise RequestError(REFUSED, f"queue '{text(full.name)}' {full.refusal(len(record.body))}")
         if outcome == NO_ROOM:
             names = ", ".join([f"'{text(target.name)}'" for target in route.queues])
@@ -111,7 +117,9 @@ class Mover:
         except RequestError:
             return DENIED  # its exchange is gone
         record = StoredRecord(message.format, message.exchange, message.topic, headers.properties, message.body, b"")
-        return self.send(route, record, False, True)
+        outcome = self.send(route, record, False, True)
+        self.take_full()
+        return outcome
 
 
 def refusing_queues(route: Route, octets: i64) -> list[Queue]:

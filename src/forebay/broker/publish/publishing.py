@@ -11,7 +11,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker import events
 from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
 from forebay.broker.mqtt.fanout import Audience
@@ -67,7 +67,7 @@ class Publishing:
 
     def __init__(
         self,
-        catalog: Topology,
+        catalog: Catalog,
         turn: Turn,
         router: Router,
         admission: Admission,
@@ -243,6 +243,13 @@ class Publishing:
             record = StoredRecord(i64(format), route.exchange, route.routing_key, properties, body, annotations)
             self.refused.append(RefusedMessage(queue, record))
         return REJECTED
+
+    def take_refused(self) -> list[RefusedMessage]:
+        """Messages that full queues have refused since the last call, and that go to a dead-letter exchange."""
+        refused = self.refused
+        if refused:
+            self.refused = []
+        return refused
 
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
         """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""

@@ -16,7 +16,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.broker.catalog.addressed import make_addressed
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import Audience, Fanout
 from forebay.core.errors import REFUSED, RequestError
@@ -108,7 +108,7 @@ class Router:
     address_queues  what the first use of `$queue/<name>` makes, of at most `address_queues_max` queues
     """
 
-    def __init__(self, catalog: Topology, fanout: Fanout, options: Options) -> None:
+    def __init__(self, catalog: Catalog, fanout: Fanout, options: Options) -> None:
         self.catalog = catalog
         self.fanout = fanout
         self.address_queues = options.address_queues

@@ -14,7 +14,7 @@ from forebay.core.option_table import split_address
 from forebay.core.options import Options
 from forebay.log.folder.manifest import NAME as MANIFEST
 from forebay.log.wal import FOLDER
-from forebay.server.disk import LOCK
+from forebay.server.system.disk import LOCK
 
 LISTENERS: Final = (
     "amqp",

@@ -15,7 +15,7 @@ from forebay.cli.build import build, python
 from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis
 from forebay.cli.doctor.disk import read_text
 from forebay.cli.units import octets_said, period_said
-from forebay.server.handles import OWN
+from forebay.server.system.handles import OWN
 
 TIMEX_OCTETS: Final = 256  # struct timex has 208
 UNSYNCHRONISED: Final = 5  # TIME_ERROR of adjtimex

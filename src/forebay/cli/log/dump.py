@@ -25,7 +25,7 @@ from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile
 from forebay.log.folder.required import NUMBER, SPAN
 from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, START, WALS, Frame, FrameEntry, parse_start
-from forebay.log.recovery import WalReader
+from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import parse_segment, queue_folder
 from forebay.log.wal import FOLDER, wal_path
 from forebay.queue.retention.pins import RELEASED

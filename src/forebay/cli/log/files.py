@@ -11,7 +11,7 @@ from forebay.core.errors import CorruptFile
 from forebay.log.block import BadBlock, check_columns, parse_whole
 from forebay.log.columns.parts import check_every_column
 from forebay.log.frame import CHECKPOINT, CLEAN, Frame
-from forebay.log.recovery import WalReader
+from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import Segment, SegmentEntry, parse_segment, queue_folder
 from forebay.log.wal import FOLDER, wal_path
 

@@ -18,12 +18,12 @@ from forebay.core.errors import CorruptFile, OptionError, StorageError
 from forebay.core.options import Options
 from forebay.core.ports import Disk, Parts
 from forebay.log.folder.manifest import NAME as MANIFEST
-from forebay.log.recovery import WalReader
+from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import queue_folder
 from forebay.log.store import Recovery, Store, StoreOptions
 from forebay.log.wal import FOLDER
-from forebay.server.clock import SystemClock
-from forebay.server.disk import LOCK, storage_errors
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import LOCK, storage_errors
 
 LISTINGS_MAX: Final = 100  # of a folder whose files are replaced while they are opened
 

@@ -21,12 +21,12 @@ from forebay.log.folder.mending import Output, SegmentMender, Unmendable, WalMen
 from forebay.log.folder.required import MissingFile, segments_payload, wals_payload
 from forebay.log.frame import SEGMENTS, START, WALS, FrameEntry, encode_file_head, encode_start, parse_start
 from forebay.log.logs import Logs
-from forebay.log.opening import Opening
-from forebay.log.recovery import WalReader
+from forebay.log.recovery.opening import Opening
+from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import SegmentWriter, queue_folder
 from forebay.log.stored import StoreOptions
 from forebay.log.wal import FOLDER, wal_path
-from forebay.server.disk import DataDisk
+from forebay.server.system.disk import DataDisk
 
 SCRATCH: Final = "repair.tmp"  # folder of the data folder in which files are made anew
 DAMAGED: Final = ".damaged"  # added to the name of what was there

@@ -108,7 +108,7 @@ def force(
     Example: forebay cluster force --config b.yaml --data /var/lib/forebay --yes
     """
     from forebay.core.errors import RequestError
-    from forebay.server.cluster.forcing import force as force_node
+    from forebay.server.cluster.register.forcing import force as force_node
     from forebay.server.config.sources import OptionSource
 
     given = {} if data is None else {"data": data}

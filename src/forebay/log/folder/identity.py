@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from crc32c import crc32c
 
-from forebay.core.errors import CorruptFile, StorageError
+from forebay.core.errors import CorruptFile, DiskFull, StorageError
 from forebay.core.ports import Disk, Random
 
 NAME: Final = "store.json"
+SPARE: Final = "store.json.tmp"
 VERSION: Final = 1
 ID_OCTETS: Final = 16
 OCTETS_MAX: Final = 4096
@@ -93,6 +95,7 @@ def promise(disk: Disk, identity: StoreIdentity, epoch: int) -> StoreIdentity:
         return identity
     promised = replace(identity, promised=epoch)
     write_identity(disk, promised)
+    keep_room(disk)
     return promised
 
 
@@ -143,14 +146,25 @@ def write_identity(disk: Disk, identity: StoreIdentity) -> None:
         "group": identity.group,
     }
     fields["crc"] = checksum(fields)
-    handle = disk.open(f"{NAME}.tmp", True)
+    octets = json.dumps(fields).encode() + b"\n"
+    handle = disk.open(SPARE, True)
     try:
-        disk.truncate(handle, 0)
-        disk.pwrite(handle, [json.dumps(fields).encode() + b"\n"], 0)
+        disk.pwrite(handle, [octets], 0)
+        disk.truncate(handle, len(octets))
         disk.sync(handle)
     finally:
         disk.close(handle)
-    disk.rename(f"{NAME}.tmp", NAME)
+    disk.rename(SPARE, NAME)
+
+
+def keep_room(disk: Disk) -> None:
+    """Have room for the next identity, if there is any: with that a full disk takes promises, too."""
+    with suppress(DiskFull):
+        handle = disk.open(SPARE, True)
+        try:
+            disk.reserve(handle, OCTETS_MAX)
+        finally:
+            disk.close(handle)
 
 
 def checksum(fields: dict[str, object]) -> int:

@@ -38,7 +38,7 @@ from forebay.log.frame import (
     parse_loose,
     piece_head,
 )
-from forebay.log.recovery import WalReader
+from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import FOOT, FOOT_OCTETS, HEAD, HEAD_OCTETS, Segment, encode_head, parse_segment
 from forebay.log.wal import wal_path
 

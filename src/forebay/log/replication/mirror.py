@@ -15,9 +15,9 @@ from forebay.core.ports import Clock, Disk
 from forebay.log.block_files import BlockFile
 from forebay.log.frame import FILE_HEAD_OCTETS, FileHead
 from forebay.log.logs import Logs
-from forebay.log.opening import Opening
 from forebay.log.planning import Planner
-from forebay.log.replay import FrameReplay
+from forebay.log.recovery.opening import Opening
+from forebay.log.recovery.replay import FrameReplay
 from forebay.log.replication.incoming import (
     BadShipment,
     IncomingFrame,

@@ -19,7 +19,7 @@ TRIM_MIN: Final = 256
 
 @final
 class SentFrame:
-    """A frame that was given to the disk."""
+    """A frame that was given to the disk; without its octets once they are not kept any more."""
 
     def __init__(self, frame: GatheredFrame, octets: bytes) -> None:
         self.lsn = frame.lsn
@@ -64,6 +64,7 @@ class Outgoing:
         at = self.first
         while self.octets > self.octets_max and at < len(recent) and recent[at].lsn <= on_disk:
             self.octets -= len(recent[at].octets)
+            recent[at].octets = b""  # the list is cut now and then only
             at += 1
         self.first = at
         if at > TRIM_MIN or at == len(recent):

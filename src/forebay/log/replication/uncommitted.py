@@ -17,6 +17,8 @@ class Uncommitted:
 
     def add(self, commit: Commit) -> None:
         """These are on the disk."""
+        for frame in commit.frames:
+            frame.let_go()
         self.frames += commit.frames
         self.octets += commit.octets
 

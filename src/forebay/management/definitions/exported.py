@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.auth.passwords import exported_hash
-from forebay.broker.auth.users import User, Users
+from forebay.broker.auth.user_table import User
+from forebay.broker.auth.users import Users
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.management.definitions.limits import limits_of_user

@@ -14,10 +14,10 @@ from forebay.broker.address import NAME_OCTETS_MAX, check_queue_name
 from forebay.broker.auth.passwords import imported_hash
 from forebay.broker.auth.permissions import check_pattern, check_topic_pattern
 from forebay.broker.auth.provisioning import check_user, put_user
-from forebay.broker.catalog.exchange_commands import DeclareExchange
+from forebay.broker.catalog.commands.exchanges import DeclareExchange
+from forebay.broker.catalog.commands.queues import DeclareQueue
 from forebay.broker.catalog.policies import Policy, check_policy
 from forebay.broker.catalog.policy_changes import put_policy
-from forebay.broker.catalog.queue_commands import DeclareQueue
 from forebay.broker.catalog.settings import PROTECTED, VhostSettings
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhost import Vhost

@@ -6,6 +6,8 @@ from forebay.core.errors import PRECONDITION, RequestError
 from forebay.management.arguments import TEXT, Arguments, Parameter
 from forebay.management.control import Cluster, Control, operation
 
+# What these change is in the cluster's record, or in the nodes' hands. An answer that waited for the disk would go with
+# the leader that hands over: nothing that it writes is committed any more.
 NODE = Parameter("node", TEXT, "the member's name")
 
 
@@ -21,7 +23,7 @@ def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
     return {"clustered": True, **cluster.status()}
 
 
-@operation("cluster.transfer", NODE, changes=True)
+@operation("cluster.transfer", NODE, changes=True, logged=False)
 def transfer(control: Control, given: Arguments) -> dict[str, object]:
     """Have another member lead, which must be in sync. Clients are cut off, and go on with it when they reconnect."""
     node = given.text("node")
@@ -29,7 +31,7 @@ def transfer(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
-@operation("cluster.remove", NODE, changes=True)
+@operation("cluster.remove", NODE, changes=True, logged=False)
 def remove(control: Control, given: Arguments) -> dict[str, object]:
     """Take a member out of the cluster, unless too few would be left. It may come back as a new one."""
     node = given.text("node")
@@ -37,7 +39,7 @@ def remove(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
-@operation("cluster.drain", NODE, changes=True)
+@operation("cluster.drain", NODE, changes=True, logged=False)
 def drain(control: Control, given: Arguments) -> dict[str, object]:
     """Have a member lead no more, and its clients go to other nodes, so that it can be stopped.
 
@@ -49,7 +51,7 @@ def drain(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
-@operation("cluster.undrain", NODE, changes=True)
+@operation("cluster.undrain", NODE, changes=True, logged=False)
 def undrain(control: Control, given: Arguments) -> dict[str, object]:
     """Have a member that was drained take clients again."""
     node = given.text("node")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from forebay.broker.consumer_arguments import stream_start
+from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.retention_pins import release
 from forebay.core.errors import NOT_FOUND, RequestError

@@ -11,14 +11,16 @@ from collections.abc import Iterable
 
 from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.node.back_pressure.reading import Reading
 from forebay.node.link import HELD, Link
 
 
 class HeldPublishers:
     """Publishers that are held back, and the client that holds each."""
 
-    def __init__(self, crowding: Crowding) -> None:
+    def __init__(self, crowding: Crowding, reading: Reading) -> None:
         self.crowding = crowding
+        self.reading = reading
         self.held: dict[Link, ClientSession] = {}
 
     def hold(self, connection: Link, client: ClientSession) -> None:
@@ -27,7 +29,7 @@ class HeldPublishers:
         if not client.crowded or session is None or connection in self.held:
             return
         self.held[connection] = client
-        connection.node.reading.hold(connection, HELD)
+        self.reading.hold(connection, HELD)
 
     def end_turn(self) -> None:
         """Let those go on whose client keeps up again, or is given up."""
@@ -45,9 +47,9 @@ class HeldPublishers:
         for connection in connections:
             self.forget(connection)
             if not connection.closing:
-                connection.node.go_on(connection)
+                connection.go_on()
 
     def forget(self, connection: Link) -> None:
         """It is not held any more, or has gone."""
         if self.held.pop(connection, None) is not None:
-            connection.node.reading.let(connection, HELD)
+            self.reading.let(connection, HELD)

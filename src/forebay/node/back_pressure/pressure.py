@@ -8,7 +8,7 @@ all the time: acknowledgements above all make room.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import Final
 
@@ -17,6 +17,7 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.node.back_pressure.held_publishers import HeldPublishers
+from forebay.node.back_pressure.reading import Reading
 from forebay.node.back_pressure.send_buffers import SendBuffers
 from forebay.node.link import CHOKED, Link
 from forebay.node.telemetry.journal import Journal
@@ -49,8 +50,9 @@ class Pressure:
         options: Options,
         store: Store,
         shares: Quota,
-        connections: Mapping[int, Link],
+        connections: dict[int, Link],
         journal: Journal,
+        reading: Reading,
     ) -> None:
         self.options = options
         self.store = store
@@ -58,7 +60,8 @@ class Pressure:
         self.common = shares.common
         self.connections = connections
         self.journal = journal
-        self.held_publishers = HeldPublishers(shares.common.crowding)
+        self.reading = reading
+        self.held_publishers = HeldPublishers(shares.common.crowding, reading)
         self.is_crowded = False
         self.choked: dict[Link, None] = {}
         self.slowed: dict[Link, Queue] = {}
@@ -120,7 +123,7 @@ class Pressure:
     def choke(self, connection: Link, reason: str) -> None:
         session = connection.session
         assert session is not None
-        connection.node.reading.hold(connection, CHOKED)
+        self.reading.hold(connection, CHOKED)
         self.choked[connection] = None
         connection.attempt_with(session.blocked, reason)
 
@@ -128,7 +131,7 @@ class Pressure:
         """Read these again; one that goes on publishing where there is too much is choked again."""
         for connection in connections:
             del self.choked[connection]
-            connection.node.reading.let(connection, CHOKED)
+            self.reading.let(connection, CHOKED)
 
     def forget(self, connection: Link) -> None:
         """The connection is gone."""

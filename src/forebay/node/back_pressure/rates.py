@@ -12,6 +12,7 @@ from typing import Final
 
 from forebay.core.buckets import Bucket
 from forebay.core.options import Options
+from forebay.node.back_pressure.reading import Reading
 from forebay.node.link import INDEBTED, Link
 from forebay.node.peer import split_name
 from forebay.session.amqp091.connection import Amqp091Session
@@ -41,8 +42,9 @@ class Rates:
     waiting    connections that are not read; each is in `queue`, too, with when that ends
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, reading: Reading) -> None:
         self.options = options
+        self.reading = reading
         self.refused = 0
         self.slowed = 0
         self.addresses: dict[str, Bucket] = {}
@@ -87,7 +89,7 @@ class Rates:
                 self.waiting.add(connection)
                 self.slowed += 1
                 heappush(self.queue, (now_us + int(wait_s * MICROSECONDS_S), self.slowed, connection))
-                connection.node.reading.hold(connection, INDEBTED)
+                self.reading.hold(connection, INDEBTED)
 
     def debt_s(self, connection: Link, session: Session, now_us: int) -> float:
         options = self.options
@@ -131,7 +133,7 @@ class Rates:
         while self.queue and self.queue[0][0] <= now_us:
             connection = heappop(self.queue)[2]
             self.waiting.discard(connection)
-            connection.node.reading.let(connection, INDEBTED)
+            self.reading.let(connection, INDEBTED)
 
     def forget(self, connection: Link) -> None:
         """The connection is gone."""

@@ -33,6 +33,9 @@ class SendWindow:
     budget      octets that it may be sent just now, if so
     patience    without progress for so long, what is on its way counts as lost
     sent_us     when something was sent last
+    is_counted  its disk counts for the commit
+    total       octets that it was ever sent
+    others      the most that one who counts was ever sent, as the budget was filled last
     """
 
     def __init__(self, next_lsn: i64, now: i64, settings: ReplicaSettings) -> None:
@@ -46,6 +49,9 @@ class SendWindow:
         self.sent_us: i64 = now
         self.mismatch_us: i64 = -(1 << 62)
         self.needs_copy = False
+        self.is_counted = False
+        self.total: i64 = 0
+        self.others: i64 = -1
 
     def go_to(self, next_lsn: i64) -> None:
         """All that is on its way counts as lost."""
@@ -67,6 +73,7 @@ class SendWindow:
     def sent(self, last: i64, octets: i64, now: i64) -> None:
         self.under_way.append((int(last), int(octets)))
         self.octets += octets
+        self.total += octets
         self.next = last + 1
         self.sent_us = now
 
@@ -98,6 +105,7 @@ class Shipping:
     def flush(self, node: str, is_counted: bool, now: i64) -> None:
         """Send what there is, as far as the window is open."""
         window = self.window(node, now)
+        window.is_counted = is_counted
         if window.needs_copy or self.is_copying(node):
             return
         if not is_counted:
@@ -112,11 +120,22 @@ class Shipping:
             window.budget -= octets
 
     def refill(self, window: SendWindow, now: i64) -> None:
-        """A member that catches up leaves the leader's disk and network to the others."""
+        """A member that catches up leaves the leader's disk and network to the others, but gets more than they do.
+
+        With less it would never catch up for as long as there is much to do.
+        """
         rate = self.settings.learner_octets_s
         spent = min(now - window.budget_us, i64(SECOND_US))
         window.budget_us = now
-        window.budget = min(window.budget + spent * rate // SECOND_US, rate // 8)
+        others: i64 = 0
+        for each in self.windows.values():
+            if each.is_counted:
+                others = max(others, each.total)
+        more: i64 = 0
+        if window.others >= 0:
+            more = max(others - window.others, 0) * 3 // 2
+        window.others = others
+        window.budget = min(window.budget + max(spent * rate // SECOND_US, more), max(rate // 8, more))
 
     def send(self, node: str, window: SendWindow, now: i64) -> i64:
         """One message of frames; its octets, 0 where there was nothing to send."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from forebay.broker.auth.authorizer import Proof
 from forebay.broker.auth.login import Auth
-from forebay.server.disk_work import Worker
+from forebay.server.system.disk_work import Worker
 
 ASKED_MAX: Final = 16  # at one time
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.management.control import Cluster
 from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
 from forebay.replica.register import RegisterValue
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.cluster.draining import Draining
 from forebay.server.cluster.figures import NodeFigures, own_figures, tell_figures
-from forebay.server.cluster.watch import TOOK_OVER, ClusterWatch, answering_of, took_over_fields
+from forebay.server.cluster.reads.serving import FollowerReads
+from forebay.server.cluster.watch import TOOK_OVER, ClusterWatch, took_over_fields
 from forebay.server.telemetry.histograms import Histogram
-
-if TYPE_CHECKING:
-    from forebay.server.cluster.member_process import MemberProcess
 
 LOOK_US: Final = 200_000
 FIGURES_US: Final = 1_000_000
@@ -33,8 +33,10 @@ class ClusterState(Cluster):
     recovery_ms  of the take-over, if this node leads
     """
 
-    def __init__(self, member: MemberProcess) -> None:
+    def __init__(self, member: ClusterNode, draining: Draining, reads: FollowerReads) -> None:
         self.member = member
+        self.draining = draining
+        self.reads = reads
         self.name = member.settings.options.name
         self.node = member.settings.node
         self.watch = ClusterWatch()
@@ -48,10 +50,10 @@ class ClusterState(Cluster):
     def status(self) -> Fields:
         member = self.member
         found = member.group.status(member.now_us())
-        record = self.record()
+        record = member.record()
         known = {str(each["node"]): each for each in listed(found)}
         names = [] if record is None else sorted(record.members)
-        answering = self.answering()
+        answering = member.answering()
         return {
             "name": self.name,
             "node": self.node,
@@ -82,7 +84,7 @@ class ClusterState(Cluster):
         is_own = name == self.node
         return {
             **known,
-            "drained": self.member.draining.says(name),
+            "drained": self.draining.says(name),
             "running": is_own or self.is_running(name, known),
             "store": self.store_of(name, record),
             "epoch": 0 if record is None else int(record.epoch),
@@ -94,13 +96,14 @@ class ClusterState(Cluster):
             "disk_octets": figures.disk_octets if figures is not None else None,
             "disk_free_octets": figures.disk_free_octets if figures is not None else None,
             "memory_octets": figures.memory_octets if figures is not None else None,
+            "read_octets": figures.read_octets if figures is not None else None,
         }
 
     def is_running(self, name: str, known: Fields) -> bool:
         """True for a node that there is a link to, and that answers as far as this one would know."""
         silent = known.get("silent_ms", 0)
         link = self.member.links.links.get(name)
-        is_heard = not isinstance(silent, int) or silent <= self.silent_ms_max()
+        is_heard = not isinstance(silent, int) or silent <= self.member.silent_ms_max()
         return link is not None and link.is_up() and is_heard
 
     def store_of(self, name: str, record: RegisterValue | None) -> str:
@@ -129,7 +132,7 @@ class ClusterState(Cluster):
         }
 
     def transfer(self, node: str) -> None:
-        if self.member.draining.says(node):
+        if self.draining.says(node):
             raise RequestError(PRECONDITION, f"{node!r} is drained: forebay cluster undrain {node} first")
         self.member.group.replica.transfer(node, self.member.now_us())
         self.member.step()
@@ -139,10 +142,10 @@ class ClusterState(Cluster):
         self.member.step()
 
     def drain(self, node: str) -> None:
-        self.member.draining.begin(node)
+        self.draining.begin(node)
 
     def undrain(self, node: str) -> None:
-        self.member.draining.end(node)
+        self.draining.end(node)
 
     # ---- for metrics
 
@@ -157,14 +160,14 @@ class ClusterState(Cluster):
         if now_us >= self.figures_us:
             self.figures_us = now_us + FIGURES_US
             self.tell_figures()
-        record = self.record()
+        record = self.member.record()
         if now_us < self.look_us or record is None:
             return
         self.look_us = now_us + LOOK_US
         self.watch.look(
             self.member.group.replica.status(now_us),
             sorted(record.members),
-            self.silent_ms_max(),
+            self.member.silent_ms_max(),
             int(time.time() * MILLISECONDS),
             self.note,
         )
@@ -172,13 +175,13 @@ class ClusterState(Cluster):
     def tell_figures(self) -> None:
         """Take this node's figures, and tell them."""
         member = self.member
-        own = self.figures[self.node] = own_figures(member.disk.root, member.draining.is_drained)
+        own = self.figures[self.node] = own_figures(member.disk.root, self.draining.is_drained, self.reads.octets)
         if member.group.role != LEADER and member.group.leader:
             tell_figures(member.links, member.group.leader, own)
 
     def tell_take_over(self) -> None:
         """Note that this node leads, for those who hear of events."""
-        record = self.record()
+        record = self.member.record()
         why = "" if record is None else record.why
         found = self.member.group.replica.status(self.member.now_us())
         self.note(TOOK_OVER, dict(took_over_fields(found, why, self.recovery_ms)))
@@ -192,22 +195,9 @@ class ClusterState(Cluster):
 
     # ---- what it is made of
 
-    def record(self) -> RegisterValue | None:
-        """The register as it was seen last."""
-        view = self.member.group.replica.standing.view
-        return None if view is None else view.value
-
     def min_in_sync(self) -> int:
-        record = self.record()
+        record = self.member.record()
         return 0 if record is None else record.min_in_sync
-
-    def answering(self) -> list[str]:
-        """The members in sync that this node hears, if it leads; all of them as far as others know."""
-        return answering_of(self.member.group.replica.status(self.member.now_us()), self.silent_ms_max())
-
-    def silent_ms_max(self) -> int:
-        """After how long a silence a member counts as gone: it would be put out then."""
-        return int(self.member.group.settings.put_out_us) // MILLISECONDS
 
 
 def listed(found: Fields) -> list[Fields]:

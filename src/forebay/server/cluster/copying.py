@@ -5,10 +5,12 @@
                              ◀────────     FILES   what is to come
                              ◀────────     PART …  so much each time the leader looks at the clock
                              ◀────────     DONE    nothing more comes
+    GIVE_UP                  ────────▶     sends no more: the disk has no room
 
 Each message begins with COPY, which no message of the group begins with, and its kind. The learner's folder says from
 the beginning that it is being filled; when all has come, is on the disk and was checked, its process begins anew on it,
-as a new store. Where the copy breaks off, it begins anew with nothing, and asks again.
+as a new store. Where the copy breaks off, it begins anew with nothing, and asks again: where its disk has no room for
+all that is to come, once it has.
 
     FILES  JSON: {"files": [[path, octets], …], "floor": n, "wals": [number, …], "segments": [[queue, first, end], …]}
     PART   u32 number of the file in that list, u64 position, octets
@@ -16,27 +18,41 @@ as a new store. Where the copy breaks off, it begins anew with nothing, and asks
 
 from __future__ import annotations
 
+import logging
 import struct
 from typing import Final
 
 import msgspec
 
-from forebay.core.errors import MALFORMED, PeerError, StorageError
+from forebay.core.errors import MALFORMED, DiskFull, PeerError, StorageError
 from forebay.log.folder.inventory import Inventory
-from forebay.log.replication.copying import BadCopy, FolderCopy, Snapshot, SnapshotFile
+from forebay.log.replication.copying import (
+    BadCopy,
+    FolderCopy,
+    Snapshot,
+    SnapshotFile,
+    begin_copy,
+    begin_empty,
+    clear,
+)
 from forebay.log.store import Store
-from forebay.server.cluster.links import Links
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.cluster.links.links import Links
 
 COPY: Final = 0xC0  # the first octet of each message
 ASK: Final = 1
 FILES: Final = 2
 PART: Final = 3
 DONE: Final = 4
+GIVE_UP: Final = 5
 HEAD_OCTETS: Final = 2
 PART_HEAD: Final = struct.Struct("<IQ")
 PART_OCTETS: Final = 1 << 20
 OCTETS_A_LOOK: Final = 2 << 20  # at 50 looks a second: what one learner may cost the leader
 SILENCE_US: Final = 10_000_000  # after which a learner gives a copy up
+ROOM_LOOK_US: Final = 1_000_000
+ASK_AGAIN_US: Final = 60_000_000  # the leader may have less by then
+logger = logging.getLogger("forebay")
 
 
 class CopyOffered(msgspec.Struct, frozen=True):
@@ -62,12 +78,15 @@ class CopySource:
         self.senders: dict[str, CopySender] = {}
         self.asked: set[str] = set()
 
-    def ask(self, node: str) -> None:
-        """A member wants a copy; one that it had begun before is over."""
+    def told(self, node: str, wants: bool) -> None:
+        """A member wants a copy, or no more; one that it had begun before is over."""
         sender = self.senders.pop(node, None)
         if sender is not None:
             self.store.release(sender.snapshot)
-        self.asked.add(node)
+        if wants:
+            self.asked.add(node)
+        else:
+            self.asked.discard(node)
 
     def look(self) -> None:
         """Send on; begin what was asked for as soon as the files hold still."""
@@ -172,6 +191,99 @@ class CopyTaker:
         except msgspec.DecodeError as error:
             raise PeerError(MALFORMED, f"a list of files cannot be read: {error}") from error
 
+    def octets(self) -> int:
+        """The octets of all files that were offered."""
+        return 0 if self.offered is None else sum(octets for _, octets in self.offered.files)
+
     def is_silent(self, now_us: int) -> bool:
         """True if the leader has sent nothing for long."""
         return now_us - self.heard_us > SILENCE_US
+
+
+class Filling:
+    """The filling of a member's folder with the files of its leader.
+
+    taker    of the copy: there is no store as long as it is there
+    lacking  octets for which the disk has no room; 0 while the copy goes on
+    """
+
+    def __init__(self, member: ClusterNode) -> None:
+        self.member = member
+        self.taker: CopyTaker | None = None
+        self.lacking = 0
+        self.look_us = 0
+        self.until_us = 0
+
+    def begin(self, node: str) -> None:
+        """Have this node's files be replaced by those of the leader, as soon as nothing writes to them."""
+        member = self.member
+        if self.taker is not None or member.group.under_way or member.group.store.job_running is not None:
+            return  # it is said again until it is done
+        logger.warning("cluster: this node lacks what is in no log file any more: it copies the files of %s", node)
+        member.group.store.close()
+        self.taker = CopyTaker(begin_copy(member.disk, member.chance), node, member.now_us())
+        member.links.send(node, message(ASK))
+
+    def begin_empty(self, why: str) -> None:
+        """Give up what this node has: it can never be made the leader's log again. The files come by a copy then."""
+        member = self.member
+        if member.group.under_way or member.group.store.job_running is not None:
+            return  # the leader's frames come again, and are refused again
+        if member.group.is_in_sync():
+            raise StorageError(
+                f"{member.disk.root}: this store is in sync, and yet has another log than the leader: {why}"
+            )
+        member.group.store.close()
+        begin_empty(member.disk, member.chance)
+        member.begin_anew(why)
+
+    def take(self, node: str, octets: bytes) -> None:
+        """Take a message of the leader."""
+        taker = self.taker
+        if taker is None or taker.node != node or self.lacking:
+            return
+        try:
+            is_whole = taker.take(octets, self.member.now_us())
+            if octets[1] == FILES:
+                self.check_room(taker.octets())
+        except BadCopy as error:
+            self.member.begin_anew(f"the copy of the files of {node} failed: {error}")
+            return
+        except DiskFull as error:
+            self.wait(taker, error)
+            return
+        if is_whole:
+            self.member.begin_anew(f"the files of {node} are copied")
+
+    def check_room(self, octets: int) -> None:
+        """DiskFull where the disk cannot take all that is to come: half a copy is of no use, and takes long."""
+        disk = self.member.disk
+        free = disk.free_octets()
+        if free < octets:
+            raise DiskFull(f"{disk.root}: {octets} octets are to come, and {free} are free")
+
+    def wait(self, taker: CopyTaker, error: DiskFull) -> None:
+        """Ask for a copy only once the disk has room for it."""
+        logger.error(
+            "cluster: the disk is full, so the files of %s are not copied until there is room: %s", taker.node, error
+        )
+        self.member.links.send(taker.node, message(GIVE_UP))
+        clear(self.member.disk)
+        now = self.member.now_us()
+        self.lacking = max(1, taker.octets())
+        self.look_us = now + ROOM_LOOK_US
+        self.until_us = now + ASK_AGAIN_US
+
+    def look(self, now_us: int) -> None:
+        """Begin anew where nothing comes any more, or the disk has room for what it had none for."""
+        taker = self.taker
+        assert taker is not None
+        if not self.lacking:
+            if taker.is_silent(now_us):
+                self.member.begin_anew(f"nothing more came of the files of {taker.node}")
+        elif now_us >= self.look_us:
+            self.look_us = now_us + ROOM_LOOK_US
+            if self.member.disk.free_octets() >= self.lacking:
+                self.member.begin_anew(f"the disk has room for the files of {taker.node}")
+            elif now_us >= self.until_us:
+                self.member.begin_anew(f"it looks again how long the files of {taker.node} are")

@@ -13,18 +13,15 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.option_cluster import EVERYWHERE
 from forebay.core.option_table import split_address
 from forebay.replica.outcome import LEADER
-from forebay.replica.register import RegisterValue
 from forebay.server.cluster.clients.refusing import Refusals
+from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.net import Connection
-
-if TYPE_CHECKING:
-    from forebay.server.cluster.member_process import MemberProcess
 
 DRAIN: Final = 0xC2  # the first octet of the message
 SINCE_VERSION: Final = 3
@@ -45,7 +42,7 @@ class Draining:
     refusals    for clients that come here then
     """
 
-    def __init__(self, member: MemberProcess) -> None:
+    def __init__(self, member: ClusterNode) -> None:
         self.member = member
         self.is_drained = os.environ.pop(MARK, "") != ""
         self.drained: set[str] = set()
@@ -57,10 +54,10 @@ class Draining:
     def begin(self, node: str) -> None:
         """Drain a node; RequestError where it cannot be."""
         member = self.member
-        record = self.record()
+        record = member.record()
         if record is None or node not in record.members:
             raise RequestError(PRECONDITION, f"{node!r} is no member")
-        left = [each for each in member.state.answering() if each != node and each not in self.drained]
+        left = [each for each in member.answering() if each != node and each not in self.drained]
         if len(left) < record.min_in_sync:
             text = f"without {node!r} and those that are drained, {len(left)} would be in sync"
             raise RequestError(PRECONDITION, f"{text}, and min_in_sync is {record.min_in_sync}")
@@ -73,7 +70,7 @@ class Draining:
 
     def end(self, node: str) -> None:
         """Have a node take clients again; RequestError where it cannot be told."""
-        record = self.record()
+        record = self.member.record()
         if record is None or node not in record.members:
             raise RequestError(PRECONDITION, f"{node!r} is no member")
         if node == self.member.settings.node:
@@ -119,7 +116,7 @@ class Draining:
             logger.info("cluster: this node is %s", "drained" if is_drained else "drained no more")
         self.is_drained = is_drained
         self.look(self.member.now_us())
-        self.member.state.tell_figures()
+        self.member.tell_figures()
 
     def look(self, now_us: int) -> None:
         """Have the group know who should not lead; hand over what came to this node all the same."""
@@ -155,7 +152,7 @@ class Draining:
 
         without  a node that is not meant besides this one
         """
-        record = self.record()
+        record = self.member.record()
         if record is None:
             return ""
         own = self.member.settings.node
@@ -214,7 +211,3 @@ class Draining:
             if loop.time() >= deadline:
                 return
             await asyncio.sleep(LOOK_S)
-
-    def record(self) -> RegisterValue | None:
-        """The register as it was seen last."""
-        return self.member.state.record()

@@ -15,10 +15,10 @@ import msgspec
 
 from forebay import __version__
 from forebay.core.errors import MALFORMED, PeerError
-from forebay.server.heap import resident_octets
+from forebay.server.system.heap import resident_octets
 
 if TYPE_CHECKING:
-    from forebay.server.cluster.links import Links
+    from forebay.server.cluster.links.links import Links
 
 FIGURES: Final = 0xC1  # the first octet of each message
 SINCE_VERSION: Final = 2
@@ -30,6 +30,7 @@ class NodeFigures(msgspec.Struct, frozen=True):
 
     started_ms  since 1970
     drained     it sends its clients to other nodes
+    read_octets  of blocks that readers were sent, since its process began
     """
 
     version: str = ""
@@ -38,12 +39,14 @@ class NodeFigures(msgspec.Struct, frozen=True):
     memory_octets: int = 0
     started_ms: int = 0
     drained: bool = False
+    read_octets: int = 0
 
 
-def own_figures(folder: str, drained: bool = False) -> NodeFigures:
+def own_figures(folder: str, drained: bool = False, read_octets: int = 0) -> NodeFigures:
     """Those of this process."""
     disk = shutil.disk_usage(folder)
-    return NodeFigures(__version__, disk.total, disk.free, resident_octets(), int(1000 * STARTED_S), drained)
+    started_ms = int(1000 * STARTED_S)
+    return NodeFigures(__version__, disk.total, disk.free, resident_octets(), started_ms, drained, read_octets)
 
 
 def tell_figures(links: Links, leader: str, figures: NodeFigures) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import forebay
 from forebay.core.options import Options
@@ -18,14 +17,13 @@ from forebay.node.commit_gate import CommitGate
 from forebay.node.node import Node
 from forebay.node.ready import Ready
 from forebay.server.app import NANOSECONDS, App
-from forebay.server.chance import SystemRandom
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.cluster.reads.offers import Offers
 from forebay.server.config.definitions import import_definitions
-from forebay.server.disk import DataDisk
 from forebay.server.listen import Closable, Endpoint, MakeProtocol
+from forebay.server.system.chance import SystemRandom
+from forebay.server.system.disk import DataDisk
 from forebay.server.transport.tls import TlsContexts
-
-if TYPE_CHECKING:
-    from forebay.server.cluster.member_process import MemberProcess
 
 
 class LeaderApp(App):
@@ -36,7 +34,7 @@ class LeaderApp(App):
     """
 
     def __init__(
-        self, member: MemberProcess, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts
+        self, member: ClusterNode, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts
     ) -> None:
         self.member = member
         self.is_doing = False
@@ -44,6 +42,7 @@ class LeaderApp(App):
         super().__init__(options, loop, tls)
         self.disk.synced = self.histograms.synced
         self.node.gate = CommitGate()
+        self.vhosts.common.read_offers = Offers(member)
         self.addresses = dict(member.listeners.addresses)
 
     def make_disk(self) -> DataDisk:

@@ -15,14 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from forebay.core.errors import DiskFull, PeerError, RequestError, StorageError
-from forebay.core.option_cluster import FORWARD, REDIRECT
+from forebay.core.option_cluster import REDIRECT
 from forebay.core.options import Options
 from forebay.core.ports import RegisterListener
-from forebay.log.replication.copying import BadCopy, begin_copy, begin_empty
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.group_member import GroupMember, GroupReady
@@ -41,32 +39,33 @@ from forebay.replica.register import (
     founding,
 )
 from forebay.replica.settings import MS
-from forebay.server.chance import SystemRandom
-from forebay.server.clock import SystemClock
 from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.arrivals import Arrivals
-from forebay.server.cluster.clients.follower_http import HTTP_LISTENERS, FollowerHttp
+from forebay.server.cluster.clients.elsewhere import Elsewhere
+from forebay.server.cluster.clients.follower_http import FollowerHttp
 from forebay.server.cluster.clients.listeners import ClientListeners
-from forebay.server.cluster.clients.probes import HttpClient
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
-from forebay.server.cluster.clients.scrape import NAME as SCRAPED
-from forebay.server.cluster.clients.scrape import ScrapeAnswer, TellMetrics
-from forebay.server.cluster.copying import ASK, COPY, CopySource, CopyTaker
-from forebay.server.cluster.copying import message as copy_message
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.cluster.copying import ASK, COPY, GIVE_UP, CopySource, Filling
 from forebay.server.cluster.draining import DRAIN, LOOK_S, PART_S, Draining
 from forebay.server.cluster.figures import FIGURES, decode_figures
 from forebay.server.cluster.leader_app import LeaderApp
-from forebay.server.cluster.links import LinkListener, Links
-from forebay.server.cluster.register import make_register
+from forebay.server.cluster.links.links import LinkListener, Links
+from forebay.server.cluster.reads.grants import GRANT
+from forebay.server.cluster.reads.serving import FollowerReads
+from forebay.server.cluster.register.register import make_register
 from forebay.server.cluster.settings import ClusterSettings, replica_settings
-from forebay.server.disk import DataDisk
-from forebay.server.disk_work import Worker
 from forebay.server.faults import Faults
-from forebay.server.listen import HTTP, Endpoint
+from forebay.server.listen import Endpoint
+from forebay.server.system.chance import SystemRandom
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
+from forebay.server.system.disk_work import Worker
 from forebay.server.transport.tls import TlsContexts
 
 TICK_S: Final = 0.02
+PLENTY_OCTETS: Final = 1 << 30  # with so much free there is room to begin to lead
 NANOSECONDS: Final = 1000  # a microsecond
 HAND_OVER_S: Final = 3.0
 EXIT_CONFIGURATION: Final = 1
@@ -75,17 +74,19 @@ LAST_SIGNAL_S: Final = 0.02
 COPY_MARK: Final = bytes((COPY,))
 FIGURES_MARK: Final = bytes((FIGURES,))
 DRAIN_MARK: Final = bytes((DRAIN,))
+GRANT_MARK: Final = bytes((GRANT,))
 logger = logging.getLogger("forebay")
 
 
-class MemberProcess(RegisterListener, LinkListener):
+class MemberProcess(ClusterNode, RegisterListener, LinkListener):
     """One node of a cluster.
 
     group      what it is a process for
     listeners  for clients
     app        the broker, while it leads
     source     of copies of its files, while it leads
-    taker      of such a copy: there is no store until that is done
+    filling    of this node's folder by such a copy: there is no store until that is done
+    told_full  the log says that the disk has no room for what the leader sends
     led        set once it leads
     is_to_lead  it does as soon as what the last leader sent is written
     leaving    it hands over to another before it ends
@@ -96,7 +97,7 @@ class MemberProcess(RegisterListener, LinkListener):
     asked      changes of the register whose outcome is not known, by number
     nodes      who is there, as the register says
     state      the cluster as administrators see it
-    tell_metrics  while this node does not lead
+    reads      readers of blocks that it serves while it does not
     draining   whether this node serves clients, or others do
     http       what comes over HTTP while it does not lead
     """
@@ -121,7 +122,7 @@ class MemberProcess(RegisterListener, LinkListener):
         self.links = Links(settings, self.group.identity.store, self, self.now_us, self.chance.octets, self.arrivals)
         self.relay = Relay(self.links, options.connections_max)
         self.refusals = Refusals(settings.node, settings.options.clients == REDIRECT, options.connections_max)
-        self.listeners = ClientListeners(self.elsewhere, self.arrivals)
+        self.listeners = ClientListeners(self.make_elsewhere, self.arrivals)
         self.relay.here = self.listeners.makers
         self.app: LeaderApp | None = None
         self.asked: dict[int, Change] = {}
@@ -131,39 +132,33 @@ class MemberProcess(RegisterListener, LinkListener):
         self.told_lost = False
         self.ended = False
         self.source: CopySource | None = None
-        self.taker: CopyTaker | None = None
+        self.filling = Filling(self)
+        self.told_full = False
         self.is_to_lead = False
         self.leaving = False
-        self.state = ClusterState(self)
-        self.tell_metrics: TellMetrics | None = None
         self.draining = Draining(self)
-        self.http = FollowerHttp(self)
+        self.reads = FollowerReads(self, self.filling)
+        self.state = ClusterState(self, self.draining, self.reads)
+        self.http = FollowerHttp(self, self.draining, self.filling)
+        self.elsewhere = Elsewhere(self, self.state, self.draining, self.reads, self.http)
         self.led = asyncio.Event()
         self.handed_over = asyncio.Event()
         self.watchers: list[Callable[[], None]] = []
         self.is_told_to_stop: Callable[[], bool] = lambda: False
 
+    def make_elsewhere(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
+        return self.elsewhere.make(endpoint, peer)
+
     def now_us(self) -> int:
         """Of the clock that never goes back."""
         return time.monotonic_ns() // NANOSECONDS
-
-    def elsewhere(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        """The protocol of a client that this node does not serve."""
-        if endpoint.name == SCRAPED and self.tell_metrics is not None:
-            return ScrapeAnswer(partial(self.tell_metrics, self.state))
-        if endpoint.name in HTTP_LISTENERS:
-            return HttpClient(self.http, endpoint, peer)
-        if self.draining.is_drained and endpoint.protocol != HTTP:
-            return self.draining.refusals.make(endpoint, peer)
-        if self.settings.options.clients == FORWARD or endpoint.protocol == HTTP:
-            return self.relay.make(endpoint, peer)
-        return self.refusals.make(endpoint, peer)
 
     def open(self) -> None:
         """Open the data folder, as a follower."""
         self.group.open()
         for line in self.group.found.report:
             logger.warning("%s", line)
+        self.look_whether_it_can_lead()
 
     async def start(self) -> None:
         """Take part: from here on others can lead this node, and it can lead them."""
@@ -297,11 +292,14 @@ class MemberProcess(RegisterListener, LinkListener):
             figures = self.state.figures[node] = decode_figures(octets)
             self.guard(lambda: self.draining.heard(node, figures.drained))
             return
+        if octets[:1] == GRANT_MARK:
+            self.reads.told(node, octets)
+            return
         if octets[:1] == DRAIN_MARK:
             self.guard(lambda: self.draining.told(node, octets))
             return
-        if self.taker is not None:
-            return  # there is no store: it is being filled
+        if self.filling.taker is not None or not self.group.may_hear():
+            return  # there is no store, as it is being filled, or none that may promise anything
         try:
             self.group.replica.message(node, octets, self.now_us())
         except PeerError:
@@ -317,41 +315,11 @@ class MemberProcess(RegisterListener, LinkListener):
 
     def take_copy(self, node: str, octets: bytes) -> None:
         """A message about a copy has come."""
-        if octets[1:2] == bytes((ASK,)):
+        if len(octets) > 1 and octets[1] in (ASK, GIVE_UP):
             if self.source is not None:
-                self.source.ask(node)
+                self.source.told(node, octets[1] == ASK)
             return
-        taker = self.taker
-        if taker is None or taker.node != node:
-            return
-        try:
-            is_whole = taker.take(octets, self.now_us())
-        except (BadCopy, DiskFull) as error:
-            self.begin_anew(f"the copy of the files of {node} failed: {error}")
-            return
-        if is_whole:
-            self.begin_anew(f"the files of {node} are copied")
-
-    def begin_copying(self, node: str) -> None:
-        """Have this node's files be replaced by those of the leader, as soon as nothing writes to them."""
-        if self.taker is not None or self.group.under_way or self.group.store.job_running is not None:
-            return  # it is said again until it is done
-        logger.warning("cluster: this node lacks what is in no log file any more: it copies the files of %s", node)
-        self.group.store.close()
-        self.taker = CopyTaker(begin_copy(self.disk, self.chance), node, self.now_us())
-        self.links.send(node, copy_message(ASK))
-
-    def begin_empty(self, why: str) -> None:
-        """Give up what this node has: it can never be made the leader's log again. The files come by a copy then."""
-        if self.group.under_way or self.group.store.job_running is not None:
-            return  # the leader's frames come again, and are refused again
-        if self.group.is_in_sync():
-            raise StorageError(
-                f"{self.disk.root}: this store is in sync, and yet has another log than the leader: {why}"
-            )
-        self.group.store.close()
-        begin_empty(self.disk, self.chance)
-        self.begin_anew(why)
+        self.filling.take(node, octets)
 
     # ---- from the disk
 
@@ -360,14 +328,26 @@ class MemberProcess(RegisterListener, LinkListener):
         self.guard(lambda: self.followed(commit, error))
 
     def followed(self, commit: Commit, error: BaseException | None) -> None:
+        if isinstance(error, DiskFull) and self.is_to_lead:
+            self.cannot_lead(error)
+            return
         if isinstance(error, DiskFull):
-            logger.error("cluster: the disk is full, so this node cannot follow: %s", error)
+            self.tell_full(error)
             self.group.not_written(commit, self.now_us())
         elif error is not None:
             raise error
         else:
+            self.tell_full(None)
             self.group.written(commit, self.now_us())
         self.step()
+
+    def tell_full(self, error: DiskFull | None) -> None:
+        """Say once when the disk has no room, and once when it has again."""
+        if error is not None and not self.told_full:
+            logger.error("cluster: the disk is full, so this node cannot follow until it has room: %s", error)
+        elif error is None and self.told_full:
+            logger.info("cluster: the disk has room again, and this node follows")
+        self.told_full = error is not None
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
         """Files are rewritten as the leader has told."""
@@ -399,17 +379,19 @@ class MemberProcess(RegisterListener, LinkListener):
         now = self.now_us()
         for watcher in self.watchers:
             watcher()
-        if self.taker is not None:
-            if self.taker.is_silent(now):
-                self.begin_anew(f"nothing more came of the files of {self.taker.node}")
+        if self.filling.taker is not None:
+            self.filling.look(now)
             self.loop.call_later(TICK_S, self.guard, self.tick)
             return
         if self.source is not None:
             self.source.look()
+        else:
+            self.group.look_for_room(now)
         if now >= self.second_us:
             self.second_us = now + 1000 * MS
             self.every_second(now)
         self.draining.look(now)
+        self.reads.look(now)
         self.group.replica.tick(now)
         self.group.replica.admit(self.nodes, now)
         self.step()
@@ -421,15 +403,26 @@ class MemberProcess(RegisterListener, LinkListener):
     def every_second(self, now: int) -> None:
         """Have files rewritten, here or by others as they are here."""
         if self.app is not None:
-            self.group.tell_orders(self.app.node.wanted, now)
+            self.group.tell_orders(now)
             return
+        if not self.group.replica.standing.can_lead or self.disk.free_octets() < PLENTY_OCTETS:
+            self.look_whether_it_can_lead()
         job = self.group.housekeep(now)
         if job is not None:
             self.jobs.put(job)
 
+    def look_whether_it_can_lead(self) -> None:
+        """Take over from nobody while the disk has no room for what a leader begins with; say so."""
+        could = self.group.replica.standing.can_lead
+        can = self.group.look_whether_it_can_lead()
+        if could and not can:
+            logger.error("cluster: the disk of %s is full: this node does not lead until it has room", self.disk.root)
+        elif can and not could:
+            logger.info("cluster: the disk of %s has room: this node can lead again", self.disk.root)
+
     def step(self) -> None:
         """Do all that the member asks for."""
-        if self.ended or self.taker is not None:
+        if self.ended or self.filling.taker is not None:
             return
         ready = self.group.take(self.now_us())
         for line in ready.events:
@@ -445,10 +438,10 @@ class MemberProcess(RegisterListener, LinkListener):
             return
         self.pass_on(ready)
         if ready.copy_from:
-            self.begin_copying(ready.copy_from)
+            self.filling.begin(ready.copy_from)
             return
         if ready.needs_copy:
-            self.begin_empty(ready.needs_copy)
+            self.filling.begin_empty(ready.needs_copy)
             return
         self.is_to_lead = self.is_to_lead or ready.leads
         job = self.group.store.job_running
@@ -485,7 +478,11 @@ class MemberProcess(RegisterListener, LinkListener):
         began = self.now_us()
         self.source = CopySource(self.group.store, self.links)
         app = self.app = LeaderApp(self, self.options, self.loop, self.tls)
-        app.recover()
+        try:
+            app.recover()
+        except DiskFull as error:
+            self.cannot_lead(error)
+            return
         lsn = app.store.lsn - 1
         self.group.appended(lsn, self.now_us())
         self.group.written_own(lsn, self.now_us())
@@ -493,6 +490,11 @@ class MemberProcess(RegisterListener, LinkListener):
         logger.info("cluster: leads after %d ms of recovery", self.state.recovery_ms)
         self.led.set()
         self.step()
+
+    def cannot_lead(self, error: DiskFull) -> None:
+        """Leave it to others: who connects hears that nobody leads here, and takes over if it is in sync."""
+        logger.error("cluster: the disk is full, so this node cannot lead: %s", error)
+        self.begin_anew("another is to lead, or this node once its disk has room")
 
     def begin_anew(self, why: str) -> None:
         """Forget everything that is not on the disk: the process is another from here on."""
@@ -563,6 +565,12 @@ class MemberProcess(RegisterListener, LinkListener):
         self.leaving = self.handed_over.is_set()
         return self.leaving
 
+    def is_drained(self, node: str) -> bool:
+        return self.draining.says(node)
+
+    def tell_figures(self) -> None:
+        self.state.tell_figures()
+
     def cut_clients(self) -> None:
         """End every client's connection at once."""
         if self.app is not None:
@@ -574,6 +582,7 @@ class MemberProcess(RegisterListener, LinkListener):
         self.ended = True
         self.listeners.close()
         await self.relay.stop()
+        self.reads.stop()
         await self.links.stop()
         await self.register.stop()
         self.commits.stop()

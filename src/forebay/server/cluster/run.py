@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from forebay.server.app import TICK_S
+from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.scrape import TellMetrics
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
@@ -20,10 +21,10 @@ from forebay.server.config.checks import check_options
 from forebay.server.config.reload import Reloader
 from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
-from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, http_endpoints, make_protocol, metrics_endpoints
-from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify
 from forebay.server.run import MakeService, Service, Signals, grace, how_to_mend, on_hangup
+from forebay.server.system.heap import tune_collector
+from forebay.server.system.notify import READY, STOPPING, WATCHDOG, is_watched, notify
 from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
 
@@ -31,7 +32,7 @@ from forebay.server.transport.tls import TlsContexts
 async def run_member(
     source: OptionSource, loaded: Loaded, makers: Sequence[MakeService], tell_metrics: TellMetrics | None = None
 ) -> int:
-    """Run one node until SIGTERM; the process's exit code. Arguments and errors as of `forebay.server.run.serve`."""
+    """Run one node until SIGTERM; the process's exit code. Arguments and errors as of `forebay.server.serve.serve`."""
     loop = asyncio.get_running_loop()
     options = loaded.options
     tls = TlsContexts(options)
@@ -40,7 +41,7 @@ async def run_member(
         settings = make_settings(options)
         listeners = [*endpoints(options, tls), *http_endpoints(options, tls), *metrics_endpoints(options)]
     member = MemberProcess(options, settings, loop, tls)
-    member.tell_metrics = tell_metrics
+    member.elsewhere.tell_metrics = tell_metrics
     with how_to_mend(options.data), placed(loaded):
         member.open()
     signals = Signals(loop)
@@ -86,7 +87,7 @@ async def serve_when_leading(
     await member.led.wait()
     app = member.app
     assert app is not None
-    begin(app, source, loaded)
+    begin(app, member.state, source, loaded)
     for endpoint in endpoints(loaded.options, member.tls):
         await app.listen(partial(make_protocol, app), endpoint)
     member.serve_waiting()
@@ -97,10 +98,10 @@ async def serve_when_leading(
     tune_collector()
 
 
-def begin(app: LeaderApp, source: OptionSource, loaded: Loaded) -> None:
+def begin(app: LeaderApp, state: ClusterState, source: OptionSource, loaded: Loaded) -> None:
     """Have administrators find what only this process knows, and time go by."""
     app.control.server = AppStatus(app)
-    app.control.cluster = app.member.state
+    app.control.cluster = state
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
     app.loop.call_later(TICK_S, app.step, app.tick)

@@ -14,7 +14,7 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
 from forebay.management.definitions.imported import ImportPlan
-from forebay.server.chance import SystemRandom
+from forebay.server.system.chance import SystemRandom
 
 OPTION: Final = "definitions_import_path"
 logger = logging.getLogger("forebay")

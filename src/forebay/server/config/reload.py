@@ -31,9 +31,9 @@ from forebay.queue.queue import SHARE
 from forebay.routing.topic_trie import swap_key
 from forebay.server.app import App
 from forebay.server.auth.acl_file import load_acl
-from forebay.server.chance import SystemRandom
 from forebay.server.config.checks import check_options
 from forebay.server.config.sources import Loaded, OptionSource, placed, shown_value
+from forebay.server.system.chance import SystemRandom
 from forebay.server.telemetry.logs import change_log
 
 MICROSECONDS: Final = 1000

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from forebay.broker.audit import DONE, AuditEntry
 from forebay.core.errors import OptionError
-from forebay.server.disk_work import Worker
+from forebay.server.system.disk_work import Worker
 
 MICROSECONDS = 1_000_000
 MODE = 0o640

@@ -11,7 +11,7 @@ from forebay.log import block
 from forebay.management.control import ServerStatus
 from forebay.node.telemetry.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
-from forebay.server.heap import resident_octets
+from forebay.server.system.heap import resident_octets
 
 MICROSECONDS_S: Final = 1_000_000
 COMPILED: Final = not block.__file__.endswith(".py")

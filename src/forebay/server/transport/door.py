@@ -5,7 +5,6 @@ Whoever asks need not have logged in yet, so that each limit holds for strangers
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import Final
 
@@ -17,7 +16,6 @@ ADDRESS: Final = "address"
 HEAD: Final = "head"
 MEMORY: Final = "memory"
 SLOW: Final = "slow"
-UNREAD: Final = "unread"
 SMALL_OCTETS: Final = 64 << 10  # a request this long is taken in however much the others hold
 
 
@@ -77,13 +75,3 @@ class Door:
             return ""
         self.refused[HEAD] += 1
         return f"the head takes more than {most} octets, http_head_octets_max"
-
-    def end_unread(self, waiting: list[tuple[int, asyncio.Transport]]) -> None:
-        """End whoever reads least, where more octets of answers wait than may for all clients together."""
-        total = sum(octets for octets, _ in waiting)
-        waiting.sort(key=lambda each: each[0])
-        while waiting and total > self.pressure.options.send_buffers_octets_max:
-            octets, transport = waiting.pop()
-            total -= octets
-            self.refused[UNREAD] += 1
-            transport.abort()

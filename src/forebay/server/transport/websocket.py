@@ -215,7 +215,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         elif self.full:
             # Deliveries wait for a client that does not read; the answers to its pings must not pile up instead.
             self.unread_octets += len(octets)
-            if self.unread_octets > self.connection.node.options.send_buffer_octets_max:
+            if self.unread_octets > self.connection.host.node.options.send_buffer_octets_max:
                 self.log("it pings and does not read the answers")
                 self.transport.abort()
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from forebay.broker.administration import Administration
 from forebay.broker.auth.authorizer import Principal, Undecided
 from forebay.broker.auth.login import Auth, LoginRefused
+from forebay.broker.read_offers import GrantedRead
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     INTERNAL,
@@ -27,38 +27,33 @@ from forebay.core.errors import (
     PeerError,
     RequestError,
     StorageError,
-    UnreadableFile,
 )
 from forebay.core.options import Options
-from forebay.log.block import Block, make_head
-from forebay.log.queue_log import QueueLog, Stretch
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
+from forebay.session.blocks.answers import BlocksAnswer, answer_fetch, is_work
 from forebay.session.blocks.picking import WORK_A_TURN, Picking
-from forebay.session.blocks.projection import Projection
-from forebay.session.blocks.reading import ReaderRequests, description
+from forebay.session.blocks.reading import ReaderRequests, bounds, description
 from forebay.session.blocks.staging import Stager
-from forebay.session.session import FilePart, Session
+from forebay.session.session import Session
 from forebay.wire.blocks.frames import (
     ABORT,
     AUTH,
-    BLOCKS_OCTETS_MAX,
     COMMIT,
     CONTROL,
     CONTROL_OCTETS_MAX,
     DELIVERIES,
     DESCRIBE,
     ENDS,
-    FETCH,
-    FETCH_OCTETS_MAX,
     FETCHES_MAX,
     FRAME_HEAD_OCTETS,
+    GRANT,
     HOLD,
     OFFSET_AT,
-    PICKED,
     PREFACE,
     PREFACE_OCTETS,
     QUEUES,
+    READ,
     RELEASE,
     REPLY,
     REPLY_OCTETS_MAX,
@@ -67,20 +62,17 @@ from forebay.wire.blocks.frames import (
     STAGE,
     STAGE_OCTETS_MAX,
     TRANSACTION,
-    WHOLE_BLOCKS,
     BlocksFrame,
     Request,
     decode_frame,
     decode_preface,
     decode_request,
-    encode_blocks_head,
     encode_error,
     encode_json,
     frame_octets,
 )
 
 MICROSECONDS: Final = 1000
-FILE_OCTETS_MIN: Final = 256 << 10  # less is not worth the way over another thread
 HELD: Final = 1 << 62  # until the turn's end says what the answer waits for
 
 
@@ -257,6 +249,10 @@ class BlocksSession(Session):
         if request.op == CONTROL:
             self.operate(request)
             return True
+        if request.op == READ:
+            raise RequestError(INVALID, f"{READ}: this node leads: log in, and fetch")
+        # Of what a leader found when it took over nothing is told before it is committed.
+        self.hold_lsn = max(self.hold_lsn, i64(self.vhost.store.recovered))
         if request.op in (ENDS, QUEUES, HOLD, RELEASE, DELIVERIES):
             answer = self.reading.answer(self.vhost, self.rights, request)
             if self.reading.changed:
@@ -279,26 +275,45 @@ class BlocksSession(Session):
         elif request.op == OFFSET_AT:
             offset = min(log.kept_offset_at(request.timestamp_us), log.readable_end())
             self.out.write(encode_json(REPLY, {"offset": int(offset)}))
+        elif request.op == GRANT:
+            self.grant(queue, request)
         else:
-            assert request.op == FETCH, request.op
-            common = self.vhost.common
-            is_work = bool(request.filter) or request.columns != WHOLE_BLOCKS
-            if is_work and common.work >= WORK_A_TURN:
-                common.woken.append(int(self.id))
-                return False
-            self.fetches += 1
-            if self.fetches > FETCHES_MAX:
-                raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
-            try:
-                if request.filter:
-                    self.pick(queue, request)
-                elif is_work:
-                    self.project(log, request)
-                else:
-                    self.fetch(log, request)
-            except StorageError as error:
-                self.out.write(encode_error("storage", "corrupt", str(error)))
+            return self.fetch(queue, request)
         return True
+
+    def fetch(self, queue: Queue, request: Request) -> bool:
+        """Answer with records of a range; False if that has to wait for the next turn."""
+        common = self.vhost.common
+        if common.work >= WORK_A_TURN and is_work(request):
+            common.woken.append(int(self.id))
+            return False
+        self.fetches += 1
+        if self.fetches > FETCHES_MAX:
+            raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
+        log = queue.log
+        end = min(i64(request.end), log.readable_end())
+        now_us = self.vhost.turn.now_us
+        try:
+            self.send(answer_fetch(log, queue.name, request, end, self.picking, now_us, self.sends_files))
+        except StorageError as error:
+            self.out.write(encode_error("storage", "corrupt", str(error)))
+        return True
+
+    def grant(self, queue: Queue, request: Request) -> None:
+        """Say which other nodes of the cluster may be asked for a range, and let them know."""
+        log = queue.log
+        found = bounds(queue)
+        offers = self.vhost.common.read_offers
+        end = min(i64(request.end), log.readable_end())
+        if offers is not None and log.durable and request.first < end:
+            read = GrantedRead(int(log.queue), queue.name, request.first, int(end))
+            token, places = offers.grant(read)
+            found["token"] = token
+            found["nodes"] = [{"node": place.node, "servers": place.servers} for place in places]
+        else:
+            found["token"] = ""
+            found["nodes"] = []
+        self.reply(GRANT, found)
 
     def reply(self, what: str, values: dict[str, object]) -> None:
         """Write a REPLY; RequestError if it is too long for a frame."""
@@ -309,7 +324,7 @@ class BlocksSession(Session):
 
     def operate(self, request: Request) -> None:
         """Do what an administrator asks. Where that changes something, the answer leaves when it is on disk."""
-        if self.control.changes(request.do):
+        if self.control.waits(request.do):
             self.vhost.store.hurry()
             self.changing = True
             self.hold_lsn = HELD
@@ -319,84 +334,22 @@ class BlocksSession(Session):
             self.out.write(encode_error("storage", "corrupt", str(error)))
             return
         self.reply(request.do, answer)
+        if self.vhost in self.vhosts.deleted:
+            self.dismiss(f"vhost {self.vhost_name.decode('utf-8', 'replace')!r} is deleted")
 
-    def pick(self, queue: Queue, request: Request) -> None:
-        """Write the records of a range for which a filter holds, as many as one answer may hold and cost."""
-        log = queue.log
-        end = min(i64(request.end), log.readable_end())
-        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
-        picking = self.picking
-        parts = picking.pick(queue, request.filter, request.first, end, most, self.vhost.turn.now_us, request.columns)
-        self.vhost.common.work += self.picking.work
-        octets = sum([len(part) for part in parts])
-        assert octets <= BLOCKS_OCTETS_MAX
-        self.out.write(encode_blocks_head(int(self.picking.next), int(log.kept), octets, PICKED))
-        for part in parts:
-            self.write_long(part)
-        self.fetched_octets += octets
-
-    def project(self, log: QueueLog, request: Request) -> None:
-        """Write the blocks of a range with the columns that are asked for."""
-        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
-        end = min(i64(request.end), log.readable_end())
-        answer = Projection(log, request.first, end, most, request.columns)
+    def send(self, answer: BlocksAnswer) -> None:
+        """Have the server send the answer to a fetch."""
         self.vhost.common.work += answer.work
-        assert answer.octets <= BLOCKS_OCTETS_MAX
-        self.out.write(encode_blocks_head(int(answer.next), int(log.kept), int(answer.octets)))
-        self.write_long(b"".join(answer.parts))  # short ones, most of the time
         self.fetched_octets += answer.octets
-
-    def fetch(self, log: QueueLog, request: Request) -> None:
-        """Answer with the blocks of a range, as many as one answer may hold."""
-        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
-        end = min(i64(request.end), log.readable_end())
-        if self.sends_files:
-            stretch = log.stretch(request.first, end, most)
-            if stretch is not None and stretch.octets >= FILE_OCTETS_MIN and self.send_stretch(log, stretch):
-                return
-        self.send_blocks(log, request.first, end, most)
-
-    def send_stretch(self, log: QueueLog, stretch: Stretch) -> bool:
-        """Have the server send blocks from their file; nobody checks them before the client does.
-
-        False if the file is not to be had: who reads a block says which it was.
-        """
-        disk = log.files.disk
-        try:
-            handle = disk.duplicate(log.files.handle(stretch.file))  # it is read when the log may have closed its own
-        except UnreadableFile:
-            return False
-        self.out.write(encode_blocks_head(int(stretch.end), int(log.kept), int(stretch.octets)))
-        self.file = FilePart(handle, int(stretch.position), int(stretch.octets))
-        self.is_sending = True
-        self.fetched_octets += stretch.octets
-        return True
+        self.out.write(answer.head)
+        for part in answer.parts:
+            self.write_long(part)
+        if answer.file is not None:
+            self.file = answer.file
+            self.is_sending = True
 
     def file_sent(self) -> None:
         self.is_sending = False
-
-    def send_blocks(self, log: QueueLog, first: i64, end: i64, most: i64) -> None:
-        """Write the blocks of a range."""
-        offset = first
-        parts: list[bytes] = []
-        octets: i64 = 0
-        while offset < end:
-            block = log.kept_block(offset)
-            if block is None or block.base >= end:
-                offset = end
-                break
-            length = block.octets()
-            if octets and octets + length > most:
-                break
-            parts.append(head_of(block))
-            parts += block.parts()
-            octets += length
-            offset = block.end
-        assert octets <= BLOCKS_OCTETS_MAX
-        self.out.write(encode_blocks_head(int(offset), int(log.kept), int(octets)))
-        for part in parts:
-            self.write_long(part)
-        self.fetched_octets += octets
 
     def resume(self) -> None:
         """Answer what waited, as far as the connection takes it."""
@@ -458,22 +411,3 @@ class BlocksSession(Session):
 
     def describe(self) -> dict[str, object]:
         return {"protocol": "blocks", "user": self.user, "octets": int(self.fetched_octets)}
-
-
-def head_of(block: Block) -> bytes:
-    """A block's head; made now for one that was never to be written."""
-    if block.head:
-        return block.head
-    data = block.data
-    last = 4 * block.count  # a column's last offset is the column's length
-    return make_head(
-        data,
-        block.base,
-        block.count,
-        i64(read_i32_le(data, block.exchange_at + last)),
-        i64(read_i32_le(data, block.key_at + last)),
-        i64(read_i32_le(data, block.properties_at + last)),
-        i64(read_i32_le(data, block.body_at + last)),
-        block.tail,
-        i64(read_i32_le(data, block.annotations_at + last)) if block.annotated else 0,
-    )

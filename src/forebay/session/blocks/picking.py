@@ -17,7 +17,6 @@ from forebay.log.block import Block, BlockWriter
 from forebay.log.columns.parts import part_of
 from forebay.log.queue_log import QueueLog
 from forebay.message.subject import RecordSubject
-from forebay.queue.queue import Queue
 from forebay.wire.blocks.frames import WHOLE_BLOCKS
 
 # A unit of work is about 0.1 microseconds.
@@ -46,15 +45,23 @@ class Picking:
         self.log: i64 = 0
 
     def pick(
-        self, queue: Queue, text: str, first: i64, end: i64, octets_max: i64, now_us: i64, columns: i64 = WHOLE_BLOCKS
+        self,
+        log: QueueLog,
+        name: bytes,
+        text: str,
+        first: i64,
+        end: i64,
+        octets_max: i64,
+        now_us: i64,
+        columns: i64 = WHOLE_BLOCKS,
     ) -> list[bytes]:
         """A block of matching records of [first, end) and their offsets, in pieces; none if there are none.
 
+        name     of the queue
         columns  those that the block is to have; WHOLE_BLOCKS for all, with a head of its own
         raises  RequestError(INVALID) where the text is no filter, StorageError
         """
         filter = self.parsed(text)
-        log = queue.log
         picked = BlockWriter()
         offsets = BytesWriter()
         self.work = 0
@@ -70,7 +77,7 @@ class Picking:
             self.next = max(self.next, block.base)
             if picked.count == 0:
                 base = self.next
-            self.look_through(queue, filter, block, min(end, block.end), now_us, picked, offsets)
+            self.look_through(name, filter, block, min(end, block.end), now_us, picked, offsets)
             if picked.octets() > octets_max:
                 break
         if picked.count == 0:
@@ -81,7 +88,7 @@ class Picking:
 
     def look_through(
         self,
-        queue: Queue,
+        name: bytes,
         filter: Filter,
         block: Block,
         end: i64,
@@ -98,7 +105,7 @@ class Picking:
             self.work += a_record
             if filter.asks_body:
                 self.work += block.body_span(at, 1) // WORK_OCTETS
-            if filter.matches(RecordSubject(queue.name, block, at, now_us)):
+            if filter.matches(RecordSubject(name, block, at, now_us)):
                 write_i64_le(offsets, block.base + at)
                 run += 1
             elif run:

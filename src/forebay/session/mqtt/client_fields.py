@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.session.mqtt.deliver import Outbox
-from forebay.session.mqtt.publish import Inbox
+from forebay.session.mqtt.incoming.publish import Inbox
+from forebay.session.mqtt.outgoing.deliver import Outbox
 from forebay.wire.mqtt.codes import V5
 
 

@@ -25,16 +25,16 @@ from forebay.core.errors import (
 )
 from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.session.mqtt.auth import Answer, AuthExchange
 from forebay.session.mqtt.client_fields import client_fields
-from forebay.session.mqtt.connect import GRACE_US, Terms, begins_v5, changed_expiry, is_v5, will_of
-from forebay.session.mqtt.deliver import Outbox
-from forebay.session.mqtt.long import LongInbox, is_long
-from forebay.session.mqtt.publish import Confirms, Inbox
-from forebay.session.mqtt.redirect import redirect_answer, server_reference
+from forebay.session.mqtt.entry.auth import Answer, AuthExchange
+from forebay.session.mqtt.entry.connect import GRACE_US, Terms, begins_v5, changed_expiry, is_v5, will_of
+from forebay.session.mqtt.entry.redirect import redirect_answer, server_reference
+from forebay.session.mqtt.incoming.long import LongInbox, is_long
+from forebay.session.mqtt.incoming.publish import Confirms, Inbox
+from forebay.session.mqtt.outgoing.deliver import Outbox
+from forebay.session.mqtt.outgoing.window import Window
 from forebay.session.mqtt.rights import check_connect
 from forebay.session.mqtt.subscriptions import Subscriptions
-from forebay.session.mqtt.window import Window
 from forebay.session.session import Session
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt.codes import (
@@ -129,8 +129,9 @@ class MqttSession(Session):
         client = self.client
         if self.is_proving():
             return 0
-        if client is not None and client.connection != self.id:
-            return int(size)  # another connection has the session: nothing that comes here counts any more
+        is_over = self.closing
+        if is_over or (client is not None and client.connection != self.id):
+            return int(size)  # perhaps another connection has the session: nothing that comes here counts any more
         try:
             if self.long.packet is not None:
                 first = PUBLISH << 4

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.broker.auth.permissions import Grants, Rights
-from forebay.broker.consumer_arguments import ConsumerArguments
+from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.fanout import LOGGED, Recipient, identifier_property
@@ -22,9 +22,9 @@ from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import CLASSIC
 from forebay.queue.stream.stream_group import StreamGroup
-from forebay.session.mqtt.deliver import Outbox
-from forebay.session.mqtt.encode import QueueSubscription
-from forebay.session.mqtt.feed import Feed
+from forebay.session.mqtt.outgoing.deliver import Outbox
+from forebay.session.mqtt.outgoing.encode import QueueSubscription
+from forebay.session.mqtt.outgoing.feed import Feed
 from forebay.session.mqtt.rights import check_subscribe, decide
 from forebay.session.session import SUBSCRIBE_DENIED, note_denied
 from forebay.session.subscribe_rate import subscribe_bucket

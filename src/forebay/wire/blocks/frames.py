@@ -6,7 +6,8 @@ Both directions of a connection begin with eight octets:
      4  1  version, 2
      5  3  zeros
 
-A server that does not speak the client's version answers with its own, and closes. Then frames, little-endian:
+A server that does not speak the client's version answers with its own, and closes. A client that has a grant and reads
+from a node that does not lead begins with a 1 in the first of the zeros. Then frames, little-endian:
 
      0  4  octets n of the payload, u32
      4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4, STAGE 5, PICKED 6
@@ -65,6 +66,15 @@ Requests are answered one by one, in their order:
                                                        (log/columns/parts.py): of each its head, and those of the
                                                        columns timestamp, format, exchange, routing_key, properties,
                                                        annotations and body that are named
+    {"op": "grant", "queue": q, "first": a, "end": b}
+                                                    -> REPLY {"id", "start", "end", "octets", "token": t, "nodes":
+                                                       [{"node": n, "servers": {listener: address, ...}}, ...]}: these
+                                                       nodes of the cluster, the one to be asked first in front, may be
+                                                       asked for blocks of the range by whoever has the token; none
+                                                       where only this one has them
+    {"op": "read", "token": t}                      -> REPLY {}; to a node that does not lead, in the place of "auth":
+                                                       from then on it answers "fetch" of the queue and the range, as
+                                                       far as it has them
     {"op": "control", "do": operation, …}           -> REPLY as the operation says, which
                                                        docs/reference/control.md lists, and the arguments that
                                                        stand beside "do". For administrators only
@@ -100,6 +110,7 @@ from forebay.core.errors import INVALID, MALFORMED, TOO_LARGE, UNSUPPORTED_VERSI
 MAGIC: Final = b"FBLK"
 VERSION: Final = 2
 PREFACE: Final = b"FBLK\x02\0\0\0"
+GRANTED_PREFACE: Final = b"FBLK\x02\x01\0\0"  # of a reader that goes to a node which does not lead, with a grant
 PREFACE_OCTETS: Final = 8
 
 REQUEST: Final = 1
@@ -128,6 +139,8 @@ AUTH: Final = "auth"
 DESCRIBE: Final = "describe"
 OFFSET_AT: Final = "offset_at"
 FETCH: Final = "fetch"
+GRANT: Final = "grant"
+READ: Final = "read"
 QUEUES: Final = "queues"
 ENDS: Final = "ends"
 HOLD: Final = "hold"
@@ -143,6 +156,8 @@ FIELDS: Final = {
     DESCRIBE: ["op", "queue"],
     OFFSET_AT: ["op", "queue", "timestamp_us"],
     FETCH: ["op", "queue", "first", "end", "octets_max", "filter", "columns"],
+    GRANT: ["op", "queue", "first", "end"],
+    READ: ["op", "token"],
     QUEUES: ["op", "pattern", "from"],
     ENDS: ["op", "queues", "wait_ms"],
     HOLD: ["op", "queue", "group", "offset", "ttl_ms"],
@@ -180,6 +195,7 @@ class Request:
     after          of ENDS: by queue, the end that the client knows
     do, arguments  of CONTROL; the arguments are as they came
     parts          of COMMIT: the rows of each
+    token          of READ: the grant
     """
 
     def __init__(self, op: str) -> None:
@@ -206,6 +222,7 @@ class Request:
         self.query = ""
         self.batch = 0
         self.parts: dict[str, int] = {}
+        self.token = ""
 
 
 def decode_preface(data: bytes) -> int:
@@ -318,7 +335,7 @@ def decode_request(payload: bytes) -> Request:
             request.filter = text_field(values, op, "filter", FILTER_CHARACTERS_MAX)
         if "columns" in values:
             request.columns = columns_field(values)
-    elif op in (QUEUES, ENDS, HOLD, RELEASE, DELIVERIES):
+    elif op in (QUEUES, ENDS, HOLD, RELEASE, DELIVERIES, GRANT, READ):
         decode_reader(values, request)
     elif op == DESCRIBE:
         request.queue = text_field(values, op, "queue")
@@ -351,7 +368,9 @@ def decode_reader(values: dict[str, object], request: Request) -> None:
         request.after = after_field(values)
         if "wait_ms" in values:
             request.wait_ms = min(integer_field(values, op, "wait_ms", 0), WAIT_MS_MAX)
-    elif op == DELIVERIES:
+    elif op == READ:
+        request.token = name_field(values, op, "token")
+    elif op in (DELIVERIES, GRANT):
         request.queue = text_field(values, op, "queue")
         request.first = integer_field(values, op, "first", 0)
         request.end = integer_field(values, op, "end", 0)

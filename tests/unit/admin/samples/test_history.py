@@ -17,7 +17,7 @@ from forebay.admin.samples.history import FILE, MAGIC, ChartHistory, unpack
 from forebay.admin.samples.lines import lines
 from forebay.admin.samples.rates import BROKER_KEPT, KEPT_MAX, NODE_KEPT, QUEUE_KEPT, DayPlaces, RateSamples
 from forebay.admin.samples.samples import SLOW_MS, SLOW_SAMPLES, UNKNOWN, Fields, Samples, SampleWindow, Series
-from forebay.server.small_file import read_small_file, write_small_file
+from forebay.server.system.small_file import read_small_file, write_small_file
 from tests.held_app import held_app
 
 FIELDS = Fields(("publish", "messages", "rejected"), 1, 1)

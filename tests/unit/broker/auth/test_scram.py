@@ -13,7 +13,7 @@ from forebay.broker.auth.login import REFUSAL, LoginRefused
 from forebay.broker.auth.saslprep import prepared
 from forebay.broker.auth.scram import HASHES, ITERATIONS, Scram, ScramLogin, derive, make_scram
 from forebay.core.option_names import SCRAM_SHA_256, SCRAM_SHA_512
-from forebay.server.chance import SystemRandom
+from forebay.server.system.chance import SystemRandom
 from tests.scram_client import ScramClient
 
 USERS = {"user": "pencil", "ana": "päss wörd", "a,b=c": "x", "x" * 255: "y", "\u00aa": "feminine"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.auth.topic_acl import AclBook, ClientAcl, Levels, covers, overlaps
+from forebay.broker.auth.topic_acl import READ, AclBook, ClientAcl, Levels, covers, overlaps
 from forebay.core.errors import RequestError
 
 BOOK = """
@@ -25,6 +25,10 @@ pattern readwrite devices/%u/%c/#
 pattern read ${username}/in
 pattern deny devices/+/+/keys
 """
+
+
+def may_subscribe(acl: ClientAcl, filter: str) -> bool:
+    return acl.decide(READ, filter.split("/"))
 
 
 def client(user: str = "ada", client_id: str = "c1", is_anonymous: bool = False, text: str = BOOK) -> ClientAcl:
@@ -56,27 +60,27 @@ def test_what_the_rules_say_of_ada(topic: str, publish: bool, subscribe: bool) -
     acl = client()
     if "+" not in topic and "#" not in topic:
         assert acl.may_publish(topic) is publish
-    assert acl.may_subscribe(topic) is subscribe
+    assert may_subscribe(acl, topic) is subscribe
 
 
 def test_rules_before_the_first_user_are_of_clients_without_a_name() -> None:
-    assert client("guest", is_anonymous=True).may_subscribe("public/#")
+    assert may_subscribe(client("guest", is_anonymous=True), "public/#")
     assert not client("guest", is_anonymous=True).may_publish("public/x")
-    assert not client("guest").may_subscribe("public/x")
+    assert not may_subscribe(client("guest"), "public/x")
 
 
 @pytest.mark.parametrize("name", ["+", "#", "a/b", "a+", ""])
 def test_a_name_that_would_mean_more_than_itself_fits_no_pattern(name: str) -> None:
     acl = client(user=name, text="pattern readwrite home/%u/#")
     assert not acl.may_publish("home/bob/x")
-    assert not acl.may_subscribe("home/+/x")
-    assert not acl.may_subscribe("home//x")
+    assert not may_subscribe(acl, "home/+/x")
+    assert not may_subscribe(acl, "home//x")
 
 
 def test_a_wildcard_at_the_start_leaves_out_what_begins_with_a_dollar() -> None:
     acl = client(text="user ada\ntopic #\n")
-    assert acl.may_subscribe("#") and acl.may_publish("a/b")
-    assert not acl.may_subscribe("$SYS/#")
+    assert may_subscribe(acl, "#") and acl.may_publish("a/b")
+    assert not may_subscribe(acl, "$SYS/#")
 
 
 def test_new_rules_are_taken_up_at_once() -> None:
@@ -129,4 +133,4 @@ def test_no_text_breaks_the_parser(text: str) -> None:
         book.load(text)
     except RequestError:
         return
-    ClientAcl(book, "u", "c", False).may_subscribe("a/b")
+    may_subscribe(ClientAcl(book, "u", "c", False), "a/b")

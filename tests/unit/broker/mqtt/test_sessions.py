@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.mqtt.client_session import NEVER, Subscription, Will
-from forebay.broker.mqtt.sessions import is_topic, merged
+from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.core.message import AMQP091, Properties
+from forebay.log.housekeeping import merged
 from forebay.wire.amqp091.properties import encode_properties
 from tests.conformance.mqtt.raw import PUBCOMP, PUBREC, PUBREL, acknowledge, connect, publish, subscribe, user, will
 from tests.conformance.mqtt.v5.flows import (

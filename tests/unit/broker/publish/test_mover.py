@@ -115,3 +115,15 @@ def test_publishers_wait_for_the_queue_where_dead_letters_go(broker: OneVhost) -
     quota.look()
     quota.look()
     assert (source.crowded, target.crowded, common.behind) == (False, False, {})
+
+
+def test_a_full_queue_is_not_held_by_the_last_that_it_refused(broker: OneVhost) -> None:
+    broker.declare(b"source", x_dead_letter_exchange="", x_dead_letter_routing_key="full", x_max_length=1)
+    for _ in range(3):
+        broker.publish(b"", b"source", b"one too many")
+        broker.settle()
+    assert broker.vhost.dead_letters.dropped == 2
+    assert broker.vhost.mover.full == []
+    with pytest.raises(RequestError):
+        broker.vhost.mover.hand_over(route(broker, b"open", b"full"), record())
+    assert broker.vhost.mover.full == []

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from forebay.cli.commands import command_line
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile, StorageError
-from forebay.server.disk import LOCK
+from forebay.server.system.disk import LOCK
 from tests.stores import copied
 from tests.vhosts import OneVhost
 

@@ -21,7 +21,7 @@ from forebay.log.block import (
 )
 from forebay.log.columns.parts import check_every_column, column_lengths, column_starts, parse_parts, part_of, read_part
 from forebay.log.segment import summed
-from forebay.server.disk import DataDisk
+from forebay.server.system.disk import DataDisk
 
 BODY = b"body %d" + bytes(50)
 

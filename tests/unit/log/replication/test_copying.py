@@ -88,6 +88,44 @@ def test_a_copy_is_followed_by_frames(tmp_path: Path, leading: Leading) -> None:
     assert {name: theirs[name] for name in ours} == ours
 
 
+def test_files_in_which_nothing_is_wanted_are_not_copied(tmp_path: Path) -> None:
+    leading = Leading(tmp_path / "a", [1, 2], 1)
+    wanted = Everything()
+    leading.publish(2, b"wanted")
+    leading.store.keep_from(1)  # for whoever lacks little: a member that makes a copy lacks more
+    for number in range(4):
+        leading.full_file(1, 20)
+        leading.logs[1].truncate(20 * (number + 1))
+        leading.sync()
+        while leading.housekeep(wanted):
+            pass
+    leading.publish(1, b"last")
+    leading.sync()
+    assert len(leading.store.wals) == 5
+    snapshot = leading.store.snapshot()
+    assert snapshot is not None
+    newest = leading.store.wals[-1]
+    segments = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a" / "queues").rglob("*.seg")]
+    assert [file.path for file in snapshot.files] == [*map(str, segments), newest.blocks.path]
+    (tmp_path / "b").mkdir()
+    disk = SmallDisk(str(tmp_path / "b"))
+    copy = begin_copy(disk, Chance())
+    copied(snapshot, copy)
+    copy.finish(snapshot.inventory, snapshot.files)
+    disk.close_all()
+    leading.store.release(snapshot)
+    following = Following(tmp_path / "b")
+    assert following.store.end() == leading.store.end()
+    leading.publish(1, b"more")
+    leading.sync()
+    assert following.fetch(leading.store) is None
+    following.store.commit_to(following.store.on_disk)
+    logs = {queue: each.log for queue, each in following.store.logs.stored.items()}
+    assert bodies(logs[1]) == {80: b"last", 81: b"more"} and bodies(logs[2]) == {0: b"wanted"}
+    following.crash()
+    leading.crash()
+
+
 def test_no_file_goes_or_changes_under_a_copy(leading: Leading) -> None:
     snapshot = leading.store.snapshot()
     assert snapshot is not None

@@ -331,3 +331,21 @@ def test_a_start_moves_a_followers_log_once_it_is_committed(leading: Leading, fo
     following.store.commit_to(end)
     assert (log.start, log.kept, log.end) == (2, 2, 6)
     assert list(bodies(log)) == [2, 3, 4, 5]
+
+
+def test_a_log_that_begins_in_the_frame_of_a_checkpoint_stays(tmp_path: Path) -> None:
+    """While the disk was busy with the commit before."""
+    leading = Leading(tmp_path / "a", [1], 1)
+    following = Following(tmp_path / "b")
+    leading.publish(1, b"first")
+    running = leading.store.flush()
+    assert running is not None
+    assert leading.store.rotate([])
+    leading.logs[2] = leading.store.create_log(2, "q2", True)
+    leading.publish(2, b"second")
+    running.run()
+    leading.store.written(running)
+    leading.write()
+    assert following.fetch(leading.store) is None
+    following.store.commit_to(following.store.on_disk)
+    assert list(bodies(following.store.logs.stored[2].log).values()) == [b"second"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from forebay.log.folder.inventory import read_inventory
 from forebay.log.replication.told import ALL, INTERVALS_MAX, NO_END, ToldLiveness, coarse
 from tests.replicated import Following, Leading
-from tests.stores import Everything, bodies
+from tests.stores import SMALL, Everything, bodies
+
+NOTE = 3
 
 
 @pytest.fixture
@@ -92,11 +95,11 @@ def test_an_order_goes_out_once_what_it_comes_of_is_committed(leading: Leading, 
     leading.logs[1].truncate(20)
     leading.publish(2, b"a")
     leading.store.note_starts()
+    leading.store.order_all()
     job = leading.store.plan(wanted, leading.clock.now_us())
     assert job is not None
     job.run()
     leading.store.done(job)
-    leading.store.order_all(wanted)
     leading.write()
     assert leading.store.orders() == []
     leading.store.commit_to(leading.store.on_disk)
@@ -131,7 +134,8 @@ def test_files_are_rewritten_in_their_order_or_by_a_word_about_all(
     work(leading, wanted)
     orders = leading.store.orders()
     assert following.store.plan_as_told(orders[1].number, orders[1].wanted) is None
-    leading.store.order_all(wanted)
+    leading.store.order_all()
+    assert leading.store.plan(wanted, leading.clock.now_us()) is None
     leading.publish(2, b"new")
     ship(leading, following)
     (every,) = leading.store.orders()
@@ -186,6 +190,23 @@ def test_files_are_kept_for_members_that_catch_up(leading: Leading, following: F
     assert len(leading.store.wals) == 1
 
 
+def test_no_more_is_kept_than_makes_a_copy_the_shorter_way(tmp_path: Path) -> None:
+    leading = Leading(tmp_path / "few", [1], 1, replace(SMALL, catch_up_octets_min=2000))
+    wanted = Everything()
+    leading.store.keep_from(1, True)
+    for number in range(4):
+        leading.full_file(1, 40)
+        leading.logs[1].truncate(40 * (number + 1))
+        leading.sync()
+        work(leading, wanted)
+    assert len(leading.store.wals) == 5, "a copy is made: it needs all frames from its beginning on"
+    leading.store.keep_from(1)
+    work(leading, wanted)
+    assert len(leading.store.wals) < 5
+    assert sum(wal.tail for wal in leading.store.wals) <= 2000
+    leading.crash()
+
+
 def test_an_order_that_is_too_long_wants_more(leading: Leading) -> None:
     intervals = [(3 * at, 3 * at + 1) for at in range(5000)]
     found = coarse(intervals)
@@ -195,3 +216,56 @@ def test_an_order_that_is_too_long_wants_more(leading: Leading) -> None:
         assert told.live(1, first, end) == [(first, end)]
     assert told.live(2, 0, 5) == []
     assert ToldLiveness(ALL, {}).live(2, 0, 5) == [(0, 5)]
+
+
+def test_a_leader_rewrites_nothing_on_the_word_of_a_frame_that_is_not_committed(
+    tmp_path: Path, leading: Leading, following: Following
+) -> None:
+    """Another may lead next, who has never heard that these are settled."""
+    wanted = Everything()
+    leading.full_file(1, 20)
+    ship(leading, following)
+    wanted.settled = {1: set(range(5, 20))}
+    leading.store.note(NOTE, 1, 0, b"all but five are settled", True)
+    leading.publish(2, b"where they went")
+    for _ in range(3):
+        leading.write()
+        if (job := leading.store.plan(wanted, leading.clock.now_us())) is not None:
+            job.run()
+            leading.store.done(job)
+    assert len(bodies(leading.logs[1])) == 20
+    leading.crash()
+    deposed = Following(tmp_path / "a")
+    assert len(records(deposed, 1)) == 20
+    deposed.crash()
+
+
+def test_what_is_cut_from_a_log_meanwhile_is_in_the_file_that_a_leader_rewrites(
+    tmp_path: Path, leading: Leading, following: Following
+) -> None:
+    """The rewrite waited for one frame; the next, which cuts the log, is not committed yet."""
+    wanted = Everything()
+    leading.full_file(1, 20)
+    ship(leading, following)
+    wanted.settled = {1: {19}}
+    leading.store.note(NOTE, 1, 0, b"the last is settled", True)
+    leading.store.plan(wanted, leading.clock.now_us())
+    spare = leading.store.job_running
+    assert spare is not None and not spare.rewrites
+    spare.run()
+    leading.store.done(spare)
+    leading.sync()
+    leading.logs[1].truncate(10)
+    leading.store.note_starts()
+    leading.publish(2, b"where they went")
+    leading.write()
+    assert leading.store.planner.rewrite_is_due(leading.store.durable)
+    job = leading.store.plan(wanted, leading.clock.now_us())
+    assert job is not None
+    (rewritten,) = job.rewrites
+    assert (rewritten.first, rewritten.wanted) == (0, [(0, 19)])
+    job.run()
+    leading.store.done(job)
+    (segment,) = rewritten.made
+    assert segment.entries[0].base == 0
+    assert sorted(bodies(leading.logs[1])) == list(range(10, 19)), "what was cut is not looked at again"

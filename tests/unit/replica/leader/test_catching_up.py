@@ -131,6 +131,26 @@ def test_a_learner_is_sent_so_many_octets_a_second() -> None:
     assert 20_000 < sent < 60_000
 
 
+def test_a_learner_is_sent_more_than_those_in_sync() -> None:
+    """Else it would never catch up while there is much to do."""
+    held = leader(in_sync="ab", log=frames(*[1] * 3000))
+    held.settings.window_frames_max = 1 << 20
+    held.settings.learner_octets_s = 80
+    held.hear("c", RunsDiffer(2, store("c"), [(1, 1, 1)]))
+    sent = {"b": 0, "c": 0}
+    for _ in range(40):
+        held.answer("b", "c")
+        for _ in range(10):
+            held.append()
+        held.pass_time(50 * MS)
+        for node in sent:
+            for message in held.heard_by(node, Append):
+                assert isinstance(message, Append)
+                sent[node] += sum(len(each.octets) for each in message.shipments)
+                held.acknowledge(message.shipments[-1].last if message.shipments else 0, node)
+    assert sent["c"] > 1.2 * sent["b"] > 0
+
+
 def test_a_learner_that_is_near_the_end_is_sent_all() -> None:
     held = leader(in_sync="ab", log=frames(*[1] * 100))
     held.settings.learner_octets_s = 1

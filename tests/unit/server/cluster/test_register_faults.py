@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from forebay.core.ports import LOST, UNKNOWN, WON
-from forebay.server.cluster.etcd import EtcdClient
-from forebay.server.cluster.register import EtcdRegister
+from forebay.server.cluster.register.etcd import EtcdClient
+from forebay.server.cluster.register.register import EtcdRegister
 from tests.etcd import Cutter, Etcd, etcd_in
 from tests.registers import KEY, ROOT, Heard, register_at, url_of
 from tests.scenes import run_scene

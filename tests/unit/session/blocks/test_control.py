@@ -9,6 +9,7 @@ import pytest
 
 from forebay.session.blocks.connection import HELD
 from forebay.wire.blocks.frames import ERROR, PREFACE, REPLY, REQUEST, decode_json, encode_json
+from tests.unit.management.test_cluster_words import Told
 from tests.unit.session.blocks.test_connection import LOGIN, Rig
 
 
@@ -38,6 +39,23 @@ def test_the_answer_to_a_change_waits_for_the_disk(rig: Rig) -> None:
     rig.write()
     assert not is_held(rig)
     assert [frame.kind for frame in rig.sent()] == [REPLY]
+
+
+class Cluster(Told):
+    """A cluster whose leader moves when it is told so."""
+
+    def transfer(self, node: str) -> None:
+        assert node == "b"
+
+
+def test_a_leader_that_hands_over_answers_at_once(rig: Rig) -> None:
+    rig.node.control.cluster = Cluster()
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)  # others write in the same turn
+    ask(rig, "cluster.transfer", node="b")
+    rig.turn(sync=False)
+    assert not is_held(rig)
+    (frame,) = rig.sent()
+    assert decode_json(frame.payload) == {"node": "b"}
 
 
 def test_a_question_waits_for_nothing(rig: Rig) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
-from forebay.session.blocks.connection import FILE_OCTETS_MIN
+from forebay.session.blocks.answers import FILE_OCTETS_MIN
 from forebay.wire.blocks.frames import (
     BLOCKS,
     FETCH_OCTETS_MAX,

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.session.meter import WORK_A_TURN
 from forebay.session.mqtt.connection import FILTER_POINTS
-from forebay.session.mqtt.publish import ROUTE_POINTS
+from forebay.session.mqtt.incoming.publish import ROUTE_POINTS
 from tests.conformance.mqtt.raw import (
     PINGREQ,
     PINGRESP,

@@ -18,7 +18,7 @@ from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.server.app import App
-from forebay.server.heap import resident_octets
+from forebay.server.system.heap import resident_octets
 
 MILLISECONDS_US: Final = 1000
 router = APIRouter(prefix="/api", tags=["nodes"])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.core.option_cluster import FORWARD
 from forebay.node.peer import Peer
 from forebay.server.cluster.clients.probes import HttpHost
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.cluster.copying import Filling
+from forebay.server.cluster.draining import Draining
 from forebay.server.listen import Endpoint
-
-if TYPE_CHECKING:
-    from forebay.server.cluster.member_process import MemberProcess
 
 HTTP_LISTENERS: Final = ("http", "https")
 CATCHING_UP: Final = "catching-up"
@@ -22,16 +22,18 @@ LEAVING: Final = "leaving"
 class FollowerHttp(HttpHost):
     """Of one node."""
 
-    def __init__(self, member: MemberProcess) -> None:
+    def __init__(self, member: ClusterNode, draining: Draining, filling: Filling) -> None:
         self.member = member
+        self.draining = draining
+        self.filling = filling
 
     def why_unready(self) -> str:
         member = self.member
         if member.ended:
             return LEAVING
-        if member.draining.is_drained:
+        if self.draining.is_drained:
             return DRAINED
-        return "" if member.taker is None and member.group.is_in_sync() else CATCHING_UP
+        return "" if self.filling.taker is None and member.group.is_in_sync() else CATCHING_UP
 
     def http_elsewhere(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], str] | None:
         if self.member.settings.options.clients == FORWARD:

@@ -18,8 +18,8 @@ from typing import Final, cast
 from forebay.core.option_names import NONE
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.server.auth.certificate_names import name_in
-from forebay.server.cluster.handshake import RELAY
-from forebay.server.cluster.links import Links
+from forebay.server.cluster.links.handshake import RELAY
+from forebay.server.cluster.links.links import Links
 from forebay.server.listen import Endpoint, MakeProtocol
 from forebay.server.transport.proxy import header_for
 

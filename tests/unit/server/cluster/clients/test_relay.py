@@ -24,8 +24,8 @@ from forebay.server.cluster.clients import arrivals as arriving
 from forebay.server.cluster.clients import relay as relaying
 from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.clients.relay import Relay
-from forebay.server.cluster.handshake import RELAY
-from forebay.server.cluster.links import OneContext
+from forebay.server.cluster.links.handshake import RELAY
+from forebay.server.cluster.links.links import OneContext
 from forebay.server.listen import Endpoint, endpoints, listen, make_protocol
 from forebay.server.transport.proxy import header_for
 from tests.certificates import Certificates

@@ -1,0 +1,39 @@
+"""All commands about one vhost that the log of a broker may have, as recovery reads them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from forebay.broker.catalog.commands.exchanges import Bind, DeclareExchange, RemoveExchange, Unbind
+from forebay.broker.catalog.commands.policies import ClearPolicy, SetPolicy
+from forebay.broker.catalog.commands.queues import (
+    AddGroup,
+    ChangeQueue,
+    CountQueues,
+    DeclareQueue,
+    KeepTtls,
+    KeyQueue,
+    MoveGroup,
+    RemoveGroup,
+    RemoveQueue,
+)
+
+TOPOLOGY: Final = msgspec.msgpack.Decoder(
+    DeclareQueue
+    | ChangeQueue
+    | RemoveQueue
+    | KeyQueue
+    | KeepTtls
+    | CountQueues
+    | AddGroup
+    | MoveGroup
+    | RemoveGroup
+    | DeclareExchange
+    | RemoveExchange
+    | Bind
+    | Unbind
+    | SetPolicy
+    | ClearPolicy
+)

@@ -1,0 +1,261 @@
+"""Commands about queues and the groups of their readers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from forebay.broker.address import check_queue_name
+from forebay.broker.catalog.commands.exchanges import removals
+from forebay.broker.catalog.commands.topology_command import TopologyCommand
+from forebay.broker.catalog.topology import Topology
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.queue.declaration.spec import QueueSpec, check_declaration
+from forebay.queue.group import Group
+from forebay.queue.queue import EPHEMERAL, KIND_NAMES, SHARE, Queue, kind_of
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+
+
+class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
+    """Make a queue.
+
+    id          its number in the log, never used again
+    owner       the session that alone may use it; 0 for all
+    by_address  nobody declared it: the first who used its address makes it
+    next_group  number of its next group
+    kind        as in queue/queue.py; 0: as the arguments say
+    """
+
+    id: int
+    name: bytes
+    arguments: dict[str, object] = {}
+    durable: bool = True
+    auto_delete: bool = False
+    exclusive: bool = False
+    owner: int = 0
+    by_address: bool = False
+    next_group: int = 1
+    kind: int = 0
+
+    def check(self, where: Topology) -> None:
+        place = where.place_of(self.name)
+        if self.name in where.queues:
+            raise RequestError(PRECONDITION, f"there is a {place} already")
+        if self.kind != SHARE:
+            check_queue_name(self.name)
+            check_declaration(place, False, self.durable, self.exclusive, self.auto_delete, self.arguments)
+            where.placement.check_arguments(self.arguments, place)
+
+    def is_durable(self, where: Topology) -> bool:
+        return self.durable and not self.exclusive and self.kind != EPHEMERAL
+
+    def spec(self, where: Topology) -> QueueSpec:
+        """The declaration that it makes."""
+        return QueueSpec(self.durable, self.auto_delete, self.exclusive, self.arguments, where.visibility_ms)
+
+    def kind_of(self, spec: QueueSpec) -> int:
+        """The kind of a queue of that declaration."""
+        return self.kind or int(kind_of(spec))
+
+    def tell(self, where: Topology) -> None:
+        if self.kind != SHARE and "queue.created" in where.events.wanted:
+            fields = {
+                "queue": self.name,
+                "type": KIND_NAMES[self.kind_of(self.spec(where))],
+                "durable": self.is_durable(where),
+                "auto_delete": self.auto_delete,
+                "exclusive": self.exclusive,
+                "arguments": self.arguments,
+            }
+            where.events.note("queue.created", where.name, fields)
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        spec = self.spec(where)
+        queue = where.make_queue(self.id, self.name, self.kind_of(spec), spec, self.is_durable(where))
+        queue.next_group = self.next_group
+        queue.by_address = self.by_address
+        where.queues_by_address += int(self.by_address)
+        if self.owner:
+            queue.owner = self.owner
+            where.owned.setdefault(self.owner, []).append(queue)
+        return []
+
+
+class ChangeQueue(TopologyCommand[Topology], frozen=True, tag="queue-change"):
+    """Let a queue go on as if it had been declared with these arguments; its type stays."""
+
+    id: int
+    arguments: dict[str, object]
+
+    def check(self, where: Topology) -> None:
+        queue = where.queues_by_id[self.id]
+        spec = queue.spec
+        check_declaration(
+            where.place_of(queue.name), False, spec.durable, spec.exclusive, spec.auto_delete, self.arguments
+        )
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.id].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.id]
+        old = queue.spec
+        queue.spec = QueueSpec(old.durable, old.auto_delete, old.exclusive, self.arguments, where.visibility_ms)
+        return governed(where, queue)
+
+
+class RemoveQueue(TopologyCommand[Topology], frozen=True, tag="queue-delete"):
+    """Take a queue away, with its messages."""
+
+    id: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.id].log.durable
+
+    def tell(self, where: Topology) -> None:
+        queue = where.queues_by_id[self.id]
+        if queue.kind != SHARE:
+            where.events.note("queue.deleted", where.name, {"queue": queue.name})
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        return removals(where.drop_queue(where.queues_by_id[self.id]))
+
+
+class KeyQueue(TopologyCommand[Topology], frozen=True, tag="queue-keyed"):
+    """Messages of the queue name their groups from now on."""
+
+    id: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.id].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        where.queues_by_id[self.id].make_keyed()
+        return []
+
+
+class KeepTtls(TopologyCommand[Topology], frozen=True, tag="queue-ttls"):
+    """Let what waits in a queue expire as it would have before its time to live changed.
+
+    ttls_us  (end, time to live in microseconds), ascending: what holds for the records below `end`
+    """
+
+    urgent: ClassVar[bool] = False
+    id: int
+    ttls_us: list[tuple[int, int]]
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.id].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        where.queues_by_id[self.id].limits.earlier_ttls = self.ttls_us
+        return []
+
+
+class AddGroup(TopologyCommand[Topology], frozen=True, tag="group"):
+    """Make a group of a queue, whose first record is `start`."""
+
+    urgent: ClassVar[bool] = False
+    queue: int
+    id: int
+    name: bytes = b""
+    filter: bytes = b""
+    work: bool = False
+    start: int = 0
+    auto: bool = False
+
+    def is_durable(self, where: Topology) -> bool:
+        is_anonymous = not self.work and self.name.startswith(b"\0")
+        return where.queues_by_id[self.queue].log.durable and not is_anonymous
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.queue]
+        queue.add_group(self.id, self.name, self.filter, self.work, self.start, self.auto)
+        return []
+
+
+class MoveGroup(TopologyCommand[Topology], frozen=True, tag="group-move"):
+    """Let a work group begin anew at an offset."""
+
+    queue: int
+    id: int
+    offset: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.queue].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.queue]
+        group = queue.groups[self.id]
+        assert isinstance(group, WorkGroup)
+        end = queue.log.end + queue.log.writer.count
+        group.move(min(self.offset, end), left_out(where, queue))
+        return []
+
+
+class RemoveGroup(TopologyCommand[Topology], frozen=True, tag="group-delete"):
+    """Take a group of a queue away."""
+
+    queue: int
+    id: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.queue].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.queue]
+        queue.drop_group(queue.groups[self.id])
+        return []
+
+
+class CountQueues(TopologyCommand[Topology], frozen=True, tag="next-queue"):
+    """No queue gets a number below this one any more: one that is gone may have had it."""
+
+    id: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return True
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        where.common.next_queue = max(int(where.common.next_queue), self.id)
+        return []
+
+
+def governed(where: Topology, queue: Queue) -> list[TopologyCommand[Topology]]:
+    """Put in force what applies to the queue now; the command by which what waits there expires as it would."""
+    ttls_us = where.govern(queue)
+    return [] if ttls_us == queue.limits.earlier_ttls else [KeepTtls(int(queue.id), ttls_us)]
+
+
+def left_out(where: Topology, queue: Queue) -> list[tuple[int, int]]:
+    """The intervals of a queue that a file being rewritten leaves out: they were settled, and are to go yet."""
+    job = where.store.rewriting(int(queue.id))
+    rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
+    return [span for rewrite in rewrites for span in rewrite.left_out()]
+
+
+def queue_as_declared(queue: Queue) -> DeclareQueue:
+    """The command that makes a durable queue as it is."""
+    spec = queue.spec
+    return DeclareQueue(
+        int(queue.id),
+        queue.name,
+        spec.arguments,
+        auto_delete=spec.auto_delete,
+        by_address=queue.by_address,
+        next_group=int(queue.next_group),
+        kind=SHARE if queue.kind == SHARE else 0,
+    )
+
+
+def group_as_added(queue: Queue, group: Group) -> AddGroup:
+    """The command that makes a group as it is."""
+    work = isinstance(group, WorkGroup)
+    start = group.settlement.start if isinstance(group, WorkGroup) else group.next_offset()
+    auto = isinstance(group, StreamGroup) and group.auto
+    return AddGroup(int(queue.id), int(group.id), group.name, group.filter, work, int(start), auto)
+
+
+def is_anonymous(group: Group) -> bool:
+    """A stream cursor without a name: it ends with its consumer."""
+    return isinstance(group, StreamGroup) and group.name.startswith(b"\0")

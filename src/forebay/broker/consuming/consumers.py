@@ -1,0 +1,346 @@
+"""The consumers of a vhost's queues: how they come and go, and what they ask for."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
+from forebay.broker.catalog.topology import FOREVER_MS
+from forebay.broker.consuming.consumer_arguments import ConsumerArguments, stream_start
+from forebay.broker.consuming.dispatcher import Dispatcher
+from forebay.broker.events import QUEUE_NAME
+from forebay.broker.mqtt.shares import Shares
+from forebay.broker.primary import primary_name
+from forebay.broker.publish.properties import MessageProperties
+from forebay.broker.publish.replies import Replies, ReplyConsumer
+from forebay.broker.publish.router import QUEUE_PREFIX, Router
+from forebay.core.errors import (
+    INVALID,
+    LOCKED,
+    NOT_IMPLEMENTED,
+    PRECONDITION,
+    REFUSED,
+    DamagedBlock,
+    RequestError,
+)
+from forebay.queue.group import Group, leave
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.queue import SHARE, STREAM, Queue, group_key
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.stream.stream_values import Selection, StreamValues
+from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.exchange import text
+from forebay.routing.topic_trie import check_filter
+
+
+@final
+class Consumers:
+    """The consumers of a vhost.
+
+    by_session  those of each session
+    getters     of each session what holds the records it got one by one; by channel and queue
+    paused      sessions whose connection takes no more octets
+    timeout_us  for which a consumer may hold a record where neither it nor its queue says
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        dispatcher: Dispatcher,
+        replies: Replies,
+        shares: Shares,
+        timeout_ms: i64,
+    ) -> None:
+        self.name = router.catalog.name
+        self.catalog = router.catalog
+        self.turn = dispatcher.turn
+        self.router = router
+        self.dispatcher = dispatcher
+        self.replies = replies
+        self.shares = shares
+        self.events = router.catalog.events
+        # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
+        self.timeout_us: i64 = timeout_ms * 1000 or FOREVER_MS * 1000
+        self.stream_values = StreamValues(MessageProperties(router.catalog.common.looks))
+        self.by_session: dict[int, list[Consumer]] = {}
+        self.paused: set[int] = set()
+        self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}
+        self.next_id: i64 = 1
+
+    def consume(
+        self,
+        queue: bytes,
+        session_id: i64,
+        channel: i64,
+        tag: bytes,
+        no_ack: bool,
+        exclusive: bool,
+        credit: i64,
+        arguments: dict[str, object],
+        cancels: bool = False,
+    ) -> Consumer:
+        """Attach a consumer to a group of a queue.
+
+        queue      name, `$queue/<name>[/<filter>]` or `$dlq/<name>[/<filter>]`; the second makes a queue where there is
+                   none (see `addressed_queue`)
+        credit     records it may hold unsettled; 0 is no limit
+        arguments  see `ConsumerArguments`
+        cancels    it is cancelled when it holds a record for too long; else the record just returns
+        """
+        filter = b""
+        is_address = queue.startswith(QUEUE_PREFIX)
+        if is_address:
+            queue, filter = queue_address(queue)
+        elif queue.startswith(DEAD_LETTER_PREFIX):
+            queue, filter = dead_letter_address(queue)
+        if filter == b"#":
+            filter = b""
+        if filter:
+            check_filter(filter)
+        if is_address and queue not in self.catalog.queues:
+            self.router.addressed_queue(queue)
+        where = self.catalog.queue(queue)
+        self.catalog.check_owner(where, session_id)
+        self.dispatcher.catch_up(where)
+        asked = ConsumerArguments(arguments, self.name, where.name)
+        work = is_work(where, asked)
+        asked.check_kind(arguments, where, work)
+        group = self.group_for(where, asked, filter, work)
+        group.reader.check_sound()
+        check_exclusive(self.name, where, group, exclusive)
+        consumer = Consumer(self.next_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED)
+        self.next_id += 1
+        consumer.prefetch = credit
+        consumer.exclusive = exclusive
+        consumer.priority = asked.priority
+        consumer.arguments = arguments or None
+        self.set_timeout(where, consumer, cancels, asked.timeout_us)
+        consumer.queue_name = where.name
+        consumer.group_name = group_key(group.name, group.filter)
+        consumer.paused = session_id in self.paused
+        self.join(where, group, consumer, asked)
+        where.had_consumer = True
+        where.unused_since_us = 0
+        self.by_session.setdefault(session_id, []).append(consumer)
+        self.turn.mark(where)
+        self.tell_consumer("consumer.created", where, consumer)
+        return consumer
+
+    def tell_consumer(self, type: str, queue: Queue, consumer: Consumer) -> None:
+        """Tell listeners to events of a consumer, unless that is how they listen."""
+        if queue.kind == SHARE or queue.name == QUEUE_NAME:
+            return
+        fields: dict[str, object] = {
+            "queue": queue.name,
+            "consumer": consumer.tag,
+            "connection": int(consumer.session_id),
+            "channel": int(consumer.channel),
+        }
+        self.events.note(type, self.name, fields)
+
+    def join(self, queue: Queue, group: Group, consumer: Consumer, asked: ConsumerArguments) -> None:
+        """Have the group serve a new consumer, as it asks for it."""
+        consumer.headers = asked.headers
+        filter = asked.filter
+        if filter is not None:
+            consumer.filter = filter.text
+        if isinstance(group, WorkGroup):
+            if filter is not None:
+                group.select(consumer, filter)
+            if queue.kind == SHARE:
+                self.shares.equip(group)
+        group.add(consumer)
+
+    def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
+        """The time for which the consumer may hold a record, and what becomes of it then."""
+        limits = queue.limits
+        if limits.visibility_us or not cancels:
+            consumer.timeout_us = limits.visibility_us or queue.spec.visibility_ms * 1000
+            return
+        consumer.timeout_us = asked_us or limits.consumer_timeout_us or self.timeout_us
+        consumer.cancels = True
+
+    def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
+        """Attach a consumer of answers, see `Replies`."""
+        opened = self.replies.open(self.next_id, session_id, channel, tag)
+        self.next_id += 1
+        opened.consumer.paused = session_id in self.paused
+        self.by_session.setdefault(session_id, []).append(opened.consumer)
+        return opened
+
+    def group_for(self, queue: Queue, asked: ConsumerArguments, filter: bytes, work: bool) -> Group:
+        """The group that a consumer asks for, made where there is none."""
+        name = asked.group
+        if not work and not name:
+            name = b"\0%d" % self.next_id  # a cursor of its own
+        group = queue.find_group(group_key(name, filter))
+        if group is None:
+            offset = (
+                queue.log.start if work else stream_start(queue, asked.start, self.turn.now_us, len(asked.group) > 0)
+            )
+            group = self.catalog.add_group(queue, name, filter, work, offset, asked.auto_commit)
+        elif isinstance(group, WorkGroup) != work:
+            raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")
+        elif isinstance(group, StreamGroup) and asked.start not in (None, "resume") and not group.consumers:
+            group.commit(stream_start(queue, asked.start, self.turn.now_us))
+        if isinstance(group, StreamGroup):
+            self.select(queue, group, asked)
+        return group
+
+    def select(self, queue: Queue, group: StreamGroup, asked: ConsumerArguments) -> None:
+        """Have a stream group deliver what its consumers want, who must all want the same."""
+        wanted: Selection | None = None
+        if asked.values is not None or asked.filter is not None:
+            wanted = Selection(asked.values, asked.unfiltered, self.stream_values, asked.filter, queue.name)
+        found = group.wanted.selection
+        if group.consumers:
+            same = wanted is found if wanted is None or found is None else wanted.same(found)
+            if not same:
+                raise RequestError(
+                    PRECONDITION,
+                    f"group '{text(group.name)}' of queue '{text(queue.name)}' reads with another filter",
+                )
+            return
+        group.select(wanted)
+
+    def detach(self, consumer: Consumer) -> None:
+        """Give a consumer nothing more; it may settle what it holds, and `cancel` takes that back."""
+        queue = self.catalog.queues_by_id.get(consumer.queue)
+        group = None if queue is None else queue.groups.get(consumer.group)
+        if queue is not None and group is not None:
+            group.detach(consumer)
+            self.leave_unused(queue)
+
+    def set_window(self, consumer: Consumer, size: i64) -> None:
+        """From now on a consumer may hold so many records; UNLIMITED for any number."""
+        consumer.set_window(size)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
+        if queue is not None:
+            self.turn.mark(queue)
+
+    def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
+        """From now on a consumer may have so many more records, whatever it settles.
+
+        drains  what is left of it when there is nothing more to hand out is lost: `consumer.drains` is False then
+        """
+        queue = self.catalog.queues_by_id.get(consumer.queue)
+        group = None if queue is None else queue.groups.get(consumer.group)
+        if queue is not None and group is not None:
+            group.flow(consumer, credit, drains)
+            self.turn.mark(queue)
+
+    def leave_unused(self, queue: Queue) -> None:
+        """A queue may end with its last consumer."""
+        if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():
+            self.catalog.remove_queue(queue)
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Detach a consumer; what it held returns at once. No error where its queue is gone."""
+        own = self.by_session.get(consumer.session_id)
+        if own is not None:
+            leave(own, consumer)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
+        if queue is None:
+            return
+        group = queue.groups.get(consumer.group)
+        if group is None:
+            return
+        group.remove(consumer)
+        self.dispatcher.forget(consumer)
+        if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
+            queue.drop_group(group)
+        self.turn.mark(queue)
+        self.tell_consumer("consumer.deleted", queue, consumer)
+        self.leave_unused(queue)
+
+    def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
+        """One record of the queue's nameless work group, at once; None where none is ready."""
+        where = self.catalog.queue(queue)
+        self.catalog.check_owner(where, session_id)
+        if where.kind == STREAM:
+            raise RequestError(
+                NOT_IMPLEMENTED,
+                f"basic.get not supported by stream queues queue '{text(where.name)}' in vhost '{text(self.name)}'",
+            )
+        group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
+        assert isinstance(group, WorkGroup)
+        check_gettable(self.name, where)
+        group.reader.check_sound()
+        getters = self.getters.setdefault(int(session_id), {})
+        key = (int(channel), int(where.id))
+        getter = getters.get(key)
+        if getter is None:
+            getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
+            getter.queue_name = where.name
+            self.set_timeout(where, getter, True, 0)
+            getters[key] = getter
+        self.turn.now_us = self.catalog.store.clock.now_us()
+        self.dispatcher.catch_up(where)
+        getter.no_ack = no_ack
+        where.unused_since_us = self.turn.now_us
+        self.turn.mark(where)
+        try:
+            return group.take_one(getter, self.turn.now_us)
+        except DamagedBlock as error:
+            group.reader.halt(error)
+            raise
+
+    def close_session(self, session_id: i64) -> None:
+        """Take back everything that a connection's consumers had: leases at once."""
+        for consumer in reversed(self.by_session.pop(session_id, [])):
+            self.cancel(consumer)
+        for getter in self.getters.pop(session_id, {}).values():
+            self.return_gotten(getter)
+        self.paused.discard(session_id)
+
+    def close_channel(self, session_id: i64, channel: i64) -> None:
+        """Take back what a channel got one by one; its consumers are cancelled by the session."""
+        getters = self.getters.get(session_id, {})
+        for key in [key for key in getters if key[0] == channel]:
+            self.return_gotten(getters.pop(key))
+
+    def return_gotten(self, getter: Consumer) -> None:
+        queue = self.catalog.queues_by_id.get(getter.queue)
+        if queue is not None:
+            queue.groups[getter.group].remove(getter)  # the nameless one, which is not deleted
+            self.turn.mark(queue)
+
+    def pause(self, session_id: i64, paused: bool) -> None:
+        """Stop or resume deliveries to a session whose connection does not keep up."""
+        if paused:
+            self.paused.add(session_id)
+        else:
+            self.paused.discard(session_id)
+        for consumer in self.by_session.get(session_id, []):
+            consumer.paused = paused
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            if queue is not None and not paused:
+                self.turn.mark(queue)
+
+
+def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
+    """True if a consumer takes from a work group, and does not read the queue as a stream."""
+    if asked.start is not None:
+        return False
+    return queue.kind != STREAM or asked.group == primary_name(queue)
+
+
+def check_gettable(vhost: bytes, queue: Queue) -> None:
+    """RequestError where records are for one consumer after the other; an exclusive consumer is in nobody's way."""
+    if queue.limits.single_active:
+        raise RequestError(
+            LOCKED,
+            f"cannot obtain access to locked queue '{text(queue.name)}' in vhost '{text(vhost)}'. basic.get operations "
+            f"are not supported by {queue.spec.type} queues with single active consumer",
+        )
+
+
+def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:
+    """RequestError where a consumer has the queue for itself, or wants it and there are others, or may be."""
+    refused = exclusive and queue.limits.single_active
+    if group.consumers:  # who has it for itself is alone
+        refused = refused or exclusive or group.consumers[0].exclusive
+    if refused:
+        raise RequestError(REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use")

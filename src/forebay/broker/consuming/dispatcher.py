@@ -1,0 +1,172 @@
+"""The end of a turn in the queues: records are sealed and handed out, dead letters move, settlements are noted."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.topology import RETURNS, SETTLED
+from forebay.broker.dead_letter.dead_letters import DeadLetters
+from forebay.broker.turn import Turn
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.queue import Queue
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+
+PASSES_MAX: Final = 16  # through the queues in one turn, each for the dead letters of the one before
+
+
+@final
+class Dispatcher:
+    """Hands out what the queues of a vhost have for their consumers.
+
+    early  deliveries of this turn, before its end: see `catch_up`
+    """
+
+    def __init__(self, catalog: Catalog, turn: Turn, dead_letters: DeadLetters) -> None:
+        self.catalog = catalog
+        self.turn = turn
+        self.dead_letters = dead_letters
+        self.store = catalog.store
+        self.common = turn.common
+        self.early: list[Delivery] = []
+
+    def catch_up(self, queue: Queue) -> None:
+        """Do for the queue what the turn's end would do with all that has happened so far.
+
+        For whoever asks what is left of it then: consumers come first, and what is too much or too old is not there.
+        """
+        self.dead_letters.forward_refused()
+        if not queue.dirty:
+            return
+        self.turn.now_us = self.store.clock.now_us()
+        if queue.log.writer.count:
+            self.turn.seal(queue)
+        if queue.work_groups == 0 and queue.needs_group():
+            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+        queue.dispatch(self.turn.now_us, self.early)
+
+    def take_early(self, consumer: Consumer) -> list[Delivery]:
+        """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""
+        queue = self.catalog.queues_by_id.get(consumer.queue)
+        if queue is None or not queue.dirty:
+            return []
+        self.catch_up(queue)
+        own: list[Delivery] = []
+        others: list[Delivery] = []
+        for delivery in self.early:
+            if delivery.consumer is consumer:
+                own.append(delivery)
+            else:
+                others.append(delivery)
+        self.early = others
+        self.common.delivered += own
+        return own
+
+    def forget(self, consumer: Consumer) -> None:
+        """A consumer has just given back everything."""
+        if self.early:
+            self.early = still_held(self.early, consumer)
+
+    def end_turn(self, out: list[Delivery]) -> None:
+        """Hand out what may go, note what was settled; what dies in a queue goes on in the same turn."""
+        turn = self.turn
+        if self.early:
+            out += self.early
+            self.early = []
+        again: list[Queue] = []
+        for _ in range(PASSES_MAX):
+            self.dead_letters.forward_refused()
+            if not turn.dirty:
+                break
+            dirty = turn.dirty
+            turn.dirty = []
+            for queue in dirty:
+                queue.dirty = False
+                turn.watch(queue)
+            for queue in dirty:
+                self.end_turn_of(queue, out, again)
+        self.dead_letters.forward_refused()
+        for queue in turn.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
+            if queue.log.writer.count:
+                turn.seal(queue)
+        if self.common.looks.left <= 0:
+            again = again[1:] + again[:1]  # so that each queue with filters is the first in its turn
+        for queue in again:
+            turn.mark(queue)
+
+    def end_turn_of(self, queue: Queue, out: list[Delivery], again: list[Queue]) -> None:
+        """Do one queue's part of `end_turn`; what dies in it may give others something to do in the same turn."""
+        now_us = self.turn.now_us
+        if queue.log.writer.count:
+            self.turn.seal(queue)
+        if queue.work_groups == 0 and queue.needs_group():
+            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+        if queue.dispatch(now_us, out):
+            again.append(queue)
+        for group in list(queue.groups.values()):
+            if group.reader.damage is not None and group.consumers:
+                self.lose_consumers(group, group.reader.damage.error().text)
+            if isinstance(group, WorkGroup):
+                if group.overdue:
+                    self.turn.cancelled += group.overdue
+                    group.overdue = []
+                if group.dead_letters.runs and self.dead_letters.move(queue, group, now_us):
+                    again.append(queue)
+        self.note_progress(queue)
+        if self.dead_letters.awaited:
+            self.dead_letters.made_room(queue)
+
+    def lose_consumers(self, group: Group, why: str) -> None:
+        """These get nothing any more: what they would get next cannot be read."""
+        for consumer in list(group.consumers):
+            consumer.lost = why
+            group.detach(consumer)
+            self.turn.cancelled.append(consumer)
+
+    def note_progress(self, queue: Queue) -> None:
+        """Log the settlements of a queue, and let its log forget what all work groups have settled."""
+        log = queue.log
+        for group in queue.groups.values():
+            if isinstance(group, WorkGroup):
+                progress = group.take_progress()
+                returns = group.attempts.take_notes()
+                if progress:
+                    group.active_us = self.turn.now_us
+                if log.durable:
+                    if returns:
+                        self.store.note(RETURNS, queue.id, group.id, returns, False)
+                    if progress:
+                        self.store.note(SETTLED, queue.id, group.id, progress, False)
+        floor = queue.floor()
+        if floor > log.start:
+            log.truncate(floor)
+
+    def synced(self) -> None:
+        """Take note that what the store had in hand is on disk: readers that wait for that may have it."""
+        awaiting = self.turn.awaiting
+        self.turn.awaiting = []
+        for queue in awaiting:
+            if queue.log.durable_end < queue.log.end:
+                self.turn.awaiting.append(queue)
+            if has_readers(queue):
+                self.turn.mark(queue)
+            if queue.watches:
+                self.turn.wake_watches(queue)
+
+
+def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:
+    """These without those of a consumer that has just given back everything."""
+    kept: list[Delivery] = []
+    for delivery in deliveries:
+        if delivery.consumer is not gone or delivery.lease is None:
+            kept.append(delivery)
+    return kept
+
+
+def has_readers(queue: Queue) -> bool:
+    for group in queue.groups.values():  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+        if isinstance(group, StreamGroup) and group.consumers:
+            return True
+    return False

@@ -1,0 +1,108 @@
+"""Settling: a session says what became of the records that its consumers hold."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.topology import CURSOR
+from forebay.broker.turn import Turn
+from forebay.core.errors import (
+    INVALID,
+    NOT_FOUND,
+    RequestError,
+)
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import NACKED, Lease
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.exchange import text
+
+
+@final
+class Settling:
+    """Settles records of leases, in whichever queue they are."""
+
+    def __init__(self, catalog: Catalog, turn: Turn) -> None:
+        self.catalog = catalog
+        self.turn = turn
+
+    def group_of(self, lease: Lease) -> Group | None:
+        queue = self.catalog.queues_by_id.get(lease.consumer.queue)
+        if queue is None:
+            return None
+        if not queue.dirty:
+            queue.dirty = True
+            self.turn.dirty.append(queue)
+        return queue.groups.get(lease.consumer.group)
+
+    def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records of a lease; how many were held by it until now."""
+        group = self.group_of(lease)
+        return 0 if group is None else group.ack(lease, first, count)
+
+    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64, how: i64 = NACKED) -> i64:
+        """Give records of a lease back: to the front of the queue, or to be leased again after a delay.
+
+        how  NACKED by who held them, FAILED, or UNTRIED
+        """
+        group = self.group_of(lease)
+        if group is None:
+            return 0
+        return group.give_back(lease, first, count, self.turn.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
+
+    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""
+        group = self.group_of(lease)
+        return 0 if group is None else group.reject(lease, first, count)
+
+    def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
+        """Let records of a lease be held for so long from now on, or for 0 as long as if they were handed out now.
+
+        Never shorter than before; how many of them were held by the lease.
+        """
+        group = self.group_of(lease)
+        if not isinstance(group, WorkGroup):
+            return 0
+        length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
+        return group.leases.extend(lease, first, count, self.turn.now_us + length_us)
+
+    def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
+        """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
+        where = self.catalog.queue(queue)
+        found = where.find_group(group)
+        if found is None:
+            raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
+        return found.leases.find(offset) if isinstance(found, WorkGroup) else None
+
+    def may_settle(self, lease: Lease, session_id: i64) -> bool:
+        """True if a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
+        if lease.consumer.session_id == session_id:
+            return True
+        queue = self.catalog.queues_by_id.get(lease.consumer.queue)
+        group = None if queue is None else queue.groups.get(lease.consumer.group)
+        if queue is None or group is None or not queue.limits.sublet:
+            return False
+        for other in group.consumers:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+            if other.session_id == session_id:
+                return True
+        return False
+
+    def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
+        """Make a stream group resume at `offset`, which is on the disk with this turn's commit.
+
+        raises  RequestError: no such group or offset
+        """
+        where = self.catalog.queue(queue)
+        found = where.find_group(group)
+        if not isinstance(found, StreamGroup):
+            raise RequestError(NOT_FOUND, f"no stream group '{text(group)}' on queue '{text(queue)}'")
+        if offset < 0 or offset > where.log.end:
+            raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
+        found.commit(offset)
+        found.take_progress()
+        if where.log.durable:  # though it was there before: what says so, and the group itself, may not be on the disk
+            self.catalog.store.note(CURSOR, where.id, found.id, found.snapshot(), True)
+        self.turn.mark(where)

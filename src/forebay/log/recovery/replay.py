@@ -1,0 +1,88 @@
+"""The state that frames say, one after the other: what recovery finds, and a follower has at hand all the time."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.log.block_files import BlockFile
+from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, Frame, FrameEntry, parse_start
+from forebay.log.logs import Logs
+from forebay.log.queue_log import NOT_HELD
+
+Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
+
+
+@final
+class FrameReplay:
+    """Frames in their order, from a checkpoint on or from the beginning.
+
+    logs     take in the blocks
+    bounds   of each log, as noted last
+    entries  since the last checkpoint, that included
+    files    the notes of that which say what files must be there
+    """
+
+    def __init__(self, logs: Logs) -> None:
+        self.logs = logs
+        self.bounds: dict[int, Bounds] = {}
+        self.entries: list[FrameEntry] = []
+        self.files: list[FrameEntry] = []
+        self.busy: list[BlockFile] = []  # files that a job reads: they stay open when their log is dropped
+
+    def take(self, frame: Frame, position: i64, file: BlockFile) -> None:
+        """Take in a frame that stands there; CorruptFile for what cannot be."""
+        if frame.flags & CHECKPOINT:
+            self.entries = []
+            self.bounds = {}
+            self.files = []
+        for entry in frame.entries:
+            if entry.kind == START:
+                self.bounds[entry.queue] = parse_start(entry.payload)
+                self.logs.stored_log(entry.queue)
+            elif entry.kind == DROPPED:
+                self.bounds.pop(entry.queue, None)
+                self.files.append(entry)
+                self.logs.forget(entry.queue, self.busy)
+            elif entry.kind in (SEGMENTS, WALS):
+                self.files.append(entry)
+            else:
+                self.entries.append(entry)
+        self.logs.take_blocks(frame, position, file)
+
+    def advance(self, frame: Frame) -> list[int]:
+        """Let go, at once, of what a frame that was taken says is wanted no more; the logs that are gone by it."""
+        gone: list[int] = []
+        for entry in frame.entries:
+            if entry.kind == START:
+                self.move(entry.queue)
+            elif entry.kind == DROPPED:
+                gone.append(entry.queue)
+        if frame.flags & CHECKPOINT:
+            # A log that began behind the checkpoint, in the same frame, is known by its blocks alone.
+            begun = {block.queue for block in frame.blocks}
+            begun.difference_update(gone)
+            for queue in list(self.logs.stored):
+                if queue not in self.bounds and queue not in begun:
+                    gone.append(queue)
+                    self.logs.forget(queue, self.busy)
+        return gone
+
+    def move(self, queue: int) -> None:
+        """Have a log start where it was noted to start last."""
+        if queue not in self.bounds:
+            return  # the same frame has dropped it
+        kept, end, start = self.bounds[queue]
+        log = self.logs.stored[queue].log
+        if end > log.end:
+            log.end = end
+            log.durable_end = end
+        log.hold_from(kept if kept < start else NOT_HELD)
+        log.truncate(start)
+
+    def finish(self) -> None:
+        """All frames are taken: the logs are as the broker had them."""
+        for queue, stored in self.logs.stored.items():
+            kept, end, start = self.bounds.get(queue, (0, 0, 0))
+            stored.log.recovered(start, end, kept)

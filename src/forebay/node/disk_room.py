@@ -1,0 +1,81 @@
+"""The room on a follower's disk: for the frames of its leader, and for the file with which it would lead itself.
+
+A disk that is full is asked for room again after a second, then more and more seldom, by making a file as long as what
+is lacking. Until it can be made no frames are asked for: they could not be kept.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from forebay.core.errors import DiskFull
+from forebay.core.ports import Disk
+from forebay.log.store import Store
+from forebay.log.wal import FOLDER
+from forebay.replica.settings import MS
+
+TRIAL: Final = f"{FOLDER}/room.tmp"
+LOOK_US: Final = 1000 * MS
+LOOK_US_MAX: Final = 4000 * MS
+
+
+class DiskRoom:
+    """Of one follower.
+
+    lacking  octets that the disk had no room for; 0 while it takes all
+    look_us  when it is asked again
+    wait_us  between the last two looks
+    """
+
+    def __init__(self, disk: Disk, store: Store) -> None:
+        self.disk = disk
+        self.store = store
+        self.lacking = 0
+        self.look_us = 0
+        self.wait_us = 0
+
+    def lack(self, octets: int, now: int) -> None:
+        """There was no room for so many octets."""
+        self.lacking = octets
+        self.wait(now)
+
+    def taken(self) -> None:
+        """The disk has taken what it was given."""
+        self.wait_us = 0
+
+    def comes(self, now: int) -> bool:
+        """True once there is room for what was lacking."""
+        if not self.lacking or now < self.look_us:
+            return False
+        if self.takes(self.lacking):
+            self.lacking = 0
+            return True
+        self.wait(now)
+        return False
+
+    def wait(self, now: int) -> None:
+        self.wait_us = min(max(2 * self.wait_us, LOOK_US), LOOK_US_MAX)
+        self.look_us = now + self.wait_us
+
+    def is_for_leading(self) -> bool:
+        """True if this node could begin a file of the log now, as each leader does."""
+        store = self.store
+        store.planner.checkpoint_octets(store.replay.entries, store.wals)
+        return self.takes(store.maker.spare_octets)
+
+    def takes(self, octets: int) -> bool:
+        """True if the disk takes a file of so many octets."""
+        try:
+            handle = self.disk.open(TRIAL, True)
+        except DiskFull:
+            return False
+        try:
+            self.disk.reserve(handle, octets)
+        except DiskFull:
+            return False
+        finally:
+            self.disk.close(handle)
+            with suppress(DiskFull):
+                self.disk.remove(TRIAL)
+        return True

@@ -1,0 +1,109 @@
+"""The clients of a node that does not lead: most are served by the one that does, readers with a grant here."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import cast
+
+from forebay.core.option_cluster import FORWARD
+from forebay.node.peer import Peer
+from forebay.server.cluster.administration import ClusterState
+from forebay.server.cluster.clients.follower_http import HTTP_LISTENERS, FollowerHttp
+from forebay.server.cluster.clients.probes import HttpClient
+from forebay.server.cluster.clients.scrape import NAME as SCRAPED
+from forebay.server.cluster.clients.scrape import ScrapeAnswer, TellMetrics
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.cluster.draining import Draining
+from forebay.server.cluster.reads.reader import GrantedReader
+from forebay.server.cluster.reads.serving import FollowerReads
+from forebay.server.listen import HTTP, Endpoint
+from forebay.wire.blocks.frames import GRANTED_PREFACE
+
+
+class Elsewhere:
+    """Of one node.
+
+    tell_metrics  to Prometheus
+    beginning  connections that have not said yet what they are
+    """
+
+    def __init__(
+        self, member: ClusterNode, state: ClusterState, draining: Draining, reads: FollowerReads, http: FollowerHttp
+    ) -> None:
+        self.member = member
+        self.state = state
+        self.draining = draining
+        self.reads = reads
+        self.http = http
+        self.tell_metrics: TellMetrics | None = None
+        self.beginning: set[FirstOctets] = set()
+
+    def make(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
+        """The protocol of a connection that this node does not serve as a broker."""
+        if endpoint.protocol == HTTP or endpoint.websocket is not None:
+            return self.send_on(endpoint, peer)
+        return FirstOctets(self, endpoint, peer)
+
+    def send_on(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
+        """The protocol of a client that the leader serves."""
+        member = self.member
+        if endpoint.name == SCRAPED and self.tell_metrics is not None:
+            return ScrapeAnswer(partial(self.tell_metrics, self.state))
+        if endpoint.name in HTTP_LISTENERS:
+            return HttpClient(self.http, endpoint, peer)
+        if self.draining.is_drained and endpoint.protocol != HTTP:
+            return self.draining.refusals.make(endpoint, peer)
+        if member.settings.options.clients == FORWARD or endpoint.protocol == HTTP:
+            return member.relay.make(endpoint, peer)
+        return member.refusals.make(endpoint, peer)
+
+    def made(self, endpoint: Endpoint, peer: Peer | None, first: bytes) -> asyncio.Protocol:
+        """The protocol of a connection that begins with these octets; this node may lead by now."""
+        make = self.member.listeners.makers.get(endpoint.name)
+        if make is not None:
+            return make(endpoint, peer)
+        if first.startswith(GRANTED_PREFACE) and not self.draining.is_drained:
+            return GrantedReader(self.reads)
+        return self.send_on(endpoint, peer)
+
+
+class FirstOctets(asyncio.Protocol):
+    """A connection that has not said yet what it is."""
+
+    def __init__(self, elsewhere: Elsewhere, endpoint: Endpoint, peer: Peer | None) -> None:
+        self.elsewhere = elsewhere
+        self.endpoint = endpoint
+        self.peer = peer
+        self.data = b""
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        beginning = self.elsewhere.beginning
+        if len(beginning) >= self.elsewhere.member.options.connections_max:
+            self.transport.abort()
+            return
+        beginning.add(self)
+        loop = asyncio.get_running_loop()
+        self.timer = loop.call_later(self.endpoint.handshake_s, self.transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        if len(self.data) < len(GRANTED_PREFACE) and GRANTED_PREFACE.startswith(self.data):
+            return
+        self.leave()
+        protocol = self.elsewhere.made(self.endpoint, self.peer, self.data)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        if not self.transport.is_closing():
+            protocol.data_received(self.data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.elsewhere.beginning.discard(self)

@@ -1,0 +1,54 @@
+"""A broker's process, of a single node or of one of a cluster, until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from forebay.server.config.sources import Loaded, OptionSource
+from forebay.server.faults import Faults
+from forebay.server.run import MakeService, run
+from forebay.server.system.handles import raise_limit
+from forebay.server.system.heap import pause_collector
+from forebay.server.telemetry.logs import start_log
+
+if TYPE_CHECKING:
+    from forebay.server.cluster.clients.scrape import TellMetrics
+
+
+def serve(
+    source: OptionSource,
+    loaded: Loaded,
+    makers: Sequence[MakeService] = (),
+    tell_metrics: TellMetrics | None = None,
+) -> int:
+    """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start.
+
+    source  to be asked again when the broker is told to
+    loaded  what it said
+    makers  of the services that run beside it
+    tell_metrics  for Prometheus, at a node of a cluster that does not lead
+    """
+    pause_collector()
+    start_log(loaded.options)
+    raise_limit(loaded.options.connections_max)
+    if loaded.options.cluster.name:
+        from forebay.server.cluster.run import run_member  # noqa: PLC0415  a broker that stands alone needs none of it
+
+        return to_its_end(run_member(source, loaded, makers, tell_metrics))
+    return to_its_end(run(source, loaded, makers))
+
+
+def to_its_end(work: Coroutine[Any, Any, int]) -> int:
+    """Run a broker in an event loop; the process's exit code.
+
+    An error of a socket or file that nobody has taken is ours. The command line would take it for one of its output,
+    and end without a word.
+    """
+    try:
+        return uvloop.run(work)
+    except OSError as error:
+        Faults().stop(error)
+        raise

@@ -1,0 +1,600 @@
+"""Deliveries to an MQTT client: records become PUBLISH packets, within the client's window.
+
+What the window has no room for waits: of topics in the session's message queue, which outlives the connection; of
+queues as runs that refer to their block, bounded by the consumers' credit.
+
+A delivery from a queue is at QoS 1 or, where nothing is to be settled, at QoS 0. A 3.1.1 client settles by PUBACK; a
+version 5 client by a publish to `$queue/<queue>/$ack`, and its PUBACK only frees the window, unless it is an error:
+then the record returns to the queue. What was read from a stream, or came by a shared subscription, is settled by
+PUBACK in both.
+
+A packet of QoS 2 to a durable session goes to `held`: it leaves when the note of its identifier is on disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+from forebay.broker.mqtt.client_session import (
+    ASSIGNED_1,
+    ASSIGNED_2,
+    AWAIT_PUBACK,
+    AWAIT_PUBCOMP,
+    AWAIT_PUBREC,
+    COMPLETED,
+    PHASE_BITS,
+    TAKEN,
+    ClientSession,
+)
+from forebay.broker.mqtt.client_session import RELEASED as NOTE_RELEASED
+from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, properties_at, topic_at
+from forebay.broker.vhost import Vhost
+from forebay.core.pieces import Part
+from forebay.log.block import Block
+from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Encodings, Lease
+from forebay.session.mqtt.outgoing.encode import DUP, PacketEncoder, QueueSubscription, qos_of
+from forebay.session.mqtt.outgoing.feed import Feeder
+from forebay.session.mqtt.outgoing.window import (
+    DIRECT_1,
+    DIRECT_2,
+    LOGGED_1,
+    LOGGED_2,
+    QUEUED,
+    RELEASED,
+    RELEASED_LOGGED,
+    SHARED_1,
+    SHARED_2,
+    Flight,
+    Window,
+)
+from forebay.wire.mqtt.codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
+from forebay.wire.mqtt.packets import write_ack
+
+LONG_OCTETS: Final = 32 << 10  # of what many get alike, that each would have a copy of
+DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
+DIRECT_FLIGHT_2: Final = Flight(DIRECT_2, 0, 0, None)
+LOGGED_FLIGHT_1: Final = Flight(LOGGED_1, 0, 0, None)
+LOGGED_FLIGHT_2: Final = Flight(LOGGED_2, 0, 0, None)
+RELEASED_FLIGHT: Final = Flight(RELEASED, 0, 0, None)
+RELEASED_LOGGED_FLIGHT: Final = Flight(RELEASED_LOGGED, 0, 0, None)
+
+
+@final
+class WaitingRun:
+    """Records block[index .. end) of a queue, for which the window has no room yet."""
+
+    def __init__(self, consumer: Consumer, block: Block, index: i64, end: i64, lease: Lease | None) -> None:
+        self.consumer = consumer
+        self.block = block
+        self.index: i64 = index
+        self.end: i64 = end
+        self.lease = lease
+
+
+@final
+class Outbox:
+    """The sending half of one MQTT connection."""
+
+    def __init__(
+        self, session_id: i64, vhost: Vhost, out: BytesWriter, parts: list[Part], held: BytesWriter, spill_at: i64
+    ) -> None:
+        self.session_id = session_id
+        self.vhost = vhost
+        self.out = out
+        self.parts = parts  # of the session: long octets, which all who get them share
+        self.held = held
+        self.holds_qos2 = False  # packets of QoS 2 are in it, which those of QoS 1 may not overtake
+        self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
+        self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
+        self.encoder = PacketEncoder()
+        self.encoder.out, self.encoder.parts = out, parts
+        self.window = Window(1)
+        self.queues: dict[int, QueueSubscription] = {}  # by consumer
+        self.backlog: deque[WaitingRun] | None = None
+        self.feeder = Feeder(vhost)
+        self.unsent: list[int] | None = None  # identifiers of an earlier connection, to be sent again
+        # PUBACKs of neighbours, to be settled as one run
+        self.acked: Lease | None = None
+        self.acked_first: i64 = 0
+        self.acked_count: i64 = 0
+        self.unknown_acks: i64 = 0
+
+    # ---- deliveries
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Write what the window allows; the rest waits."""
+        self.encoder.now_us = self.vhost.turn.now_us
+        consumer = delivery.consumer
+        block = delivery.block
+        index = delivery.index
+        end = index + delivery.count
+        if isinstance(consumer, Recipient):
+            if consumer.queue == DIRECT:
+                self.deliver_direct(consumer, delivery)
+                return
+            mqueue = self.client.mqueue
+            if mqueue.count == 0 and self.unsent is None and not self.is_paused():
+                index = self.send_logged(consumer, block, index, end)
+            if index < end:
+                self.vhost.sessions.keep(consumer, block, index, end - index)
+            return
+        # What is not to be settled needs no window; and while the connection is paused no queue delivers.
+        if consumer.no_ack or (not self.backlog and not self.is_paused()):
+            index = self.send_queued(consumer, block, index, end, delivery.lease)
+        if index < end:
+            if self.backlog is None:
+                self.backlog = deque()
+            self.backlog.append(WaitingRun(consumer, block, index, end, delivery.lease))
+
+    def deliver_direct(self, target: Recipient, delivery: Delivery) -> None:
+        index = delivery.index
+        end = index + delivery.count
+        mqueue = self.client.mqueue
+        if target.qos == 0:
+            rules = mqueue.rules
+            at_once = rules.qos0_bypass or not rules.store_qos0
+            may_send = at_once or (mqueue.count == 0 and not self.window.is_full())
+        else:
+            may_send = mqueue.count == 0 and not self.is_paused()
+        if may_send:
+            encodings = delivery.encodings
+            if encodings is not None and not delivery.block.tail and self.encoder.encodings_key(target) >= 0:
+                index = self.send_encoded(target, delivery, encodings)
+            else:
+                index = self.send_direct(target, delivery.block, index, end)
+        if index < end:
+            self.keep_direct(target, delivery.block, index, end)
+
+    def is_paused(self) -> bool:
+        """True if the connection takes no more octets for now."""
+        paused = self.vhost.consumers.paused
+        return len(paused) > 0 and self.session_id in paused
+
+    def send_encoded(self, target: Recipient, delivery: Delivery, encodings: Encodings) -> i64:
+        """Write records that many get alike; index of the first one for which the window has no room."""
+        key = self.encoder.encodings_key(target)
+        made = encodings.made.get(int(key))
+        if made is None:
+            made = encodings.made[int(key)] = self.encoder.encode(delivery, target)
+        if target.qos == 0:
+            if len(made.octets) < LONG_OCTETS:
+                self.out.write(made.octets)
+            else:
+                self.write_long(made.octets)
+            self.encoder.count_all(made)
+            return delivery.index + delivery.count
+        return delivery.index + self.send_marked(made, delivery)
+
+    def write_long(self, octets: bytes) -> None:
+        """As `Session.write_long`."""
+        if len(self.out):
+            self.parts.append(self.out.getvalue())
+            self.out.truncate(0)
+        self.parts.append(octets)
+
+    def send_marked(self, made: Encoded, delivery: Delivery) -> i64:
+        """Write encoded records with identifiers of this connection; how many."""
+        out = self.out
+        window = self.window
+        starts = made.starts
+        marks = made.marks
+        for step in range(delivery.count):
+            start: i64 = starts[step]
+            end: i64 = starts[step + 1]
+            mark: i64 = marks[step]
+            if mark >= 0 and window.is_full():
+                self.encoder.count_part(made, delivery, step)
+                return step
+            at: i64 = len(out)
+            out.write(made.octets[start:end])
+            if mark >= 0 and start < end:
+                at += mark - start
+                id = window.next_id()
+                out[at] = u8(id >> 8)
+                out[at + 1] = u8(id & 255)
+                window.take(id, DIRECT_FLIGHT_2 if made.octets[start] & 4 else DIRECT_FLIGHT_1)
+        self.encoder.count_all(made)
+        return delivery.count
+
+    def send_direct(self, target: Recipient, block: Block, index: i64, end: i64) -> i64:
+        """Write records of memory until the window is full; index of the first one not written."""
+        window = self.window
+        encoder = self.encoder
+        out = self.out
+        while index < end:
+            qos = qos_of(block, index, target)
+            if qos == 0:
+                encoder.write(out, block, index, target, 0, 0, 0, True)
+            else:
+                if window.is_full():
+                    return index
+                id = window.next_id()
+                if encoder.write(out, block, index, target, id, qos, 0, True):
+                    window.take(id, DIRECT_FLIGHT_1 if qos == 1 else DIRECT_FLIGHT_2)
+            index += 1
+        return end
+
+    def send_logged(self, target: Recipient, block: Block, index: i64, end: i64) -> i64:
+        """Write records of the sessions' log until the window is full; index of the first one not written."""
+        window = self.window
+        client = self.client
+        sessions = self.vhost.sessions
+        while index < end:
+            offset = block.base + index
+            qos = qos_of(block, index, target)
+            if qos == 0:
+                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                sessions.operate(client, TAKEN, 0, offset, False)
+            elif window.is_full():
+                return index
+            else:
+                id = window.next_id()
+                holds = qos == 2 or self.holds_qos2
+                if not self.encoder.write(
+                    self.held if holds else self.out, block, index, target, id, qos, 0, not holds
+                ):
+                    sessions.operate(client, TAKEN, 0, offset, False)
+                elif qos == 1:
+                    window.take(id, LOGGED_FLIGHT_1)
+                    client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBACK)
+                    sessions.operate(client, ASSIGNED_1, id, offset, False)
+                else:
+                    self.holds_qos2 = True
+                    window.take(id, LOGGED_FLIGHT_2)
+                    client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
+                    sessions.operate(client, ASSIGNED_2, id, offset, True)
+            index += 1
+        return end
+
+    def send_queued(self, consumer: Consumer, block: Block, index: i64, end: i64, lease: Lease | None) -> i64:
+        """Write records of a queue until the window is full; index of the first one not written."""
+        queue = self.queues.get(int(consumer.id))
+        if queue is None:
+            return end  # cancelled: its leases have returned
+        if lease is None:
+            while index < end:
+                self.encoder.write_queued(self.out, queue, block, index, 0, 1)
+                index += 1
+            return end
+        target = queue.target
+        if target is not None:
+            return self.send_shared(target, block, index, end, lease)
+        flight: Flight | None = None
+        window = self.window
+        while index < end:
+            if window.is_full():
+                return index
+            offset = block.base + index
+            id = window.next_id()
+            if flight is None or id - flight.first_id != offset - flight.first_offset:
+                flight = Flight(QUEUED, id, offset, lease)
+            if self.encoder.write_queued(self.out, queue, block, index, id, lease.deliveries):
+                window.take(id, flight)
+            else:
+                self.vhost.settling.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
+            index += 1
+        return end
+
+    def send_shared(self, target: Recipient, block: Block, index: i64, end: i64, lease: Lease) -> i64:
+        """Write records of a shared subscription, as `send_queued`."""
+        window = self.window
+        while index < end:
+            offset = block.base + index
+            qos = qos_of(block, index, target)
+            if qos == 0:
+                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                self.vhost.settling.ack(lease, offset, 1)
+            elif window.is_full():
+                return index
+            elif qos == 2 and self.client.durable:
+                self.send_moved(target, block, index)
+                self.vhost.settling.ack(lease, offset, 1)
+            else:
+                id = window.next_id()
+                if self.encoder.write(self.out, block, index, target, id, qos, 0, True):
+                    window.take(id, Flight(SHARED_1 if qos == 1 else SHARED_2, id, offset, lease))
+                else:
+                    self.vhost.settling.ack(lease, offset, 1)
+            index += 1
+        return end
+
+    def send_moved(self, target: Recipient, block: Block, index: i64) -> None:
+        """Write a shared record at QoS 2: from here on it is this session's and nobody else's [MQTT-4.8.2-4]."""
+        sessions = self.vhost.sessions
+        id = self.window.next_id()
+        if not self.encoder.write(self.held, block, index, target, id, 2, 0, False):
+            return
+        offset = sessions.next_offset()
+        self.move_private(Audience(), block, index)
+        self.holds_qos2 = True
+        self.window.take(id, LOGGED_FLIGHT_2)
+        self.client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
+        sessions.operate(self.client, ASSIGNED_2, id, offset, True)
+
+    # ---- what waits
+
+    def keep(self, delivery: Delivery) -> None:
+        """The connection takes no more: what is logged waits for the next one, and leases return by themselves."""
+        target = delivery.consumer
+        if isinstance(target, Recipient) and target.queue == LOGGED:
+            self.vhost.sessions.keep(target, delivery.block, delivery.index, delivery.count)
+
+    def keep_direct(self, target: Recipient, block: Block, index: i64, end: i64) -> None:
+        """Let records of memory wait in the session's message queue, or on the disk where memory has enough."""
+        client = self.client
+        fanout = self.vhost.fanout
+        mqueue = client.mqueue
+        dropped = mqueue.dropped
+        rules = mqueue.rules
+        paused = self.is_paused()
+        while index < end:
+            zero = qos_of(block, index, target) == 0
+            if zero and not paused and (rules.qos0_bypass or not rules.store_qos0):
+                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+            elif zero and not rules.store_qos0:
+                fanout.miss(client, 1)
+            elif self.spill_at and mqueue.count >= self.spill_at:
+                self.spill(target, block, index)
+            elif rules.priorities:
+                mqueue.push(target, block, index, 1, zero, rules.priority(topic_at(block, index)))
+            else:
+                mqueue.push(target, block, index, 1, zero, 0)
+            index += 1
+        if mqueue.lost:
+            self.vhost.sessions.note_lost(client)
+        if mqueue.dropped != dropped:
+            fanout.losers[client] = None
+        fanout.crowding.check(client, self.vhost.turn.now_us)
+
+    def spill(self, target: Recipient, block: Block, index: i64) -> None:
+        """Let one record wait on the disk."""
+        audience = target.spilled
+        if audience is None:
+            logged = Recipient(self.client, LOGGED, target.qos)
+            logged.identifiers = target.identifiers
+            logged.keep_retain = target.keep_retain
+            audience = target.spilled = Audience()
+            audience.logged.append(logged)
+        self.move_private(audience, block, index)
+
+    def move_private(self, audience: Audience, block: Block, index: i64) -> None:
+        """Put one record into the sessions' log, for this session."""
+        self.vhost.sessions.append_private(
+            self.client,
+            audience,
+            block.data[block.formats_at + index],
+            block.routing_key(index),
+            properties_at(block, index, self.vhost.turn.now_us),
+            block.body(index),
+        )
+
+    def has_waiting(self) -> bool:
+        return (
+            self.client.mqueue.count > 0
+            or bool(self.backlog)
+            or self.feeder.feeds is not None
+            or self.unsent is not None
+        )
+
+    def drain(self) -> None:
+        """Send what waits, as far as window and connection allow."""
+        self.encoder.now_us = self.vhost.turn.now_us
+        if self.is_paused():
+            return
+        if self.unsent is not None:
+            self.send_again()
+        if self.backlog:
+            self.drain_backlog(self.backlog)
+        if self.unsent is None:
+            self.drain_mqueue()
+        self.feed_on()
+
+    def end_turn(self) -> None:
+        """End the turn: what was given in it has been delivered, or waits."""
+        self.feeder.given = 0
+        self.feed_on()
+
+    def feed_on(self) -> None:
+        """Give on what is retained for new subscriptions, once nothing older waits."""
+        if self.client.mqueue.count == 0 and self.unsent is None and not self.is_paused():
+            self.feeder.give(self.client, self.window.size - self.window.inflight)
+
+    def drain_backlog(self, backlog: deque[WaitingRun]) -> None:
+        while backlog:
+            waiting = backlog[0]
+            lease = waiting.lease
+            if lease is not None and lease.left == 0:
+                backlog.popleft()  # expired while it waited: the records are somebody else's
+                continue
+            next = self.send_queued(waiting.consumer, waiting.block, waiting.index, waiting.end, lease)
+            if next < waiting.end:
+                waiting.index = next
+                return
+            backlog.popleft()
+        self.backlog = None
+
+    def drain_mqueue(self) -> None:
+        mqueue = self.client.mqueue
+        log = self.vhost.sessions.log
+        while mqueue.count and not self.window.is_full() and mqueue.head():
+            target = mqueue.run_consumer
+            assert isinstance(target, Recipient)
+            block = mqueue.run_block
+            index = mqueue.run_first
+            count = mqueue.run_count
+            if block is not None:
+                taken = self.send_direct(target, block, index, index + count) - index
+            else:
+                block = log.block(index)
+                assert block is not None and block.base <= index, "what waits is in the log"
+                index -= block.base
+                count = min(count, block.count - index)
+                taken = self.send_logged(target, block, index, index + count) - index
+            mqueue.take(taken)
+            if taken < count:
+                break
+        if mqueue.count and self.window.is_full():
+            self.vhost.common.looks.pace.note(self.window.size)
+        if self.client.crowded or self.client.given_up:
+            self.vhost.fanout.crowding.look(self.client, self.vhost.turn.now_us)
+
+    def forget(self, consumer: Consumer) -> None:
+        """A queue's consumer is cancelled: what waits for it is not its own any more."""
+        self.settle()  # what was acknowledged before is nobody else's
+        self.queues.pop(int(consumer.id), None)
+        self.settle_shared(consumer)
+        if self.backlog:
+            self.backlog = deque([waiting for waiting in self.backlog if waiting.consumer is not consumer])
+
+    def sweep(self) -> None:
+        """Let go of blocks whose lease has expired while they waited, then send what may be sent."""
+        if self.backlog:
+            kept: deque[WaitingRun] = deque()
+            for waiting in self.backlog:
+                if waiting.lease is None or waiting.lease.left:
+                    kept.append(waiting)
+            self.backlog = kept
+        if self.has_waiting():
+            self.drain()
+
+    # ---- a session goes on
+
+    def resume(self) -> None:
+        """Send again what an earlier connection left unacknowledged, in its order [MQTT-4.4.0-1, 4.6.0-1]."""
+        inflight = self.client.inflight
+        if not inflight:
+            return
+        highest: i64 = 0
+        for id in inflight:
+            highest = max(highest, i64(id))
+        self.encoder.now_us = self.vhost.turn.now_us
+        # What became the session's own in this same turn (`send_moved`) is in no block before the end of one.
+        self.vhost.sessions.end_turn(self.vhost.turn.now_us)
+        self.window.make_slots(highest)
+        self.unsent = list(inflight)
+        self.send_again()
+
+    def send_again(self) -> None:
+        unsent = self.unsent
+        assert unsent is not None
+        sent = 0
+        for id in unsent:
+            if self.window.is_full():
+                break
+            sent += 1
+            word: i64 = self.client.inflight[id]
+            if word & 3 == AWAIT_PUBCOMP:
+                self.window.take(id, RELEASED_LOGGED_FLIGHT)
+                self.encoder.others_sent += 1
+                write_ack(self.out, PUBREL, id, 0, b"")
+            else:
+                self.send_offset_again(id, word)
+        self.unsent = unsent[sent:] or None
+
+    def send_offset_again(self, id: i64, word: i64) -> None:
+        offset = word >> PHASE_BITS
+        block = self.vhost.sessions.log.block(offset)
+        assert block is not None and block.base <= offset, "what is in flight is in the log"
+        index = offset - block.base
+        target = self.vhost.sessions.target(self.client, block, index)
+        qos: i64 = 1 if word & 3 == AWAIT_PUBACK else 2
+        self.window.take(id, LOGGED_FLIGHT_1 if qos == 1 else LOGGED_FLIGHT_2)
+        if not self.encoder.write(self.out, block, index, target, id, qos, DUP, False):
+            self.complete(id)
+
+    # ---- acknowledgements
+
+    def acknowledged(self, id: i64, code: i64) -> None:
+        """PUBACK: the window has one place more, and the record is settled where that is how the client settles."""
+        flight = self.window.find(id)
+        if flight is None or flight.kind not in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+            self.unknown_acks += 1
+            return
+        if flight.kind == LOGGED_1:
+            self.complete(id)
+            return
+        self.window.free(id)
+        lease = flight.lease
+        if lease is None:
+            return
+        offset = flight.first_offset + id - flight.first_id
+        if code >= FAILURE and flight.kind == QUEUED:
+            self.settle()
+            self.vhost.settling.nack(lease, offset, 1, 0)
+        elif flight.kind == SHARED_1 or self.encoder.version == V311 or lease.page is None:
+            if lease is self.acked and offset == self.acked_first + self.acked_count:
+                self.acked_count += 1
+                return
+            self.settle()
+            self.acked = lease
+            self.acked_first = offset
+            self.acked_count = 1
+
+    def received(self, id: i64, code: i64) -> None:
+        """PUBREC: the message is the client's; PUBREL follows, of a durable session once that is on disk."""
+        flight = self.window.find(id)
+        kind = DIRECT_1 if flight is None else flight.kind
+        if flight is None or kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+            self.unknown_acks += 1
+            if code < FAILURE:
+                self.encoder.others_sent += 1
+                write_ack(self.out, PUBREL, id, ID_NOT_FOUND if self.encoder.version == V5 else 0, b"")
+            return
+        if flight.lease is not None:
+            self.vhost.settling.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
+        if code >= FAILURE:
+            if kind not in (RELEASED, RELEASED_LOGGED):
+                self.complete(id)
+            return
+        self.encoder.others_sent += 1
+        if kind == LOGGED_2:
+            self.window.slots[id] = RELEASED_LOGGED_FLIGHT
+            # Last, as PUBREL packets go out in the order in which PUBREC came [MQTT-4.6.0-4].
+            del self.client.inflight[int(id)]
+            self.client.inflight[int(id)] = AWAIT_PUBCOMP
+            self.vhost.sessions.operate(self.client, NOTE_RELEASED, id, 0, True)
+            write_ack(self.held, PUBREL, id, 0, b"")
+        else:
+            if kind == RELEASED_LOGGED:
+                write_ack(self.held, PUBREL, id, 0, b"")  # the note of the first PUBREC may be on its way still
+                return
+            self.window.slots[id] = RELEASED_FLIGHT
+            write_ack(self.out, PUBREL, id, 0, b"")
+
+    def completed(self, id: i64) -> None:
+        """PUBCOMP: the exchange is over."""
+        flight = self.window.find(id)
+        if flight is None or flight.kind not in (RELEASED, RELEASED_LOGGED):
+            self.unknown_acks += 1
+            return
+        self.complete(id)
+
+    def complete(self, id: i64) -> None:
+        """Nothing more is expected for an identifier."""
+        self.window.free(id)
+        if self.client.inflight.pop(int(id), None) is not None:
+            self.vhost.sessions.operate(self.client, COMPLETED, id, 0, False)
+
+    def settle(self) -> None:
+        """Settle the run of records that the last PUBACKs acknowledged."""
+        lease = self.acked
+        if lease is not None:
+            self.vhost.settling.ack(lease, self.acked_first, self.acked_count)
+            self.acked = None
+
+    def close(self) -> None:
+        """The connection is gone: a shared message that left at QoS 2 is nobody else's any more [MQTT-4.8.2-5]."""
+        self.settle()
+        self.settle_shared(None)
+
+    def settle_shared(self, consumer: Consumer | None) -> None:
+        """Settle what has left at QoS 2 of one shared subscription, or of all: nobody else may have it."""
+        for slot in self.window.slots:
+            if slot is None or slot.kind != SHARED_2 or slot.lease is None:
+                continue
+            if consumer is None or slot.lease.consumer is consumer:
+                self.vhost.settling.ack(slot.lease, slot.first_offset, 1)

@@ -1,0 +1,92 @@
+"""The broker of a node that leads: that of one node, on a store whose commits others have to have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forebay.node.ready import Ready
+from tests.simulation.broker import OPTIONS, TICKS_A_SECOND, Broker, Line, SimNode, SimStore
+
+if TYPE_CHECKING:
+    from tests.simulation.group.process import Process
+
+
+class LeaderBroker(Broker):
+    """As `server/cluster/leader_app.py` has it.
+
+    delivers_committed  as the gate is for
+    barrier  the frame with which it begins to lead: once that is committed, so is all that it has found
+    has_delivered  it might, at some time
+    """
+
+    delivers_committed = True
+
+    def __init__(self, process: Process, kind: type[SimNode]) -> None:
+        self.process = process
+        member = process.member
+        store = member.store
+        assert isinstance(store, SimStore)
+        clock = process.machine.clock
+        self.begin(clock, kind(OPTIONS, member.disk, clock, process.group.chance, 0, store))
+        self.node.gate = process.group.setup.gate()
+        self.has_delivered = False
+        self.node.load_from(member.recovery(), member.epoch)
+        self.node.begin()
+        self.barrier = int(store.lsn) - 1
+        self.epoch = member.epoch
+
+    @property
+    def is_over(self) -> bool:
+        """It serves nobody any more."""
+        return self.process.is_over
+
+    def has_begun(self) -> bool:
+        """All that it has found is committed."""
+        return self.durable() >= self.barrier
+
+    def receive(self, line: Line, octets: bytes) -> None:
+        if not self.is_over:
+            super().receive(line, octets)
+
+    def turn(self) -> int:
+        self.set_gate()
+        return super().turn()
+
+    def do(self, ready: Ready) -> None:
+        super().do(ready)
+        if ready.commit is not None:
+            self.process.appended(int(ready.commit.lsn))
+
+    def sync(self) -> None:
+        """The own disk has what is on its way there, and then whatever is on its way anywhere arrives."""
+        self.write()
+        self.process.group.pump()
+
+    def write(self) -> None:
+        """What is on its way to the own disk comes there."""
+        commit, self.commit = self.commit, None
+        if commit is not None and not self.is_over:
+            commit.run()
+            self.store.written(commit)
+            self.node.is_due = True
+            self.process.written(int(commit.lsn))
+
+    def second(self) -> None:
+        """Do what is due each second, though no time goes by, and what files have to be rewritten for it."""
+        for _ in range(TICKS_A_SECOND):
+            self.node.tick(self.clock.us)
+        self.turn()
+        self.write()
+        self.end_job()
+
+    def committed(self, lsn: int) -> None:
+        """All in sync have the frames up to here."""
+        self.store.commit_to(lsn)
+        self.set_gate()
+        self.node.committed(lsn)
+        self.do(self.node.take())
+
+    def set_gate(self) -> None:
+        is_open = self.process.can_deliver()
+        self.has_delivered = self.has_delivered or is_open
+        self.node.open_gate(is_open)

@@ -1,0 +1,246 @@
+"""The process of one node: what `server/cluster/member_process.py` does around a `GroupMember`, without sockets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from forebay.core.options import Options
+from forebay.core.ports import Clock, Disk, Random
+from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty
+from forebay.node.group_member import GroupMember, GroupReady
+from forebay.replica.register import View
+from forebay.replica.settings import ReplicaSettings
+from tests.simulation.broker import SimStore
+from tests.simulation.group.leader import LeaderBroker
+from tests.simulation.model.promises import check
+from tests.stores import SMALL
+
+if TYPE_CHECKING:
+    from tests.simulation.group.group import Group
+    from tests.simulation.group.machine import Machine
+
+STORE_OPTIONS: Final = replace(SMALL, catch_up_octets_max=8192)
+SECOND_US: Final = 1_000_000
+
+
+class SimGroupMember(GroupMember):
+    """One whose files are small; planted bugs are others."""
+
+    def __init__(
+        self, name: str, disk: Disk, clock: Clock, chance: Random, options: Options, settings: ReplicaSettings
+    ) -> None:
+        super().__init__(name, disk, clock, chance, options, settings)
+        self.store = self.make_store()
+
+    def make_store(self) -> SimStore:
+        return SimStore(self.disk, self.clock, STORE_OPTIONS, True)
+
+
+class Process:
+    """One process, from its start until it dies or is to begin anew.
+
+    broker    while it leads
+    is_over   it has died, or is to begin anew
+    is_anew   it is to begin anew
+    copying   the folder is being filled from the node that leads; `source` are the files there
+    """
+
+    def __init__(self, machine: Machine, group: Group) -> None:
+        self.machine = machine
+        self.group = group
+        self.name: Final = machine.name
+        self.broker: LeaderBroker | None = None
+        self.is_over = False
+        self.is_anew = False
+        self.is_to_lead = False
+        self.copying: FolderCopy | None = None
+        self.source: tuple[Process, Snapshot] | None = None
+        self.copied = 0
+        self.second_us = machine.now()
+        self.member = group.setup.member(
+            machine.name, machine.disk, machine.clock, group.chance, group.options, group.settings
+        )
+        self.member.open()
+        self.member.replica.start(machine.now())
+
+    def __str__(self) -> str:
+        member = self.member
+        state = f"{self.name}: {member.role} in epoch {member.epoch} at {member.store.end()}"
+        jobs = [member.store.job_running, self.machine.job, self.machine.commit, self.copying]
+        return f"{state}, busy: {[type(each).__name__ for each in jobs if each is not None]}"
+
+    def now(self) -> int:
+        return self.machine.now()
+
+    def can_deliver(self) -> bool:
+        return not self.is_over and self.member.can_deliver(self.now())
+
+    # ---- what comes in
+
+    def seen(self, view: View) -> None:
+        own = view.value.in_sync.get(self.name)
+        is_of_it = self.member.join(view.value.group, own == self.member.identity.store)
+        check(is_of_it, f"the store of {self.name} is not of the group")
+        self.member.replica.seen(view, self.now())
+
+    def message(self, peer: str, octets: bytes) -> None:
+        if self.copying is None and self.member.may_hear():
+            self.member.replica.message(peer, octets, self.now())
+
+    def run_commit(self) -> bool:
+        """Have the disk do what a follower has for it; whether there was anything."""
+        commit, self.machine.commit = self.machine.commit, None
+        if commit is None:
+            return False
+        commit.run()
+        self.member.written(commit, self.now())
+        return True
+
+    def appended(self, lsn: int) -> None:
+        if not self.is_over:
+            self.member.appended(lsn, self.now())
+            self.step()
+
+    def written(self, lsn: int) -> None:
+        if not self.is_over:
+            self.member.written_own(lsn, self.now())
+            self.step()
+
+    def tick(self) -> None:
+        """Look at the clock."""
+        now = self.now()
+        if self.copying is not None:
+            self.copy_on(self.copying)
+            return
+        if now >= self.second_us:
+            self.second_us = now + SECOND_US
+            self.every_second(now)
+        self.member.replica.tick(now)
+        self.member.replica.admit(self.group.present(), now)
+        self.step()
+        if self.broker is not None and not self.is_over:
+            self.broker.set_gate()
+
+    def every_second(self, now: int) -> None:
+        if self.broker is not None:
+            self.member.tell_orders(now)
+            return
+        self.end_job()
+        self.machine.job = self.member.housekeep(now)
+
+    def end_job(self) -> None:
+        """The work on files that a follower has begun is done."""
+        job, self.machine.job = self.machine.job, None
+        if job is not None:
+            job.run()
+            self.member.store.done(job)
+
+    # ---- what is to be done
+
+    def step(self) -> None:
+        """Do all that the member asks for."""
+        if self.is_over or self.copying is not None:
+            return
+        ready = self.member.take(self.now())
+        self.group.told += [f"{self.name}: {event}" for event in ready.events]
+        if ready.deposed:
+            self.begin_anew()
+            return
+        self.pass_on(ready)
+        if ready.copy_from:
+            self.begin_copying(ready.copy_from)
+        elif ready.needs_copy:
+            self.begin_empty(ready.needs_copy)
+        else:
+            self.is_to_lead = self.is_to_lead or ready.leads
+            if self.is_to_lead and not self.member.under_way:
+                self.lead()
+            elif ready.committed and self.broker is not None:
+                self.broker.committed(ready.committed)
+
+    def pass_on(self, ready: GroupReady) -> None:
+        group = self.group
+        for peer, octets in ready.messages:
+            group.network.send((self.name, peer), octets, group.now_us)
+        for commit in ready.commits:
+            assert self.machine.commit is None
+            self.machine.commit = commit
+        if ready.read:
+            group.register.read(self, group.now_us)
+        if ready.change is not None:
+            group.ask(self, ready.change)
+
+    def lead(self) -> None:
+        self.is_to_lead = False
+        self.end_job()
+        self.group.told.append(f"{self.name} leads in epoch {self.member.epoch}")
+        self.broker = LeaderBroker(self, self.group.setup.node)
+        self.appended(self.broker.barrier)
+        self.written(self.broker.barrier)
+
+    def begin_anew(self) -> None:
+        self.is_anew = True
+        self.end()
+
+    def end(self) -> None:
+        self.is_over = True
+        self.release()
+        if self.broker is not None:
+            self.broker.node.ended = True
+
+    # ---- a copy of the files of the leader
+
+    def is_busy(self) -> bool:
+        return self.member.under_way or self.member.store.job_running is not None
+
+    def begin_copying(self, node: str) -> None:
+        if self.is_busy():
+            return  # it is said again until it is done
+        self.group.told.append(f"{self.name} copies the files of {node}")
+        self.group.copies += 1
+        self.member.store.close()
+        self.copying = begin_copy(self.machine.disk, self.group.chance)
+        self.copied = -1
+
+    def begin_empty(self, why: str) -> None:
+        if self.is_busy():
+            return
+        check(not self.member.is_in_sync(), f"{self.name} is in sync, and yet has another log than the leader: {why}")
+        self.member.store.close()
+        begin_empty(self.machine.disk, self.group.chance)
+        self.begin_anew()
+
+    def copy_on(self, copy: FolderCopy) -> None:
+        """Take one more file; with the last the process begins anew, as when nothing more comes."""
+        if self.source is None:
+            leader = self.group.leader_at(self.member.leader)
+            if leader is not None and self.group.is_linked(self.name, leader.name):
+                snapshot = self.group.setup.snapshot(leader.member.store)
+                if snapshot is not None:
+                    self.source = leader, snapshot
+                    self.copied = 0
+                return
+            self.begin_anew()
+            return
+        leader, snapshot = self.source
+        if leader.is_over or not self.group.is_linked(self.name, leader.name):
+            self.begin_anew()
+        elif self.copied < len(snapshot.files):
+            file = snapshot.files[self.copied]
+            try:
+                octets = snapshot.read(file.path, 0, file.octets)
+            except SnapshotEnded:
+                self.begin_anew()
+                return
+            copy.copy(file.path, 0, octets)
+            self.copied += 1
+        else:
+            copy.finish(snapshot.inventory, snapshot.files)
+            self.begin_anew()
+
+    def release(self) -> None:
+        """The leader's files may go and change again."""
+        if self.source is not None and not self.source[0].is_over:
+            self.source[0].member.store.release(self.source[1])
+        self.source = None
