@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.broker_process import BrokerProcess, brokers_in
 from tests.memory_folder import memory_folder
+from tests.open_files import OpenFiles
 
 if (folder := memory_folder()) is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))  # where `tmp_path` is
@@ -21,6 +22,7 @@ httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # of 5 s: on a busy machine th
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+OPEN_FILES = OpenFiles()
 
 
 @pytest.fixture
@@ -34,6 +36,12 @@ def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
 def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
     """A running broker with default options on free ports."""
     return start_broker()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """No test leaves so many files open that clients of those after it fail."""
+    OPEN_FILES.check()
 
 
 @pytest.hookimpl(optionalhook=True)
