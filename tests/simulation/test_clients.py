@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from tests.conformance.mqtt.raw import V5
-from tests.simulation.clients.admin import ERROR, REPLY
+from tests.simulation.broker import Broker
+from tests.simulation.clients.admin import ERROR, REPLY, Administrator
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.clients.visitor import REFUSED_THERE, Visitor
+from tests.simulation.disk import SimDisk
 from tests.simulation.model.model import Model
 from tests.simulation.model.passwords import hash_of
 from tests.simulation.model.promises import Wrong
+from tests.simulation.model.vhosts import Vhosts
+from tests.stores import TestClock
 
 KIND = {"let in": REPLY, "refused": ERROR}
 
@@ -66,3 +72,13 @@ def test_what_is_retained_is_missed_until_it_has_come_or_was_replaced() -> None:
     model.retained.change("kept/a", 9)
     client.replaced("kept/a")
     assert client.missing_kept() == {}
+
+
+@pytest.mark.parametrize("is_of_group", [False, True])
+def test_a_vhost_is_not_deleted_behind_a_question_about_one_of_its_groups(is_of_group: bool) -> None:
+    vhosts = Vhosts(lambda model: [])
+    vhosts.begin(Broker(SimDisk(), TestClock()))
+    admin = Administrator("admin", vhosts, lambda: None)
+    admin.is_in = True
+    admin.request({"op": "status"}).is_of_group = is_of_group
+    assert admin.delete_vhost(Random(1)).startswith("waits" if is_of_group else "deletes")

@@ -174,6 +174,20 @@ def test_a_will_that_was_published_just_before_the_disk_was_full_may_not_be_reta
     assert not model.retained.is_sure("will/m0")
 
 
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_will_may_be_there_after_a_crash_where_the_broker_had_ended_the_connection(is_ended: bool) -> None:
+    broker, model = Broker(SimDisk(), TestClock()), Model()
+    model.broker = broker.inside()
+    client = MqttClient("m0", model, V5, durable=True)
+    client.line = broker.connect()
+    will = Will(NEVER, model.new_message("m0 in its will", 0), "will/m0", 0, True, True, True)
+    client.taken_in(will, False)
+    client.line.closing = is_ended
+    client.lose()
+    assert will.is_vague == is_ended
+    assert model.retained.is_sure("will/m0") != is_ended
+
+
 def test_a_will_may_come_as_late_as_it_was_due_before_the_clock_went_back() -> None:
     model = Model()
     model.broker = Broker(SimDisk(), TestClock()).inside()
@@ -185,6 +199,15 @@ def test_a_will_may_come_as_late_as_it_was_due_before_the_clock_went_back() -> N
     model.wills.crashed()
     assert will.due_us == 605_000_000
     assert not model.retained.is_sure("will/m0")
+
+
+@pytest.mark.parametrize("doubts", [False, True])
+def test_a_queue_that_is_not_there_may_never_have_been_made_where_its_connection_was_about_to_end(doubts: bool) -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock()).inside()
+    model.doubts = doubts
+    model.declared("classic", {})
+    assert ("classic" in model.queues) != doubts
 
 
 def grouped() -> tuple[Model, Queue]:

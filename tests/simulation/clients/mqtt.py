@@ -514,6 +514,8 @@ class MqttClient(Client, Subscriber):
         self.connect(broker, chance)
 
     def gone(self) -> None:
+        if self.line is not None and self.line.is_ending() and self.is_taken_in and self.will is not None:
+            self.model.wills.doubt(self.will)
         self.changes.clear()
         for filter, _ in self.asked:
             self.filters.pop(filter, None)

@@ -96,7 +96,10 @@ class Model:
         if queue is None:
             # Where what came next has deleted it, there is none any more; nor may there be later.
             id = self.broker.queue_id(name) or -self.numbers.next
-            queue = self.queues[name] = Queue(id, name, arguments, put_off=self.put_off)
+            queue = Queue(id, name, arguments, put_off=self.put_off)
+            if id < 0 and self.doubts:
+                return queue  # it was made and deleted, or the broker has never heeded who asked for it
+            self.queues[name] = queue
             if name == GOVERNED:
                 self.govern(queue)
             if name == GROUPED:

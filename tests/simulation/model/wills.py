@@ -66,14 +66,19 @@ class Wills:
         else:
             self.publish(will)
 
+    def doubt(self, will: Will) -> None:
+        """Perhaps the broker has ended its connection already, and nobody has heard so: then it may be published."""
+        if will in self.open:
+            will.is_vague = True
+            if will.retain:
+                self.model.retained.change(will.topic, will.message.number, True)
+
     def back(self, will: Will, resumed: bool) -> None:
         """Its client is back, perhaps before the broker has seen the end of the connection."""
         if will not in self.open:
             return
         if self.model.doubts:
-            will.is_vague = True
-            if will.retain:
-                self.model.retained.change(will.topic, will.message.number, True)
+            self.doubt(will)
         elif resumed and will.delay_s:
             self.call_off(will)
         else:
