@@ -62,13 +62,15 @@ class Line(Link):
 
     sent  what the broker has sent, and nobody has read
     lost  the broker has ended it, or it was cut
+    farewell  the last words of a leader that is drained
     """
 
-    __slots__ = ("lost", "sent")
+    __slots__ = ("farewell", "lost", "sent")
 
     def __init__(self, node: Node, port: int) -> None:
         super().__init__(node, "amqp", peer_at(LOOPBACK, port))
         self.sent = bytearray()
+        self.farewell = b""
         self.lost = False
 
     @property
@@ -108,9 +110,11 @@ class Broker:
     commit  is on its way to the disk until `sync`
     job     runs in the background until `end_job`
     delivers_committed  nothing leaves before it cannot be lost any more
+    is_tight  the disk has little room
     """
 
     delivers_committed = False
+    is_tight = False
 
     def __init__(self, disk: SimDisk, clock: TestClock, kind: type[SimNode] = SimNode) -> None:
         self.begin(clock, kind(OPTIONS, disk, clock, Counted()))
@@ -258,6 +262,10 @@ class Inside:
     @property
     def delivers_committed(self) -> bool:
         return self.broker.delivers_committed
+
+    @property
+    def is_tight(self) -> bool:
+        return self.broker.is_tight
 
     @property
     def swept_us(self) -> int:

@@ -1,4 +1,4 @@
-"""Clients of a leader that is one no more, and does not know it yet: it must confirm nothing that is not there.
+"""Clients of a leader that is one no more, and may not know it yet: it must confirm nothing that is not there.
 
 What it confirms late may be right: others may have had it before the next leader took over. What the next leader does
 not have, and what comes to the deposed leader from then on, must never be confirmed; and once the next leader may
@@ -12,14 +12,30 @@ from random import Random
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short
 from tests.simulation.broker import Line
+from tests.simulation.clients.admin import ERROR, HEAD_OCTETS
 from tests.simulation.clients.amqp import AmqpClient
 from tests.simulation.clients.channel import CONFIRMS, packed
+from tests.simulation.clients.client import Client
+from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.model.promises import check
 from tests.simulation.model.queues import Message
 
 METHOD = 1
+CLOSE = number(raw.CLOSE[0], 2) + number(raw.CLOSE[1], 2)
+MQTT_DISCONNECT = 0xE0
 ACKNOWLEDGE_ALL = method(1, raw.ACK, number(0, 8) + number(1, 1))
+
+
+def check_farewell(client: Client, octets: bytes) -> None:
+    """A drained leader that leads no more has told a client to go, and nothing else."""
+    if isinstance(client, AmqpClient):
+        is_alone = octets[7:11] == CLOSE and len(octets) == 8 + int.from_bytes(octets[3:7], "big")
+    elif isinstance(client, MqttClient):
+        is_alone = octets[0] == MQTT_DISCONNECT and len(octets) == 2 + octets[1]
+    else:
+        is_alone = octets[4] == ERROR and len(octets) == HEAD_OCTETS + int.from_bytes(octets[:4], "little")
+    check(is_alone, f"{client} was told {octets!r} by a drained leader that leads no more")
 
 
 class Ghost:

@@ -18,6 +18,7 @@ from forebay.replica.register import MemberAddresses, founding
 from forebay.replica.settings import ReplicaSettings
 from tests.node_rig import Counted
 from tests.simulation.broker import OPTIONS, SimNode
+from tests.simulation.disk import ROOM
 from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.machine import Machine
 from tests.simulation.group.network import Network
@@ -51,6 +52,7 @@ class GroupSetup(Setup):
 
     is_parted: bool = False
     node: type[SimNode] = SimNode
+    broker: type[LeaderBroker] = LeaderBroker
     member: type[SimGroupMember] = SimGroupMember
     register: type[SimRegister] = SimRegister
     gate: Callable[[], CommitGate | None] = CommitGate
@@ -111,6 +113,9 @@ class Group:
         """The nodes that say that they are there."""
         found = [each for each in self.processes() if each.copying is None]
         return {each.name: PresentNode(each.member.identity.store, ADDRESSES) for each in found}
+
+    def drained(self) -> set[str]:
+        return {name for name, machine in self.machines.items() if machine.is_drained}
 
     def leader_at(self, name: str) -> Process | None:
         """The process of that node, if it leads."""
@@ -209,14 +214,14 @@ class Group:
         """Processes that are to begin anew do."""
         for machine in self.machines.values():
             if machine.process is not None and machine.process.is_anew:
-                machine.stop(True)
+                machine.begin_anew()
                 self.try_start(machine)
 
     def try_start(self, machine: Machine) -> None:
         try:
             machine.start()
         except StorageError as error:
-            if machine.disk.syncs_left is None:
+            if machine.disk.syncs_left is None and not machine.is_full():
                 raise Wrong(f"{machine.name} does not start: {error}") from error
             machine.stop(True)
 
@@ -257,7 +262,9 @@ class Group:
         self.register.heal()
         for machine in self.machines.values():
             machine.slow_us = 0
+            machine.is_drained = False
             machine.disk.syncs_left = None
+            machine.disk.octets_max = ROOM
             if machine.process is None:
                 self.try_start(machine)
 

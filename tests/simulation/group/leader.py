@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from forebay.node.ready import Ready
 from tests.simulation.broker import OPTIONS, TICKS_A_SECOND, Broker, Line, SimNode, SimStore
@@ -15,6 +15,7 @@ class LeaderBroker(Broker):
     """As `server/cluster/leader_app.py` has it.
 
     delivers_committed  as the gate is for
+    is_tight  as long as its disk is full
     barrier  the frame with which it begins to lead: once that is committed, so is all that it has found
     has_delivered  it might, at some time
     """
@@ -23,6 +24,7 @@ class LeaderBroker(Broker):
 
     def __init__(self, process: Process, kind: type[SimNode]) -> None:
         self.process = process
+        self.is_tight = process.machine.is_full()
         member = process.member
         store = member.store
         assert isinstance(store, SimStore)
@@ -85,6 +87,18 @@ class LeaderBroker(Broker):
         self.set_gate()
         self.node.committed(lsn)
         self.do(self.node.take())
+
+    def part(self) -> None:
+        """As `server/cluster/draining.py`: tell clients to go, as nothing else that was written for them may leave."""
+        for line in cast("list[Line]", list(self.node.open)):
+            if line.session is not None and not line.closing:
+                self.forget(line)
+                line.session.hold_lsn = 0
+                line.session.send_elsewhere("b:1883")
+                line.farewell = b"".join(line.take_written())
+
+    def forget(self, line: Line) -> None:
+        line.drop()
 
     def set_gate(self) -> None:
         is_open = self.process.can_deliver()

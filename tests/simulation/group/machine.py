@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forebay.core.errors import StorageError
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import ROOM, SimDisk
 from tests.simulation.group.process import Process
 from tests.stores import TestClock
 
@@ -22,6 +22,7 @@ class Machine:
     begins_us, rate  of its clock that never goes back
     is_on            it answers, if only that nobody listens there
     slow_us          its disk takes what it is given no earlier
+    is_drained       an operator wants it to lead no more: as long as its process lives, or begins anew
     commit, job      of a follower, for its disk
     """
 
@@ -34,9 +35,14 @@ class Machine:
         self.rate = 1.0
         self.is_on = False
         self.slow_us = 0
+        self.is_drained = False
         self.process: Process | None = None
         self.commit: Commit | None = None
         self.job: Job | None = None
+
+    def is_full(self) -> bool:
+        """Its disk has no more room, or little."""
+        return self.disk.octets_max < ROOM
 
     def now(self) -> int:
         return self.begins_us + int(self.group.now_us * self.rate)
@@ -52,12 +58,19 @@ class Machine:
         """The process is gone: killed, by a failure of its own, or with the power of its machine."""
         process, self.process = self.process, None
         self.is_on = is_on
+        self.is_drained = False
         self.commit = self.job = None
         if process is not None:
             process.end()
             self.group.register.forget(process)
         self.group.gone(self)
         self.disk.forget()
+
+    def begin_anew(self) -> None:
+        """The process takes its own place; start it next."""
+        is_drained = self.is_drained
+        self.stop(True)
+        self.is_drained = is_drained
 
     def interrupt(self, chance: Random) -> None:
         """What the disk is doing gets so far and no further."""

@@ -19,8 +19,9 @@ from forebay.node.commit_gate import CommitGate
 from forebay.node.group_member import GroupReady
 from forebay.replica.member import Member
 from forebay.replica.outcome import LEADER, Change, Outcome, Taking
-from tests.simulation.broker import SimStore
+from tests.simulation.broker import Line, SimStore
 from tests.simulation.group.group import GroupSetup
+from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.process import STORE_OPTIONS, Process, SimGroupMember
 from tests.simulation.group.register import SimRegister
 from tests.simulation.kinds import DEAD
@@ -171,6 +172,23 @@ class ForgetsBegun(SimGroupMember):
         return found
 
 
+class KeepsWhatHadNoRoom(SimGroupMember):
+    """Takes for written what its disk had no room for."""
+
+    def not_written(self, commit: Commit, now: int) -> None:
+        taken = list(self.taken)
+        super().not_written(commit, now)
+        for epoch, last in taken:
+            self.replica.written(epoch, last, now)
+
+
+class SendsAllAtLast(LeaderBroker):
+    """Tells clients to go, as it is drained, behind all else that was written for them."""
+
+    def forget(self, line: Line) -> None:
+        pass
+
+
 GROUPS: Final[dict[str, GroupSetup]] = {
     "a confirm before all in sync have it": GroupSetup(member=ConfirmsAlone, is_stormy=True),
     "a delivery before its commit": GroupSetup(gate=no_gate, kinds=("classic", "quorum"), is_stormy=True),
@@ -186,5 +204,7 @@ GROUPS: Final[dict[str, GroupSetup]] = {
     "a dead letter behind the frame that settles it": GroupSetup(
         member=SettlesFirst, kinds=("letters", "limited"), is_stormy=True
     ),
+    "frames acknowledged that a full disk has not taken": GroupSetup(member=KeepsWhatHadNoRoom, is_stormy=True),
+    "a farewell of a drained leader behind what waits": GroupSetup(broker=SendsAllAtLast, is_parted=True),
     "a log forgotten that its checkpoint does not name": GroupSetup(member=ForgetsBegun, is_stormy=True),
 }

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from forebay.core.errors import DiskFull, RequestError
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
-from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty
+from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty, clear
 from forebay.node.group_member import GroupMember, GroupReady
+from forebay.replica.outcome import LEADER
 from forebay.replica.register import View
 from forebay.replica.settings import ReplicaSettings
 from tests.simulation.broker import SimStore
-from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.model.promises import check
 from tests.stores import SMALL
 
 if TYPE_CHECKING:
     from tests.simulation.group.group import Group
+    from tests.simulation.group.leader import LeaderBroker
     from tests.simulation.group.machine import Machine
 
 STORE_OPTIONS: Final = replace(SMALL, catch_up_octets_max=8192)
@@ -44,6 +47,8 @@ class Process:
     is_over   it has died, or is to begin anew
     is_anew   it is to begin anew
     copying   the folder is being filled from the node that leads; `source` are the files there
+    lacking   octets of such a copy that the disk has no room for
+    drain_us  when it tries again to hand over, if it is drained
     """
 
     def __init__(self, machine: Machine, group: Group) -> None:
@@ -57,11 +62,14 @@ class Process:
         self.copying: FolderCopy | None = None
         self.source: tuple[Process, Snapshot] | None = None
         self.copied = 0
+        self.lacking = 0
+        self.drain_us = 0
         self.second_us = machine.now()
         self.member = group.setup.member(
             machine.name, machine.disk, machine.clock, group.chance, group.options, group.settings
         )
         self.member.open()
+        self.member.look_whether_it_can_lead()
         self.member.replica.start(machine.now())
 
     def __str__(self) -> str:
@@ -93,8 +101,16 @@ class Process:
         commit, self.machine.commit = self.machine.commit, None
         if commit is None:
             return False
-        commit.run()
-        self.member.written(commit, self.now())
+        try:
+            commit.run()
+        except DiskFull as error:
+            if self.is_to_lead:
+                self.cannot_lead(error)
+            else:
+                self.group.told.append(f"{self.name} cannot follow: {error}")
+                self.member.not_written(commit, self.now())
+        else:
+            self.member.written(commit, self.now())
         return True
 
     def appended(self, lsn: int) -> None:
@@ -113,9 +129,12 @@ class Process:
         if self.copying is not None:
             self.copy_on(self.copying)
             return
+        if self.broker is None:
+            self.member.look_for_room(now)
         if now >= self.second_us:
             self.second_us = now + SECOND_US
             self.every_second(now)
+        self.look_whether_drained(now)
         self.member.replica.tick(now)
         self.member.replica.admit(self.group.present(), now)
         self.step()
@@ -126,8 +145,19 @@ class Process:
         if self.broker is not None:
             self.member.tell_orders(now)
             return
+        if not self.member.replica.standing.can_lead or self.machine.is_full():
+            self.member.look_whether_it_can_lead()
         self.end_job()
         self.machine.job = self.member.housekeep(now)
+
+    def look_whether_drained(self, now: int) -> None:
+        """As `server/cluster/draining.py`: hand over what has come to this node all the same."""
+        replica = self.member.replica
+        replica.avoided = self.group.drained()
+        if self.machine.is_drained and self.member.role == LEADER and now >= self.drain_us:
+            self.drain_us = now + SECOND_US
+            with suppress(RequestError):
+                replica.drain(now)
 
     def end_job(self) -> None:
         """The work on files that a follower has begun is done."""
@@ -175,13 +205,24 @@ class Process:
         self.is_to_lead = False
         self.end_job()
         self.group.told.append(f"{self.name} leads in epoch {self.member.epoch}")
-        self.broker = LeaderBroker(self, self.group.setup.node)
+        try:
+            self.broker = self.group.setup.broker(self, self.group.setup.node)
+        except DiskFull as error:
+            self.cannot_lead(error)
+            return
         self.appended(self.broker.barrier)
         self.written(self.broker.barrier)
+
+    def cannot_lead(self, error: DiskFull) -> None:
+        """There is no room for what a leader begins with: another is to lead."""
+        self.group.told.append(f"{self.name} cannot lead: {error}")
+        self.begin_anew()
 
     def begin_anew(self) -> None:
         self.is_anew = True
         self.end()
+        if self.machine.is_drained and self.broker is not None:
+            self.broker.part()
 
     def end(self) -> None:
         self.is_over = True
@@ -213,6 +254,10 @@ class Process:
 
     def copy_on(self, copy: FolderCopy) -> None:
         """Take one more file; with the last the process begins anew, as when nothing more comes."""
+        if self.lacking:
+            if self.machine.disk.used() + self.lacking <= self.machine.disk.octets_max:
+                self.begin_anew()
+            return
         if self.source is None:
             leader = self.group.leader_at(self.member.leader)
             if leader is not None and self.group.is_linked(self.name, leader.name):
@@ -229,15 +274,22 @@ class Process:
         elif self.copied < len(snapshot.files):
             file = snapshot.files[self.copied]
             try:
-                octets = snapshot.read(file.path, 0, file.octets)
+                copy.copy(file.path, 0, snapshot.read(file.path, 0, file.octets))
             except SnapshotEnded:
                 self.begin_anew()
-                return
-            copy.copy(file.path, 0, octets)
+            except DiskFull:
+                self.await_room(sum(each.octets for each in snapshot.files))
             self.copied += 1
         else:
             copy.finish(snapshot.inventory, snapshot.files)
             self.begin_anew()
+
+    def await_room(self, octets: int) -> None:
+        """Half a copy is of no use: ask for one once the disk has room for it."""
+        self.group.told.append(f"{self.name} has no room for a copy")
+        clear(self.machine.disk)
+        self.lacking = octets
+        self.release()
 
     def release(self) -> None:
         """The leader's files may go and change again."""

@@ -13,7 +13,8 @@ from typing import Final
 
 from forebay.core.errors import RequestError
 from tests.simulation.clients.amqp import AmqpClient
-from tests.simulation.group.ghosts import Ghost
+from tests.simulation.disk import ROOM
+from tests.simulation.group.ghosts import Ghost, check_farewell
 from tests.simulation.group.group import HEAL_TICKS, NAMES, TICK_US, Group, GroupSetup
 from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.machine import Machine
@@ -80,6 +81,8 @@ class GroupSimulation(Simulation):
         self.tell(f"{self.broker.process.name} serves no more")
         for client in self.clients():
             line = client.line
+            if line is not None and line.farewell:
+                check_farewell(client, line.farewell)
             if isinstance(client, AmqpClient) and line is not None and not self.broker.is_over and not line.is_ending():
                 self.ghosts.append(Ghost(client, line, self.broker))
             elif not self.broker.is_over:
@@ -95,6 +98,8 @@ class GroupSimulation(Simulation):
         self.vhosts.begin(broker)
         self.is_served = True
         self.audit(True, self.lost_durable)
+        if broker.is_tight:
+            self.tighten()
 
     def haunt(self, chance: Random) -> None:
         """Deposed leaders and the clients that stay with them go on."""
@@ -389,6 +394,61 @@ class GroupSimulation(Simulation):
         self.fault("slow disk", f"the disk of {machine.name} takes its time")
         machine.slow_us = self.group.now_us + chance.choice((50, 300, 900, 2000)) * MS
 
+    def fill_disk(self, chance: Random) -> None:
+        """A disk is full, for a while, or has room again."""
+        machine = self.machine(chance)
+        if machine.is_full():
+            self.make_room(machine)
+            return
+        self.fault("full disk", f"the disk of {machine.name} is full")
+        leads = self.is_served and self.broker.process.machine is machine
+        if leads:
+            for client in self.clients():
+                client.push(self.broker, None)
+            self.broker.is_tight = True
+            self.tighten()
+        machine.disk.octets_max = machine.disk.used() + chance.choice((0, 2000, 9000))
+        self.ends_in(chance, partial(self.make_room, machine))
+
+    def tighten(self) -> None:
+        for model in self.vhosts.there():
+            model.tighten()
+
+    def make_room(self, machine: Machine) -> None:
+        if machine.is_full():
+            self.tell(f"there is room on the disk of {machine.name} again")
+            machine.disk.octets_max = ROOM
+        self.start(machine)
+
+    def drain_node(self, chance: Random) -> None:
+        """An operator wants a node to lead no more, so that it can be stopped; or to lead again."""
+        machine = self.machine(chance)
+        if machine.is_drained:
+            self.tell(f"{machine.name} is drained no more")
+            machine.is_drained = False
+            return
+        record = self.group.register.record
+        left = [name for name in record.in_sync if name != machine.name and not self.group.machines[name].is_drained]
+        if machine.process is None or len(left) < record.min_in_sync:
+            self.tell(f"{machine.name} is not drained: there are only {left} besides")
+            return
+        self.fault("drain", f"{machine.name} is drained")
+        machine.is_drained = True
+        if chance.random() < 0.5:
+            self.stop_drained(machine, chance)
+
+    def stop_drained(self, machine: Machine, chance: Random) -> None:
+        """What the operator wants it for: once another leads, or after a while, it is stopped."""
+        for _ in range(HEAL_TICKS // 5):
+            if self.is_served and self.broker.process.machine is not machine:
+                break
+            self.pass_time(TICK_US)
+        if machine.process is not None:
+            self.tell(f"{machine.name} is stopped")
+            machine.kill(chance)
+            self.look()
+        self.ends_in(chance, partial(self.start, machine))
+
     def fail_sync(self, chance: Random) -> None:
         machine = self.machine(chance)
         self.fault("failed sync", f"the disk of {machine.name} will fail")
@@ -456,7 +516,9 @@ STEPS: Final = (
     GroupSimulation.take_over,
     GroupSimulation.jump,
     GroupSimulation.deed,
+    GroupSimulation.fill_disk,
+    GroupSimulation.drain_node,
 )
-WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 12, 8, 4, 10, 10, 16, 5, 8, 6, 8, 3, 6, 10, 6, 2, 6)
-STORMY: Final = (600, 150, 60, 60, 6, 12, 40, 20, 10, 50, 30, 40, 20, 8, 6, 8, 3, 6, 30, 6, 0, 60)
-PARTED: Final = (400, 150, 60, 30, 12, 4, 4, 4, 0, 4, 60, 40, 80, 8, 6, 0, 0, 20, 30, 0, 0, 10)
+WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 12, 8, 4, 10, 10, 16, 5, 8, 6, 8, 3, 6, 10, 6, 2, 6, 6, 6)
+STORMY: Final = (600, 150, 60, 60, 6, 12, 40, 20, 10, 50, 30, 40, 20, 8, 6, 8, 3, 6, 30, 6, 0, 60, 30, 10)
+PARTED: Final = (400, 150, 60, 30, 12, 4, 4, 4, 0, 4, 60, 40, 80, 8, 6, 0, 0, 20, 30, 0, 0, 10, 4, 25)

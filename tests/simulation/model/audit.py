@@ -49,7 +49,7 @@ class Audit:
         self.check_facts()
         if self.restarted:
             model.life += 1
-            model.is_tight = False
+            model.is_tight = broker.is_tight
             self.check_transactions()
             for subscriber in model.subscribers:
                 subscriber.restarted(self.durable)
