@@ -265,3 +265,40 @@ def test_asking_for_a_websocket_where_there_is_none_fills_no_log(broker: BrokerP
     for _ in range(3):
         assert httpx.get(f"{broker.http_url}/health", headers=asked).status_code == 200
     assert "upgrade" not in broker.log_text().lower()
+
+
+def long_answers(broker: BrokerProcess) -> bytes:
+    """A request whose answer has some 5 MiB."""
+    with httpx.Client(base_url=f"{broker.http_url}/api", auth=("guest", "guest"), timeout=WAIT_S) as http:
+        http.put("/queues/%2F/long", json={"durable": False}).raise_for_status()
+        message = {"properties": {}, "routing_key": "long", "payload": "x" * (4 * MIB), "payload_encoding": "string"}
+        assert http.post("/exchanges/%2F/amq.default/publish", json=message).json() == {"routed": True}
+    body = b'{"count": 1, "ackmode": "ack_requeue_true", "encoding": "base64"}'
+    head = b"POST /api/queues/%2F/long/get HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n"
+    return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def test_long_answers_that_nobody_reads_are_limited(start_broker: Start) -> None:
+    """The connections with the most are ended, and who reads is answered all the same."""
+    broker = start_broker(
+        http="127.0.0.1:0", http_body_octets_max=8 * MIB, send_buffers_octets_max=12 * MIB, handshake_timeout_ms=60_000
+    )
+    request = long_answers(broker)
+    before = resident(broker)
+    with ExitStack() as stack:
+        raws = [stack.enter_context(connected(broker)) for _ in range(80)]
+        for raw in raws:
+            raw.sendall(request)
+        until(lambda: ended_unread(broker) >= 60)
+        assert (
+            peak_since(broker, before) < 220 * MIB
+        )  # 80 answers, and what they are made of, would take thrice as much
+        answer = httpx.get(f"{broker.http_url}/api/queues", auth=("guest", "guest"), timeout=WAIT_S)
+        assert answer.status_code == 200
+
+
+def ended_unread(broker: BrokerProcess) -> int:
+    """The number of connections that were ended for what their clients did not read."""
+    text = httpx.get(f"{broker.http_url}/metrics", auth=("guest", "guest"), timeout=WAIT_S).text
+    name = 'forebay_http_refused_total{why="unread"} '
+    return sum(int(line.removeprefix(name)) for line in text.splitlines() if line.startswith(name))

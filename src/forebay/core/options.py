@@ -465,7 +465,8 @@ class Options(AccessOptions):
         "octets",
         64 * KIB,
         1024 * GIB,
-        "Octets that may wait for all slow readers together. Beyond it the broker ends the connections with the most.",
+        "Octets that may wait for all slow readers together, and as many for those over HTTP. Beyond it the broker "
+        "ends the connections with the most.",
         reloadable=True,
     )
     slow_reader_timeout_ms: int = integer(

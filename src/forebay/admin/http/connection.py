@@ -114,6 +114,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         self.is_lost = True
         self.door.leave(self.address)
+        self.door.unread.discard(self.transport)
         self.count(-self.octets)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
@@ -265,9 +266,11 @@ class HttpConnection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         self.unread_since = self.loop.time()
         super().pause_writing()
+        self.door.add_unread(self.transport)
 
     def resume_writing(self) -> None:
         self.unread_since = 0.0
+        self.door.unread.discard(self.transport)
         super().resume_writing()
 
     def end_slow(self, now_s: float) -> None:

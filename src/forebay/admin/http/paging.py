@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
 import orjson
@@ -12,6 +12,7 @@ from fastapi import Depends, Query, Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.slices import encoded, sliced
+from forebay.admin.login import Broker
 from forebay.core.errors import INVALID, RequestError
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
@@ -38,6 +39,7 @@ class Listing:
     search   what has to stand in anything that people see of it, in whichever case; empty: anything
     sort     path of the field that decides the order; empty: the list's own order
     columns  paths of the fields that are wanted; empty: all
+    turns    lists of all callers are made within it
     """
 
     page: int | None = None
@@ -48,6 +50,7 @@ class Listing:
     sort: Path = ()
     reverse: bool = False
     columns: tuple[Path, ...] = ()
+    turns: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
 
     def wants(self, name: str) -> bool:
         """True if the filter lets something of this name pass."""
@@ -57,6 +60,7 @@ class Listing:
 
 
 async def listing_of(
+    app: Broker,
     page: Annotated[
         int | None, Query(ge=1, le=PAGE_MAX, description="Which page, from 1; without it the whole list.")
     ] = None,
@@ -102,6 +106,7 @@ async def listing_of(
         path_of(sort),
         sort_reverse,
         tuple(map(path_of, filter(None, columns.split(",")))),
+        app.door.long,
     )
 
 
@@ -183,6 +188,18 @@ async def answer_list(
     words_of  all that people see of one, in which they search; None: its names alone
     raises  RequestError(INVALID): there are not so many pages
     """
+    async with wanted.turns:
+        return await made_list(items, name_of, make, wanted, title_of, words_of)
+
+
+async def made_list(
+    items: Sequence[Source],
+    name_of: Callable[[Source], str],
+    make: Callable[[Source], Facts],
+    wanted: Listing,
+    title_of: Callable[[Source], str] | None,
+    words_of: Callable[[Source], str] | None,
+) -> Response:
     total = len(items)
     if wanted.name:
         passed = await sliced(

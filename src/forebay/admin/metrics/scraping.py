@@ -27,8 +27,9 @@ ACCEPT: Final = "accept"
 async def scraped(app: App, accept: str, wanted: ScrapeRequest, prefix: str = "") -> Response:
     """The metrics that are asked for, in the format that is."""
     out = Text(wants_open_metrics(accept), prefix)
-    await Gathering(app, wanted).run(out)
-    return Response(out.document(), media_type=None, headers={"content-type": out.content_type})
+    async with app.door.long:
+        await Gathering(app, wanted).run(out)
+        return Response(out.document(), media_type=None, headers={"content-type": out.content_type})
 
 
 async def detailed(app: App, accept: str, families: list[str], vhosts: list[str]) -> Response:

@@ -81,19 +81,20 @@ async def export_all(broker: Broker, caller: Administrator, download: Download =
     vhosts = sorted(broker.vhosts.all(), key=lambda vhost: bytes(vhost.name))
     users = broker.vhosts.users
     name = cluster_name(broker)
-    document: Facts = {
-        **head("cluster"),
-        "original_cluster_name": name,
-        "explanation": f"Definitions of cluster '{name}'",
-        "users": await sliced([user for _, user in sorted(users.by_name.items())], partial(user_entry, users)),
-        "vhosts": await sliced(vhosts, vhost_entry),
-        "permissions": await sliced(users.list_permissions(), permission_facts),
-        "topic_permissions": await sliced(users.list_topic_permissions(), topic_facts),
-        "parameters": parameters_of(broker, vhosts),
-        "global_parameters": global_parameters(broker),
-        **await content_of(vhosts),
-    }
-    return as_file(document, download)
+    async with broker.door.long:
+        document: Facts = {
+            **head("cluster"),
+            "original_cluster_name": name,
+            "explanation": f"Definitions of cluster '{name}'",
+            "users": await sliced([user for _, user in sorted(users.by_name.items())], partial(user_entry, users)),
+            "vhosts": await sliced(vhosts, vhost_entry),
+            "permissions": await sliced(users.list_permissions(), permission_facts),
+            "topic_permissions": await sliced(users.list_topic_permissions(), topic_facts),
+            "parameters": parameters_of(broker, vhosts),
+            "global_parameters": global_parameters(broker),
+            **await content_of(vhosts),
+        }
+        return as_file(document, download)
 
 
 @router.post("", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
@@ -107,18 +108,19 @@ async def import_all(broker: Broker, caller: Administrator, request: Request) ->
 async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, download: Download = "") -> Response:
     """The content of one vhost; users and permissions are not in it."""
     where = check_vhost(broker, caller, vhost)
-    content: Facts = {"parameters": parameters_of(broker, [where]), **await content_of([where])}
-    document: Facts = {
-        **head("single_virtual_host"),
-        "original_vhost_name": vhost,
-        "explanation": f"Definitions of virtual host '{vhost}'",
-        "metadata": metadata(where),
-        "description": where.catalog.settings.description,
-        "default_queue_type": where.catalog.settings.default_queue_type,
-        "limits": limits_of(where),
-        **{section: await sliced(entries_of(content, section), without_vhost) for section in content},
-    }
-    return as_file(document, download)
+    async with broker.door.long:
+        content: Facts = {"parameters": parameters_of(broker, [where]), **await content_of([where])}
+        document: Facts = {
+            **head("single_virtual_host"),
+            "original_vhost_name": vhost,
+            "explanation": f"Definitions of virtual host '{vhost}'",
+            "metadata": metadata(where),
+            "description": where.catalog.settings.description,
+            "default_queue_type": where.catalog.settings.default_queue_type,
+            "limits": limits_of(where),
+            **{section: await sliced(entries_of(content, section), without_vhost) for section in content},
+        }
+        return as_file(document, download)
 
 
 @router.post("/{vhost:name}", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)

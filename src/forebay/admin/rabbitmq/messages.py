@@ -115,18 +115,25 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
     where = check_vhost(broker, caller, vhost)
     name = where.catalog.queue(queue.encode()).name
     caller.rights(where.name).check_queue(READ, name)
+    async with broker.door.long:
+        answers = await got(where, name, body)
+        broker.store.hurry()  # settlements alone would wait for the next that must be on the disk
+        await broker.on_disk()
+        return as_json(answers)
+
+
+async def got(where: Vhost, queue: bytes, body: GetBody) -> list[Facts]:
+    """The messages as they are shown, settled as the body says."""
     channel = next(channels)
     where.touch()
     try:
-        got, answers = await take(where, name, channel, body)
-        for delivery in got:
+        taken, answers = await take(where, queue, channel, body)
+        for delivery in taken:
             settle(where, delivery, body.ackmode)
-        broker.store.hurry()  # settlements alone would wait for the next that must be on the disk
     finally:
         where.consumers.close_channel(NO_SESSION, channel)
         where.touch()
-    await broker.on_disk()
-    return as_json(answers)
+    return answers
 
 
 async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple[list[Delivery], list[Facts]]:

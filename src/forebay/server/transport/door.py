@@ -5,6 +5,7 @@ Whoever asks need not have logged in yet, so that each limit holds for strangers
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Final
 
@@ -16,7 +17,9 @@ ADDRESS: Final = "address"
 HEAD: Final = "head"
 MEMORY: Final = "memory"
 SLOW: Final = "slow"
+UNREAD: Final = "unread"
 SMALL_OCTETS: Final = 64 << 10  # a request this long is taken in however much the others hold
+LONG_ANSWERS: Final = 4  # that are made at a time
 
 
 class Door:
@@ -24,6 +27,8 @@ class Door:
 
     connections  that are open
     octets       of requests that are on their way in, or whose answers are awaited
+    unread       connections whose clients do not read on for now, and what is written to each waits
+    long         whoever makes an answer that may be long is within it meanwhile: the others' are not in memory yet
     refused      connections and requests, by why
     """
 
@@ -32,6 +37,8 @@ class Door:
         self.connections = 0
         self.octets = 0
         self.addresses: Counter[str] = Counter()
+        self.unread: set[asyncio.Transport] = set()
+        self.long = asyncio.Semaphore(LONG_ANSWERS)
         self.refused: Counter[str] = Counter()
 
     def enter(self, address: str) -> str:
@@ -67,6 +74,18 @@ class Door:
             self.refused[MEMORY] += 1
             return "the broker is over memory_octets_max"
         return ""
+
+    def add_unread(self, transport: asyncio.Transport) -> None:
+        """A client does not read on; where too much waits for all of these together, those with the most are ended."""
+        self.unread.add(transport)
+        waiting = {each: each.get_write_buffer_size() for each in self.unread}
+        total = sum(waiting.values())
+        while total > self.pressure.options.send_buffers_octets_max:
+            worst = max(waiting, key=waiting.__getitem__)
+            total -= waiting.pop(worst)
+            self.unread.discard(worst)
+            self.refused[UNREAD] += 1
+            worst.abort()
 
     def head_fault(self, octets: int) -> str:
         """The reason why a head that takes so much cannot be taken in; empty where it can."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.admin.http.paging import Listing, field_at, only, path_of, rank
+from forebay.admin.http.paging import Listing, answer_list, field_at, only, path_of, rank
+from forebay.admin.http.slices import SLICE_ITEMS
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.integers())
@@ -51,3 +53,22 @@ def test_names_pass_in_either_case() -> None:
     assert Listing(name="or").wants("ORDERS")
     assert not Listing(name="or").wants("events")
     assert Listing().wants("anything")
+
+
+def test_lists_of_two_callers_are_made_one_after_the_other() -> None:
+    """So that of all lists that are asked for only a few are in memory."""
+    turns = asyncio.Semaphore(1)
+    made: list[str] = []
+
+    async def listed(caller: str) -> None:
+        def make(number: int) -> dict[str, object]:
+            made.append(caller)
+            return {"number": number}
+
+        await answer_list(range(5 * SLICE_ITEMS), str, make, Listing(turns=turns))
+
+    async def both() -> None:
+        await asyncio.gather(listed("a"), listed("b"))
+
+    asyncio.run(both())
+    assert made == ["a"] * 5 * SLICE_ITEMS + ["b"] * 5 * SLICE_ITEMS
