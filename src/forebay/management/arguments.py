@@ -29,6 +29,7 @@ TYPES: Final[dict[str, type]] = {
 }
 
 INTEGER_MAX: Final = (1 << 63) - 1
+OFFSET_MAX: Final = 1 << 62
 RANGES_MAX: Final = 10_000
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
@@ -37,18 +38,24 @@ PAGE_OCTETS_MAX: Final = 1 << 20  # a page ends before it if one item is in it
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of an operation; `default` is what it is where nobody says, and None makes it optional."""
+    """One argument of an operation.
+
+    default      what it is where nobody says; None makes it optional
+    least, most  of a whole number; None: no bound
+    """
 
     name: str
     type: str
     doc: str
     required: bool = True
     default: object = None
+    least: int | None = None
+    most: int | None = None
 
 
 VHOST: Final = Parameter("vhost", TEXT, "the vhost", False, "/")
-FROM: Final = Parameter("from", WHOLE, "how many to pass over: `next` of the page before", False, 0)
-LIMIT: Final = Parameter("limit", WHOLE, f"how many at most, up to {LIMIT_MAX}", False, LIMIT_DEFAULT)
+FROM: Final = Parameter("from", WHOLE, "how many to pass over: `next` of the page before", False, 0, 0)
+LIMIT: Final = Parameter("limit", WHOLE, f"how many at most, up to {LIMIT_MAX}", False, LIMIT_DEFAULT, 1, LIMIT_MAX)
 PAGE: Final = (FROM, LIMIT)
 
 
@@ -153,9 +160,12 @@ def refuse(name: str, value: object, text: str) -> RequestError:
     return RequestError(INVALID, f"{name}: {shown(value)} {text}")
 
 
-def within(given: Arguments, name: str, least: int, most: int) -> int:
-    """A whole number that must be within these bounds."""
-    value = given.whole(name)
-    if not least <= value <= most:
-        raise refuse(name, value, f"is not within {least} .. {most}")
-    return value
+def check_bounds(parameter: Parameter, value: object) -> None:
+    """RequestError(INVALID) for a whole number that is out of an argument's bounds."""
+    least, most = parameter.least, parameter.most
+    if not isinstance(value, int) or least is None:
+        return
+    if most is not None and not least <= value <= most:
+        raise refuse(parameter.name, value, f"is not within {least} .. {most}")
+    if value < least:
+        raise refuse(parameter.name, value, f"is below {least}")

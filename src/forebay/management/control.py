@@ -20,7 +20,7 @@ from forebay.broker.auth.permissions import Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
-from forebay.management.arguments import LIMIT_MAX, PAGE_OCTETS_MAX, Arguments, Parameter, has_type, refuse, within
+from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, Parameter, check_bounds, has_type
 from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import shown
@@ -275,6 +275,7 @@ def checked(operation: Operation, values: dict[str, object]) -> dict[str, object
             raise RequestError(
                 INVALID, f"{operation.name}: {parameter.name}: {shown(value)} is not what it must be: {parameter.type}"
             )
+        check_bounds(parameter, value)
         result[parameter.name] = value
     return result
 
@@ -282,9 +283,7 @@ def checked(operation: Operation, values: dict[str, object]) -> dict[str, object
 def page(given: Arguments, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:
     """The part of a list that was asked for, made only now: `items`, `total`, and where it goes on if it does."""
     first = given.whole("from")
-    limit = within(given, "limit", 1, LIMIT_MAX)
-    if first < 0:
-        raise refuse("from", first, "is below 0")
+    limit = given.whole("limit")
     made: list[dict[str, object]] = []
     octets = 0
     for make in items[first : first + limit]:

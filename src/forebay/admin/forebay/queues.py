@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from forebay.admin.asking import answer, in_portions, messages, perform
+from forebay.admin.asking import in_portions, messages, perform
 from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
+from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.arguments import LIMIT_DEFAULT, LIMIT_MAX
-from forebay.management.operations.messages import TAIL_MAX
 
 router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
+add_operations(
+    router,
+    (
+        OperationRoute("/tail", "queue.tail", answers(fields(items="array", next="integer", skipped="integer"))),
+        OperationRoute("/messages/{offset}", "message.show", OBJECT, defaults={"body_octets_max": 128 << 10}),
+        OperationRoute("/log", "stream.show", OBJECT),
+        OperationRoute("/offset", "stream.offset", answers(fields(offset="integer"))),
+        OperationRoute("/unsettled", "queue.unsettled", OBJECT),
+    ),
+)
 
 Where = Annotated[str, Query(description="Only messages for which this filter holds: docs/reference/filters.md.")]
 First = Annotated[
@@ -25,9 +35,7 @@ First = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="How many at most.")]
 Body = Annotated[int, Query(alias="body_octets_max", ge=0, le=128 << 10, description="How much of each body.")]
-Offset = Annotated[int, Path(ge=0, le=(1 << 62), description="The message's offset.")]
 Time = Annotated[int | None, Query(ge=0, le=1 << 50, description="Instead of `from`: milliseconds since 1970.")]
-TimeMs = Annotated[int, Query(ge=0, le=1 << 50, description="Milliseconds since 1970.")]
 
 
 class Choice(Exact):
@@ -79,32 +87,6 @@ async def list_messages(
     return as_json(await messages(app, caller, "queue.messages", values, limit))
 
 
-@router.get("/tail", responses=answers(fields(items="array", next="integer", skipped="integer")))
-async def show_tail(
-    app: Broker,
-    caller: Asker,
-    vhost: VhostName,
-    queue: QueueName,
-    first: Annotated[
-        int | None, Query(alias="from", ge=0, le=1 << 62, description="`next` of the answer before; none: from now on.")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=TAIL_MAX, description="The newest so many at most.")] = 20,
-    body_octets_max: Body = 1024,
-) -> Response:
-    """The newest messages that came since `from`, settled or not, as far as the log still has them; none is taken."""
-    values: dict[str, object] = {"vhost": vhost, "queue": queue, "from": first, "limit": limit}
-    return await answer(app, caller, "queue.tail", {**values, "body_octets_max": body_octets_max})
-
-
-@router.get("/messages/{offset}", responses=OBJECT)
-async def show_message(
-    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, offset: Offset, body_octets_max: Body = 128 << 10
-) -> Response:
-    """One message, settled or not, as long as the log has it."""
-    values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "body_octets_max": body_octets_max}
-    return await answer(app, caller, "message.show", values)
-
-
 @router.delete("/messages", responses=DONE)
 async def discard_messages(
     app: Broker,
@@ -130,21 +112,3 @@ async def move_messages(app: Broker, caller: Asker, vhost: VhostName, queue: Que
     """Move the messages that wait and are chosen to another queue or an exchange; each is in one place at any time."""
     values = {**move.values(vhost, queue), "to": move.to, "exchange": move.exchange, "routing_key": move.routing_key}
     return as_json(await in_portions(app, caller, "queue.move", values, move.limit))
-
-
-@router.get("/log", responses=OBJECT)
-async def show_log(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName) -> Response:
-    """The queue's log: its bounds as offsets and times, and its files."""
-    return await answer(app, caller, "stream.show", {"vhost": vhost, "queue": queue})
-
-
-@router.get("/offset", responses=answers(fields(offset="integer")))
-async def offset_of_time(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, time_ms: TimeMs) -> Response:
-    """The first offset that was not stored before a time."""
-    return await answer(app, caller, "stream.offset", {"vhost": vhost, "queue": queue, "time_ms": time_ms})
-
-
-@router.get("/unsettled", responses=OBJECT)
-async def list_unsettled(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, first: First = 0) -> Response:
-    """The offsets that some group still wants, as ranges."""
-    return await answer(app, caller, "queue.unsettled", {"vhost": vhost, "queue": queue, "from": first})

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Final
 
-from fastapi import APIRouter, Path, Response
-from pydantic import Field
+from fastapi import APIRouter, Response
 
 from forebay.admin.asking import answer
 from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched, vhost_searched
-from forebay.admin.forebay.queues import First, Limit
+from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.exact import Exact
-from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.management.arguments import LIMIT_DEFAULT
 from forebay.management.explain.history import history
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 
-TraceName = Annotated[str, Path(description="The trace's name, percent-encoded.")]
-
-
-class Start(Exact):
-    """The messages to be traced."""
-
-    pattern: Annotated[str, Field(description="A regular expression: queues whose names have it.")] = ".*"
-    where: Annotated[str, Field(description="Only messages for which this filter holds.")] = ""
-    events_max: Annotated[int, Field(ge=1, le=100_000, description="How many events are kept, the latest.")] = 10_000
+TRACE: Final = "/traces/{vhost:name}/{trace:name}"
+NAME: Final = {"name": "trace"}
+add_operations(
+    router,
+    (
+        list_route("/traces/{vhost:name}", "trace.list"),
+        OperationRoute(TRACE, "trace.show", LIST, names=NAME),
+        OperationRoute(TRACE, "trace.start", answers(fields(queues="integer")), "PUT", NAME),
+        OperationRoute(TRACE, "trace.stop", EMPTY, "DELETE", NAME),
+    ),
+)
 
 
 @router.get("/history", responses=answers(fields(found="array", complete="boolean")))
@@ -48,34 +46,3 @@ async def message_history(
     search = await searched(where, queue, message_id)
     found = [history(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]
     return as_json({"found": found, "complete": search.is_done})
-
-
-@router.get("/traces/{vhost:name}", responses=LIST)
-async def list_traces(
-    app: Broker, caller: Asker, vhost: VhostName, first: First = 0, limit: Limit = LIMIT_DEFAULT
-) -> Response:
-    """The traces of a vhost."""
-    return await answer(app, caller, "trace.list", {"vhost": vhost, "from": first, "limit": limit})
-
-
-@router.get("/traces/{vhost:name}/{trace:name}", responses=LIST)
-async def show_trace(
-    app: Broker, caller: Asker, vhost: VhostName, trace: TraceName, first: First = 0, limit: Limit = LIMIT_DEFAULT
-) -> Response:
-    """The events that a trace has kept, the oldest first."""
-    return await answer(app, caller, "trace.show", {"vhost": vhost, "name": trace, "from": first, "limit": limit})
-
-
-@router.put("/traces/{vhost:name}/{trace:name}", responses=answers(fields(queues="integer")))
-async def start_trace(
-    app: Broker, caller: Asker, vhost: VhostName, trace: TraceName, start: Start | None = None
-) -> Response:
-    """Write down what happens to messages of some queues, until the trace is deleted or the broker stops."""
-    start = start or Start()
-    return await answer(app, caller, "trace.start", {"vhost": vhost, "name": trace, **start.model_dump()})
-
-
-@router.delete("/traces/{vhost:name}/{trace:name}", responses=EMPTY)
-async def stop_trace(app: Broker, caller: Asker, vhost: VhostName, trace: TraceName) -> Response:
-    """End a trace and forget its events."""
-    return await answer(app, caller, "trace.stop", {"vhost": vhost, "name": trace})

@@ -9,7 +9,7 @@ from forebay.broker.auth.permissions import check_pattern
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
-from forebay.management.arguments import PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
+from forebay.management.arguments import OFFSET_MAX, PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.history import event_fields, history
@@ -21,12 +21,11 @@ from forebay.management.operations.queues import WHERE, where_of
 from forebay.management.operations.sessions import client_of, session_fields
 from forebay.queue.trace import Trace
 
-OFFSET_MAX: Final = 1 << 62
 STEPS_MAX: Final = 10  # of one search
 FOUND_MAX: Final = 20  # messages of one id that are explained
 WHICH: Final = (
     Parameter("queue", TEXT, "the queue; with a message id all are searched if it is not given", False),
-    Parameter("offset", WHOLE, "the message's offset in the queue", False),
+    Parameter("offset", WHOLE, "the message's offset in the queue", False, None, 0, OFFSET_MAX),
     Parameter("message_id", TEXT, "or the message id that its publisher gave it", False),
 )
 
@@ -59,7 +58,7 @@ def explain_message(control: Control, given: Arguments) -> dict[str, object]:
 
 def explain_session(control: Control, vhost: Vhost, given: Arguments) -> dict[str, object]:
     client = client_of(vhost, given)
-    offset = within(given, "offset", 0, OFFSET_MAX) if "offset" in given else None
+    offset = given.whole("offset") if "offset" in given else None
     topic = given.octets("topic") if "topic" in given else None
     reasons = worst_first(session_reasons(vhost, client, offset, topic, control.connections))
     fields = session_fields(client)
@@ -77,7 +76,7 @@ def places_of(vhost: Vhost, given: Arguments) -> tuple[list[MessagePlace], bool]
             raise RequestError(INVALID, "queue is missing: an offset is one of a queue")
         queue = vhost.catalog.queue(given.octets("queue"))
         seal(vhost, queue)
-        return [MessagePlace(queue, within(given, "offset", 0, OFFSET_MAX))], True
+        return [MessagePlace(queue, given.whole("offset"))], True
     search = search_for(vhost, given)
     for _ in range(STEPS_MAX):
         if not search.is_done and len(search.found) < FOUND_MAX:
@@ -121,7 +120,7 @@ def message_history(control: Control, given: Arguments) -> dict[str, object]:
     NAME,
     Parameter("pattern", TEXT, "a regular expression: queues whose names have it, those made later too", False, ".*"),
     WHERE,
-    Parameter("events_max", WHOLE, "how many events are kept, the latest", False, 10_000),
+    Parameter("events_max", WHOLE, "how many events are kept, the latest", False, 10_000, 1, EVENTS_MAX),
     changes=True,
 )
 def start_trace(control: Control, given: Arguments) -> dict[str, object]:
@@ -140,8 +139,7 @@ def start_trace(control: Control, given: Arguments) -> dict[str, object]:
     where = where_of(given)
     if where is not None and "age_ms" in where.properties:
         raise refuse("where", given.text("where"), "asks for age_ms, which is 0 when a message comes")
-    events_max = within(given, "events_max", 1, EVENTS_MAX)
-    vhost.catalog.traces.append(Trace(name, given.text("pattern"), where, events_max))
+    vhost.catalog.traces.append(Trace(name, given.text("pattern"), where, given.whole("events_max")))
     return {"queues": look_at_queues(vhost)}
 
 

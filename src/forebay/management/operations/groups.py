@@ -10,11 +10,11 @@ from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.retention_pins import release
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.arguments import FLAG, PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
+from forebay.management.arguments import FLAG, PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
-from forebay.management.operations.queues import FIRST, QUEUE, group_fields
+from forebay.management.operations.queues import FIRST, OFFSET, QUEUE, group_fields
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.retention.pins import RetentionPin
@@ -24,7 +24,6 @@ from forebay.routing.exchange import text
 ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
 KEY: Final = Parameter("group", TEXT, "the group: its name, or name@filter where it has a filter")
 MICROSECONDS: Final = 1000
-OFFSET_MAX: Final = 1 << 62
 SECOND_US: Final = 1_000_000
 OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
 UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
@@ -154,14 +153,14 @@ def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     VHOST,
     QUEUE,
     Parameter("group", TEXT, "the group, if it has a name", False, ""),
-    Parameter("offset", WHOLE, "the message's offset"),
+    OFFSET,
     changes=True,
     need=READ_QUEUE,
 )
 def release_lease(control: Control, given: Arguments) -> dict[str, object]:
     """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
     vhost = control.vhost(given)
-    offset = within(given, "offset", 0, OFFSET_MAX)
+    offset = given.whole("offset")
     lease = vhost.settling.find_lease(given.octets("queue"), given.octets("group"), offset)
     if lease is None:
         raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")
@@ -184,8 +183,6 @@ def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
     number, which no other queue of this name ever has; `start` and `end` are the log's bounds.
     """
     first = given.whole("from")
-    if first < 0:
-        raise refuse("from", first, "is below 0")
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.dead_letter.dlq import (
-    SCANNED_AT_ONCE,
     DeadLetterSummary,
     Portion,
     dead_letter_queues,
@@ -21,7 +20,6 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.management.arguments import (
     LIMIT,
-    LIMIT_MAX,
     PAGE,
     RANGES,
     TABLE,
@@ -31,11 +29,10 @@ from forebay.management.arguments import (
     Arguments,
     Parameter,
     refuse,
-    within,
 )
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER, READ_QUEUE
-from forebay.management.operations.queues import BODY, FIRST, QUEUE, SCAN, WHERE, list_messages, where_of
+from forebay.management.operations.queues import BODY, FIRST, OFFSET, QUEUE, SCAN, WHERE, list_messages, where_of
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
@@ -106,7 +103,7 @@ def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     "dlq.edit",
     VHOST,
     QUEUE,
-    Parameter("offset", WHOLE, "the message's offset"),
+    OFFSET,
     Parameter("body", TEXT, "another body", False),
     Parameter("body_base64", TEXT, "another body that is no text", False),
     Parameter("headers", TABLE, "headers to set; null takes one away", False),
@@ -134,7 +131,7 @@ def body_of(given: Arguments) -> bytes | None:
 
 def portion_of(given: Arguments) -> tuple[int, int, int]:
     """The offset to begin at, the number of messages to change, and the number to look at."""
-    return given.whole("from"), within(given, "limit", 1, LIMIT_MAX), within(given, "scan", 1, SCANNED_AT_ONCE)
+    return given.whole("from"), given.whole("limit"), given.whole("scan")
 
 
 def portion_fields(queue: Queue, portion: Portion) -> dict[str, object]:

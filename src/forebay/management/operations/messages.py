@@ -8,11 +8,11 @@ from forebay.broker.dead_letter.dlq import Portion, attempts_of, discard, seal
 from forebay.broker.dead_letter.redrive import RedriveTarget, move
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.arguments import RANGES, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
+from forebay.management.arguments import OFFSET_MAX, RANGES, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse
 from forebay.management.control import Control, operation
 from forebay.management.needs import MOVE, READ_QUEUE
 from forebay.management.operations.letters import PORTION, portion_of
-from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX, QUEUE, WHERE, where_of
+from forebay.management.operations.queues import BODY, OFFSET, QUEUE, WHERE, where_of
 from forebay.management.operations.streams import check_offset
 from forebay.message.shown import record_shown
 from forebay.message.subject import RecordSubject
@@ -20,28 +20,26 @@ from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
 TAIL_MAX: Final = 100
-OFFSET_MAX: Final = 1 << 62
 OFFSETS: Final = Parameter("offsets", RANGES, "only those of these offsets", False)
 
 
-@operation("message.show", VHOST, QUEUE, Parameter("offset", WHOLE, "the message's offset"), BODY, need=READ_QUEUE)
+@operation("message.show", VHOST, QUEUE, OFFSET, BODY, need=READ_QUEUE)
 def show_message(control: Control, given: Arguments) -> dict[str, object]:
     """One message of a queue, settled or not, as long as the log has it; nothing is handed out."""
-    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
     offset = given.whole("offset")
     check_offset(queue.log, offset, queue.name)
-    return shown_at(vhost, queue, offset, octets_max)
+    return shown_at(vhost, queue, offset, given.whole("body_octets_max"))
 
 
 @operation(
     "queue.tail",
     VHOST,
     QUEUE,
-    Parameter("from", WHOLE, "`next` of the answer before; without it, from now on", False),
-    Parameter("limit", WHOLE, f"the newest so many at most, up to {TAIL_MAX}", False, 20),
+    Parameter("from", WHOLE, "`next` of the answer before; without it, from now on", False, None, 0, OFFSET_MAX),
+    Parameter("limit", WHOLE, f"the newest so many at most, up to {TAIL_MAX}", False, 20, 1, TAIL_MAX),
     BODY,
     need=READ_QUEUE,
 )
@@ -50,13 +48,12 @@ def show_tail(control: Control, given: Arguments) -> dict[str, object]:
 
     What comes later has the offset `next` or a higher one; `skipped` counts those since `from` that are not shown.
     """
-    limit = within(given, "limit", 1, TAIL_MAX)
-    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    limit, octets_max = given.whole("limit"), given.whole("body_octets_max")
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
     end = int(queue.log.end)
-    since = min(within(given, "from", 0, OFFSET_MAX), end) if "from" in given else end
+    since = min(given.whole("from"), end) if "from" in given else end
     items: list[dict[str, object]] = []
     for offset in range(max(since, end - limit, int(queue.log.start)), end):
         try:

@@ -12,7 +12,7 @@ from forebay.filter.parser import Filter, parse
 from forebay.management.arguments import (
     FLAG,
     LIMIT,
-    LIMIT_MAX,
+    OFFSET_MAX,
     PAGE,
     PAGE_OCTETS_MAX,
     TABLE,
@@ -22,7 +22,6 @@ from forebay.management.arguments import (
     Arguments,
     Parameter,
     refuse,
-    within,
 )
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
@@ -35,15 +34,19 @@ from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-QUEUE: Final = Parameter("queue", TEXT, "its name")
+QUEUE: Final = Parameter("queue", TEXT, "the queue's name")
+OFFSET: Final = Parameter("offset", WHOLE, "the message's offset", least=0, most=OFFSET_MAX)
 WHERE: Final = Parameter(
     "where", TEXT, "only messages for which this filter holds; see docs/reference/filters.md", False, ""
 )
-BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
-FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
+BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024, 0, 128 << 10)
+FIRST: Final = Parameter(
+    "from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0, 0, OFFSET_MAX
+)
 MICROSECONDS: Final = 1000
-SCAN: Final = Parameter("scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE)
-BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
+SCAN: Final = Parameter(
+    "scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE, 1, SCANNED_AT_ONCE
+)
 
 
 @operation("queue.list", VHOST, *PAGE, need=ENTER)
@@ -120,16 +123,13 @@ def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
     return {"messages": int(control.vhost(given).upkeep.purge(given.octets("queue")))}
 
 
-@operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep"), changes=True)
+@operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep", least=0), changes=True)
 def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Have a stream forget its records below an offset; `start` is the first that it has by then.
 
     What a reader holds stays, and so does what comes after it. Other queues keep what nobody has settled.
     """
-    below = given.whole("below")
-    if below < 0:
-        raise refuse("below", below, "is below 0")
-    return {"start": int(control.vhost(given).upkeep.truncate(given.octets("queue"), below))}
+    return {"start": int(control.vhost(given).upkeep.truncate(given.octets("queue"), given.whole("below")))}
 
 
 @operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
@@ -139,12 +139,10 @@ def list_messages(control: Control, given: Arguments) -> dict[str, object]:
     Nothing is handed out. An answer may hold fewer than were asked for, or none, and go on all the same: a request
     looks at no more than 10,000 records and 64 MiB of bodies. `next` is absent when there are no more.
     """
-    limit = within(given, "limit", 1, LIMIT_MAX)
-    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    octets_max = given.whole("body_octets_max")
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
-    looked_max = within(given, "scan", 1, SCANNED_AT_ONCE)
-    found, next = scan(vhost, queue, where_of(given), given.whole("from"), limit, looked_max)
+    found, next = scan(vhost, queue, where_of(given), given.whole("from"), given.whole("limit"), given.whole("scan"))
     items: list[dict[str, object]] = []
     octets = 0
     for subject in found:

@@ -25,20 +25,17 @@ from forebay.log.block import Block
 from forebay.management.arguments import (
     FLAG,
     LIMIT,
-    LIMIT_MAX,
     PAGE,
     PAGE_OCTETS_MAX,
     TEXT,
     VHOST,
-    WHOLE,
     Arguments,
     Parameter,
     refuse,
-    within,
 )
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
-from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX
+from forebay.management.operations.queues import BODY, FIRST
 from forebay.message.properties import properties_of
 from forebay.message.shown import body_shown, plain, record_shown
 from forebay.message.subject import PROTOCOLS, RecordSubject
@@ -47,9 +44,7 @@ from forebay.routing.topic_trie import check_filter, check_topic, matches
 
 CLIENT: Final = Parameter("client_id", TEXT, "its client identifier")
 TOPIC: Final = Parameter("topic", TEXT, "its topic")
-FROM_OFFSET: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
 MICROSECONDS: Final = 1000
-OFFSET_MAX: Final = 1 << 62
 AWAITED: Final = {AWAIT_PUBACK: "PUBACK", AWAIT_PUBREC: "PUBREC", AWAIT_PUBCOMP: "PUBCOMP"}
 PHASE_MASK: Final = (1 << PHASE_BITS) - 1
 DELETED: Final = "the session was deleted by an administrator"
@@ -98,7 +93,7 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-@operation("session.messages", VHOST, CLIENT, FROM_OFFSET, LIMIT, BODY)
+@operation("session.messages", VHOST, CLIENT, FIRST, LIMIT, BODY)
 def list_session_messages(control: Control, given: Arguments) -> dict[str, object]:
     """The messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
 
@@ -107,12 +102,12 @@ def list_session_messages(control: Control, given: Arguments) -> dict[str, objec
     """
     vhost = control.vhost(given)
     client = client_of(vhost, given)
-    limit = within(given, "limit", 1, LIMIT_MAX)
-    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    limit = given.whole("limit")
+    octets_max = given.whole("body_octets_max")
     log = vhost.sessions.log
     flying = {word >> PHASE_BITS: id for id, word in client.inflight.items() if word & PHASE_MASK != AWAIT_PUBCOMP}
     offsets = [*flying]
-    first = within(given, "from", 0, OFFSET_MAX)
+    first = given.whole("from")
     for low, end in client.mqueue.logged(max(first, int(log.start)), log.end):
         offsets += range(low, min(end, low + limit + 1))
     items: list[dict[str, object]] = []
@@ -265,7 +260,6 @@ def list_retained(control: Control, given: Arguments) -> dict[str, object]:
 @operation("retained.show", VHOST, TOPIC, BODY)
 def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     """One retained message with its properties and body."""
-    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
     number = retained_number(vhost, given)
     message = vhost.retained.message(number, vhost.turn.now_us)
@@ -275,7 +269,7 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     properties = properties_of(message.format & FORMAT_MASK, message.properties)
     fields["content_type"] = properties.content_type
     fields["headers"] = {key: plain(value) for key, value in properties.headers}
-    fields.update(body_shown(message.body, octets_max))
+    fields.update(body_shown(message.body, given.whole("body_octets_max")))
     return fields
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from forebay.broker.dead_letter.dlq import seal
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.log.queue_log import BlockIndex, QueueLog
-from forebay.management.arguments import VHOST, WHOLE, Arguments, Parameter, refuse
+from forebay.management.arguments import VHOST, WHOLE, Arguments, Parameter
 from forebay.management.control import Control, operation
 from forebay.management.needs import ENTER
 from forebay.management.operations.queues import QUEUE
@@ -56,18 +56,15 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     "stream.offset",
     VHOST,
     QUEUE,
-    Parameter("time_ms", WHOLE, "milliseconds since 1970"),
+    Parameter("time_ms", WHOLE, "milliseconds since 1970", least=0, most=TIME_MS_MAX),
     need=ENTER,
 )
 def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
     """The first offset of a queue that was not stored before a time; the end where all were."""
-    time_ms = given.whole("time_ms")
-    if not 0 <= time_ms <= TIME_MS_MAX:
-        raise refuse("time_ms", time_ms, f"is not within 0 .. {TIME_MS_MAX}")
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
-    return {"offset": int(queue.log.offset_at(time_ms * MICROSECONDS))}
+    return {"offset": int(queue.log.offset_at(given.whole("time_ms") * MICROSECONDS))}
 
 
 def files_of(log: QueueLog) -> list[dict[str, object]]:
