@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import cast
 
 from forebay.core.option_cluster import FORWARD
 from forebay.node.peer import Peer
 from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.follower_http import HTTP_LISTENERS, FollowerHttp
+from forebay.server.cluster.clients.opening import Opening
 from forebay.server.cluster.clients.probes import HttpClient
 from forebay.server.cluster.clients.scrape import NAME as SCRAPED
 from forebay.server.cluster.clients.scrape import ScrapeAnswer, TellMetrics
@@ -68,42 +68,26 @@ class Elsewhere:
         return self.send_on(endpoint, peer)
 
 
-class FirstOctets(asyncio.Protocol):
+class FirstOctets(Opening):
     """A connection that has not said yet what it is."""
 
     def __init__(self, elsewhere: Elsewhere, endpoint: Endpoint, peer: Peer | None) -> None:
+        super().__init__(endpoint, peer)
         self.elsewhere = elsewhere
-        self.endpoint = endpoint
-        self.peer = peer
-        self.data = b""
-        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self.timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
+        super().connection_made(transport)
         beginning = self.elsewhere.beginning
         if len(beginning) >= self.elsewhere.member.options.connections_max:
             self.transport.abort()
-            return
-        beginning.add(self)
-        loop = asyncio.get_running_loop()
-        self.timer = loop.call_later(self.endpoint.handshake_s, self.transport.abort)
+        else:
+            beginning.add(self)
 
     def data_received(self, data: bytes) -> None:
         self.data += data
-        if len(self.data) < len(GRANTED_PREFACE) and GRANTED_PREFACE.startswith(self.data):
-            return
-        self.leave()
-        protocol = self.elsewhere.made(self.endpoint, self.peer, self.data)
-        self.transport.set_protocol(protocol)
-        protocol.connection_made(self.transport)
-        if not self.transport.is_closing():
-            protocol.data_received(self.data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.leave()
+        if len(self.data) >= len(GRANTED_PREFACE) or not GRANTED_PREFACE.startswith(self.data):
+            self.become(self.elsewhere.made(self.endpoint, self.peer, self.data))
 
     def leave(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
+        super().leave()
         self.elsewhere.beginning.discard(self)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
 from forebay.node.peer import Peer
+from forebay.server.cluster.clients.opening import Opening
 from forebay.server.listen import Endpoint
 
 LINE_OCTETS_MAX: Final = 8192
@@ -47,24 +48,12 @@ class HttpHost(ABC):
         """The protocol that passes a connection on."""
 
 
-class HttpClient(asyncio.Protocol):
+class HttpClient(Opening):
     """A connection over HTTP until it is known what it is for."""
 
     def __init__(self, host: HttpHost, endpoint: Endpoint, peer: Peer | None) -> None:
+        super().__init__(endpoint, peer)
         self.host = host
-        self.endpoint = endpoint
-        self.peer = peer
-        self.data = b""
-        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self.timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self.timer = asyncio.get_running_loop().call_later(self.endpoint.handshake_s, self.transport.abort)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -85,7 +74,7 @@ class HttpClient(asyncio.Protocol):
             return
         answer = self.host.http_elsewhere(self.endpoint, target)
         if answer is None:
-            self.pass_on()
+            self.become(self.host.http_relay(self.endpoint, self.peer))
         elif not target:
             self.answer(BAD_REQUEST, {}, b"this is no request of HTTP\n", False)
         else:
@@ -98,13 +87,3 @@ class HttpClient(asyncio.Protocol):
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + (b"" if is_head else body))
         self.transport.close()
-
-    def pass_on(self) -> None:
-        """Have the connection, with what has come, go to the node that leads."""
-        if self.timer is not None:
-            self.timer.cancel()
-        relayed = self.host.http_relay(self.endpoint, self.peer)
-        self.transport.set_protocol(relayed)
-        relayed.connection_made(self.transport)
-        if not self.transport.is_closing():
-            relayed.data_received(self.data)

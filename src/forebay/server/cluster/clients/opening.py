@@ -1,0 +1,43 @@
+"""A connection whose first octets say which protocol it gets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from forebay.node.peer import Peer
+from forebay.server.listen import Endpoint
+
+
+class Opening(asyncio.Protocol):
+    """One connection until that is known; it is ended where its client takes longer than a handshake may.
+
+    data  what has come
+    """
+
+    def __init__(self, endpoint: Endpoint, peer: Peer | None) -> None:
+        self.endpoint = endpoint
+        self.peer = peer
+        self.data = b""
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.timer = asyncio.get_running_loop().call_later(self.endpoint.handshake_s, self.transport.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """It is known, or the connection is gone."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def become(self, protocol: asyncio.Protocol) -> None:
+        """Have a protocol go on with the connection, from its first octet."""
+        self.leave()
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        if not self.transport.is_closing():
+            protocol.data_received(self.data)
