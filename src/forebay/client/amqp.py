@@ -16,13 +16,11 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 
-from forebay.client.connecting import ClientTls, connect_any
+from forebay.client.publishing import PublishingClient
 from forebay.core.errors import (
     INVALID,
     MALFORMED,
@@ -86,10 +84,6 @@ from forebay.wire.amqp091.methods import (
     REPLIES,
 )
 
-TIMEOUT_S: Final = 30.0
-RECEIVE_S: Final = 0.2
-RECEIVE_OCTETS: Final = 1 << 18
-SEND_OCTETS: Final = 1 << 16  # published octets are gathered up to here
 CHANNEL: Final = 1
 DEPTH_MAX: Final = 16  # of tables within tables
 FRAME_OCTETS_MAX: Final = 131_072
@@ -113,29 +107,20 @@ class Delivered:
     body: bytes
 
 
-class AmqpClient:
+class AmqpClient(PublishingClient):
     """One connection with one channel.
 
-    confirmed, refused  messages that the broker has taken, and those that it would not take
-    returned            messages that led nowhere; they are confirmed as well
-    return_text         what the broker said of the last of those
-    blocked             why the broker takes in nothing just now; empty while it does
+    returned     messages that led nowhere; they are confirmed as well
+    return_text  what the broker said of the last of those
     """
 
     def __init__(self, connection: socket.socket, server: str) -> None:
-        self.server = server
-        self.confirmed = 0
-        self.refused = 0
+        super().__init__(connection, server)
         self.returned = 0
         self.return_text = ""
-        self.blocked = ""
-        self.published = 0
-        self._connection = connection
         self._frame_octets_max = FRAME_OCTETS_MAX
         self._settled = 0  # all messages up to this tag are confirmed or refused ...
         self._early: set[int] = set()  # ... and these behind it
-        self._out = BytesWriter()
-        self._rest = b""
         self._replies: deque[tuple[int, Reader]] = deque()
         self._delivered: deque[Delivered] = deque()
         self._content: tuple[int, Reader] | None = None  # the method whose content is coming
@@ -143,43 +128,6 @@ class AmqpClient:
         self._parts: list[bytes] = []
         self._missing = 0  # octets of the body
         self._consumer = b""
-        self._broken: ForebayError | None = None
-
-    @classmethod
-    def connect(
-        cls,
-        servers: str,
-        user: str,
-        password: str,
-        vhost: str = "/",
-        timeout_s: float = TIMEOUT_S,
-        tls: ClientTls | None = None,
-    ) -> Self:
-        """Connect to the first server of a list `host:port,host:port` that answers, and log in.
-
-        timeout_s  how long each answer may take to come
-        raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
-        """
-        return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, vhost, timeout_s))
-
-    @classmethod
-    def _begin(
-        cls, user: str, password: str, vhost: str, timeout_s: float, connection: socket.socket, server: str
-    ) -> Self:
-        client = cls(connection, server)
-        connection.settimeout(timeout_s)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        client._greet(user, password, vhost)
-        return client
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Send what is gathered, and end the connection."""
@@ -192,14 +140,9 @@ class AmqpClient:
                 self._put(0, CONNECTION_CLOSE, args)
                 self._wait(CONNECTION_CLOSE_OK)
         self._broken = self._broken or OutcomeUnknown(f"{self.server}: the connection was closed")
-        self._connection.close()
+        super().close()
 
     # ---- publishing
-
-    @property
-    def unconfirmed(self) -> int:
-        """Messages published of which the broker has said nothing yet."""
-        return self.published - self.confirmed - self.refused
 
     def select_confirms(self) -> None:
         """Have the broker say of each message when it is on disk."""
@@ -218,24 +161,7 @@ class AmqpClient:
         args.append(MANDATORY)
         put_method(self._out, CHANNEL, BASIC_PUBLISH, args.getvalue())
         put_content(self._out, CHANNEL, properties, body, self._frame_octets_max)
-        self.published += 1
-        if len(self._out) >= SEND_OCTETS:
-            self.flush()
-
-    def settle(self, unconfirmed_max: int) -> None:
-        """Wait until the broker has said of all but so many messages what became of them; OutcomeUnknown."""
-        self.flush()
-        until = time.monotonic() + self._timeout_s()
-        while self.unconfirmed > unconfirmed_max:
-            before = self.unconfirmed
-            self._receive(RECEIVE_S)
-            if self.unconfirmed < before:
-                until = time.monotonic() + self._timeout_s()
-            elif time.monotonic() > until:
-                why = f"the broker takes in nothing, {self.blocked}" if self.blocked else "no answer in time"
-                raise self._broke(
-                    OutcomeUnknown(f"{self.server}: {why}: {self.unconfirmed} messages without a confirm")
-                )
+        self._published()
 
     # ---- consuming
 
@@ -329,25 +255,9 @@ class AmqpClient:
         args.append(1 | 2)  # multiple, requeue
         put_method(self._out, CHANNEL, BASIC_NACK, args.getvalue())
 
-    def flush(self) -> None:
-        """Send what is gathered."""
-        self._check()
-        octets = self._out.getvalue()
-        if not octets:
-            return
-        self._out.truncate(0)
-        try:
-            self._connection.sendall(octets)
-        except OSError as error:
-            self._said_last()
-            raise self._broke(OutcomeUnknown(f"{self.server}: sending failed: {error}")) from error
-
     # ---- within
 
-    def _timeout_s(self) -> float:
-        return self._connection.gettimeout() or TIMEOUT_S
-
-    def _greet(self, user: str, password: str, vhost: str) -> None:
+    def _greet(self, user: str, password: str, place: str) -> None:
         self._out.write(PROTOCOL_HEADER)
         self._wait(CONNECTION_START)
         args = BytesWriter()
@@ -365,7 +275,7 @@ class AmqpClient:
         put_short(args, 0)  # no heartbeats: nobody is there to send them while a command works
         self._put(0, CONNECTION_TUNE_OK, args)
         args = BytesWriter()
-        put_short_string(args, name(vhost, "vhost"))
+        put_short_string(args, name(place, "vhost"))
         put_short_string(args, b"")
         args.append(0)
         self._put(0, CONNECTION_OPEN, args)
@@ -389,45 +299,14 @@ class AmqpClient:
             raise self._broke(PeerError(UNEXPECTED, f"{self.server}: method {found:#x} where {method:#x} was due"))
         return args
 
-    def _check(self) -> None:
-        if self._broken is not None:
-            raise self._broken
-
-    def _said_last(self) -> None:
-        """Read what the broker said before it ended the connection: that is why sending failed."""
-        try:
-            while self._receive(RECEIVE_S):
-                pass
-        except OutcomeUnknown:
-            self._broken = None
-
-    def _receive(self, timeout_s: float) -> bool:
-        """Take in what has come; False where nothing does in that time."""
-        self._check()
-        usual = self._connection.gettimeout()
-        self._connection.settimeout(timeout_s)
-        try:
-            octets = self._connection.recv(RECEIVE_OCTETS)
-        except TimeoutError:
-            return False
-        except OSError as error:
-            raise self._broke(OutcomeUnknown(f"{self.server}: receiving failed: {error}")) from error
-        finally:
-            self._connection.settimeout(usual)
-        if not octets:
-            raise self._broke(OutcomeUnknown(f"{self.server}: the broker closed the connection"))
-        data = self._rest + octets
+    def _take(self, data: bytes) -> int:
         at = 0
-        try:
-            if data.startswith(b"AMQP") and not self.published and not self._replies:
-                raise PeerError(MALFORMED, "another version of AMQP")
-            while end := frame_end(data, at, self._frame_octets_max):
-                self._take_frame(data, at, int(end))
-                at = int(end)
-        except PeerError as error:
-            raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
-        self._rest = data[at:]
-        return True
+        if data.startswith(b"AMQP") and not self.published and not self._replies:
+            raise PeerError(MALFORMED, "another version of AMQP")
+        while end := frame_end(data, at, self._frame_octets_max):
+            self._take_frame(data, at, int(end))
+            at = int(end)
+        return at
 
     def _take_frame(self, data: bytes, at: int, end: int) -> None:
         kind = data[at]
@@ -510,11 +389,6 @@ class AmqpClient:
         routing_key = args.short_string().decode("utf-8", "replace")
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._delivered.append(Delivered(tag, redelivered, exchange, routing_key, self._properties, body))
-
-    def _broke(self, error: ForebayError) -> ForebayError:
-        """After this error the connection is of no use."""
-        self._broken = self._broken or error
-        return error
 
 
 CAPABILITIES: Final[dict[str, object]] = {
