@@ -126,12 +126,15 @@ class MqueueMachine(RuleBasedStateMachine):
         """The level and the messages of the run that the queue names; it must be the beginning of a level."""
         queue = self.queue
         assert queue.run_consumer is not None and queue.run_count > 0
-        run: list[Message] = [
-            (queue.run_consumer, queue.run_block, offset, queue.run_zero)
+        named = [
+            (queue.run_consumer, queue.run_block, offset)
             for offset in range(queue.run_first, queue.run_first + queue.run_count)
         ]
-        found = [priority for priority in PRIORITIES if self.levels[priority][: len(run)] == run]
+        heads = {priority: self.levels[priority][: len(named)] for priority in PRIORITIES}
+        found = [priority for priority, head in heads.items() if [message[:3] for message in head] == named]
         assert queue.turn is not None and queue.turn.priority in found
+        run = heads[int(queue.turn.priority)]
+        assert len({message[3] for message in run}) == 1  # all of them go at QoS 0, or none
         return int(queue.turn.priority), run
 
     def served(self, priority: int, count: int) -> None:

@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
-from forebay.spark.schema import full_schema
 from tests.spark.conftest import Feed
+from tests.spark_schema import full_schema
 from tests.waiting import until, until_past
 
 BODIES = [b"body %d" % at for at in range(1000)]

@@ -17,8 +17,8 @@ from forebay.spark.arrow.batches import BatchMaker
 from forebay.spark.directory.files import ReadOnlyDisk
 from forebay.spark.directory.local import LocalLogs
 from forebay.spark.reading.logs import DataLost
-from forebay.spark.schema import full_schema
 from tests.spark.conftest import Feed
+from tests.spark_schema import full_schema
 from tests.stores import Everything, Opened
 from tests.waiting import until
 

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.errors import OptionError, RequestError
 from forebay.spark import read
-from forebay.spark.schema import KAFKA_TYPES, full_schema
+from forebay.spark.schema import KAFKA_TYPES
 from tests.spark.conftest import Feed
+from tests.spark_schema import full_schema
 
 AMQP = pika.BasicProperties(
     content_type="text/plain",

@@ -270,9 +270,8 @@ class Mqueue:
     limit          messages a level, by the rules unless somebody sets another; 0 for no limit
     dropped        by the limit, since the beginning
     lost           first, end, ... of those of them that were in the log; whoever notes them takes them away
-    run_consumer   and the other four: the run whose turn it is, as `head` found it; of no meaning after `take`
+    run_consumer   and the other three: the run whose turn it is, as `head` found it; of no meaning after `take`
     run_block      None where `run_first` is an offset in the log; else that is an index in this block
-    run_zero       whether these go at QoS 0
     """
 
     def __init__(self, rules: MqueueRules) -> None:
@@ -287,7 +286,6 @@ class Mqueue:
         self.run_block: Block | None = None
         self.run_first: i64 = 0
         self.run_count: i64 = 0
-        self.run_zero = False
 
     def push(self, consumer: Consumer, block: Block | None, first: i64, count: i64, zero: bool, priority: i64) -> None:
         """Add messages as the newest of a level; over its limit, its oldest with QoS 0 go, then its oldest.
@@ -330,7 +328,6 @@ class Mqueue:
         self.run_block = level.blocks[index]
         self.run_first = level.firsts[index]
         self.run_count = level.counts[index]
-        self.run_zero = level.zeros[index]
         if level.count < self.count:
             self.run_count = min(self.run_count, level.credit)
         return True

@@ -59,9 +59,7 @@ from forebay.log.shipment import Shipment
 VERSION: Final = 1
 HEAD_OCTETS: Final = 16
 FILE_HEAD_OCTETS: Final = 32
-SHIPMENT_HEAD_OCTETS: Final = 80
 STORE_ID_OCTETS: Final = 16
-RUN_OCTETS: Final = 24
 RUNS_MAX: Final = 1024  # of one MISMATCH; the newest of a log that has more
 SHIPMENTS_MAX: Final = 4096
 QUEUES_MAX: Final = 1 << 22

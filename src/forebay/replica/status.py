@@ -45,7 +45,6 @@ class MemberStatus:
     in_sync      names of those in the in-sync set, as the register was last seen
     waits        why nothing is committed just now, for people; "" where it is
     others       the other members, if this one leads
-    is_pending   a change of the register is under way
     """
 
     def __init__(self, name: str, role: str, epoch: i64, leader: str) -> None:
@@ -58,7 +57,6 @@ class MemberStatus:
         self.min_in_sync = 0
         self.in_sync: list[str] = []
         self.waits = ""
-        self.is_pending = False
         self.others: list[FollowerStatus] = []
 
 
@@ -75,7 +73,6 @@ def status_of(standing: Standing, role: str, leader: str, leading: Leading | Non
     found.min_in_sync = view.value.min_in_sync
     found.in_sync = sorted(view.value.in_sync)
     if leading is not None:
-        found.is_pending = leading.changes.pending is not None
         found.others = [follower_status(leading, node, now) for node in standing.others()]
         found.waits = waits_for(leading, found)
     return found

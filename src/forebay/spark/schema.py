@@ -63,11 +63,6 @@ COLUMNS_OF_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def full_schema() -> StructType:
-    """All columns there are."""
-    return StructType([StructField(name, type) for name, type in TYPES.items()])
-
-
 def default_schema(headers: bool) -> StructType:
     """The columns that `load()` gives without a schema."""
     schema = StructType([StructField(name, type) for name, type in KAFKA_TYPES.items()])

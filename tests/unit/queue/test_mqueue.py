@@ -64,7 +64,7 @@ def test_what_does_not_continue_the_last_run_is_another(consumer: Consumer, zero
     assert queue.run_count == 1
     queue.take(1)
     assert queue.head()
-    assert (queue.run_consumer, queue.run_zero, queue.run_first) == (consumer, zero, first)
+    assert (queue.run_consumer, queue.run_first) == (consumer, first)
 
 
 def test_runs_of_different_blocks_stay_apart() -> None:

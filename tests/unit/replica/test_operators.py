@@ -101,7 +101,7 @@ def test_the_status_of_a_leader_tells_of_all() -> None:
     held.now += 10 * MS
     found = held.member.status(held.now)
     assert (found.role, found.epoch, found.leader, found.end, found.commit) == (LEADER, 2, "a", 5, 4)
-    assert (found.in_sync, found.min_in_sync, found.is_pending) == (["a", "b"], 2, False)
+    assert (found.in_sync, found.min_in_sync) == (["a", "b"], 2)
     assert found.waits == "waits for node 'b', 1 frames behind"
     b, c = found.others
     assert (b.name, b.role, b.synced, b.frames_behind, b.ms_behind, b.why) == ("b", FOLLOWER, 4, 1, 10, "")

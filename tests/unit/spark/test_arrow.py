@@ -13,7 +13,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from forebay.core.errors import CorruptFile, OptionError
 from forebay.log.block import Block, BlockWriter
 from forebay.spark.arrow.batches import BATCH_ROWS, WHOLE_ROWS_MIN, BatchMaker, Buffer
-from forebay.spark.schema import TYPES, check_schema, full_schema
+from forebay.spark.schema import TYPES, check_schema
+from tests.spark_schema import full_schema
 
 NOW_US = 1_700_000_000_123_456
 Record = tuple[int, bytes, bytes, bytes, bytes]

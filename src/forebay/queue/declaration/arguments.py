@@ -58,7 +58,6 @@ FILTER_OCTETS_MAX: Final = 255
 
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
-QUEUE_TYPE: Final = "queue-type"
 BACKOFF: Final = "delayed-retry-backoff"
 MULTIPLIER: Final = "delayed-retry-multiplier"
 FACTOR_MAX: Final = 1_000_000

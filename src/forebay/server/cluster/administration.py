@@ -62,6 +62,7 @@ class ClusterState(Cluster):
             "members_max": member.settings.options.members,
             "answering": answering,
             "too_few_in_sync": len(answering) < self.min_in_sync(),
+            "links_refused": member.links.refused_count,
             "take_overs": 0 if record is None else max(0, int(record.epoch) - 1),
             "etcd": {
                 "reached": not member.register.told,

@@ -102,8 +102,6 @@ TX_COMMIT_OK: Final = 0x005A0015
 TX_ROLLBACK: Final = 0x005A001E
 TX_ROLLBACK_OK: Final = 0x005A001F
 
-CONNECTION_CLASS: Final = 10
-CHANNEL_CLASS: Final = 20
 
 # Reasons that only this protocol tells apart.
 CHANNEL_ERROR: Final = "channel-error"  # a frame for a channel that is not open, or that is already

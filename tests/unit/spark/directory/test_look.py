@@ -25,7 +25,8 @@ from forebay.spark.directory.local import LocalLogs
 from forebay.spark.directory.look import Places, look
 from forebay.spark.reading.logs import DataLost
 from forebay.spark.reading.plan import Range
-from forebay.spark.schema import TYPES, block_columns, full_schema
+from forebay.spark.schema import TYPES, block_columns
+from tests.spark_schema import full_schema
 from tests.stores import Everything, Opened
 
 QUEUE = 1

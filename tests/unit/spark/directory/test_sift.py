@@ -14,7 +14,7 @@ from forebay.message.deaths import Death, Deaths, with_deaths
 from forebay.message.encoded import amqp_octets
 from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer, as_readers_see
 from forebay.spark.directory.sift import matching, places_of, sifted
-from forebay.spark.schema import full_schema
+from tests.spark_schema import full_schema
 
 NOW_US = 1_700_000_000_000_000
 BLOCKS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=20), max_size=6)

@@ -101,7 +101,6 @@ class Outbox:
         self.acked: Lease | None = None
         self.acked_first: i64 = 0
         self.acked_count: i64 = 0
-        self.unknown_acks: i64 = 0
 
     # ---- deliveries
 
@@ -512,7 +511,6 @@ class Outbox:
         """PUBACK: the window has one place more, and the record is settled where that is how the client settles."""
         flight = self.window.find(id)
         if flight is None or flight.kind not in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
-            self.unknown_acks += 1
             return
         if flight.kind == LOGGED_1:
             self.complete(id)
@@ -539,7 +537,6 @@ class Outbox:
         flight = self.window.find(id)
         kind = DIRECT_1 if flight is None else flight.kind
         if flight is None or kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
-            self.unknown_acks += 1
             if code < FAILURE:
                 self.encoder.others_sent += 1
                 write_ack(self.out, PUBREL, id, ID_NOT_FOUND if self.encoder.version == V5 else 0, b"")
@@ -569,7 +566,6 @@ class Outbox:
         """PUBCOMP: the exchange is over."""
         flight = self.window.find(id)
         if flight is None or flight.kind not in (RELEASED, RELEASED_LOGGED):
-            self.unknown_acks += 1
             return
         self.complete(id)
 

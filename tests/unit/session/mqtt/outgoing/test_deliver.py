@@ -153,7 +153,6 @@ def test_acknowledgements_of_nothing_change_nothing(tmp_path: Path) -> None:
     sink.send(acknowledge(PUBREC, one.id), acknowledge(PUBREC, 77))
     sink.acked(one.id, NOT_FOUND, PUBREL)
     sink.acked(77, NOT_FOUND, PUBREL)
-    assert int(sink.session.outbox.unknown_acks) == 6
     for each in (one, two):
         settle(sink, each)
     sink.quiet()
