@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, HeadersExchange, TopicExchange
+from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, TopicExchange
 from forebay.routing.hash_exchange import CONSISTENT_HASH, PROBES, HashExchange, places_of
+from forebay.routing.headers_exchange import HeadersExchange
 from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import TopicTrie, matches, swap_key
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.nearest import slip_of
 from forebay.routing.exchange import (
     DIRECT,
     FANOUT,
@@ -13,14 +14,15 @@ from forebay.routing.exchange import (
     DirectExchange,
     Exchange,
     FanoutExchange,
-    HeadersExchange,
     TopicExchange,
     text,
 )
 from forebay.routing.hash_exchange import CONSISTENT_HASH, HashExchange
+from forebay.routing.headers_exchange import MATCH, WITH_X, HeadersExchange
 
 DELAYED: Final = b"x-delayed-message"
 DELAYED_TYPE: Final = "x-delayed-type"
+FOREIGN_TO_BINDINGS: Final = ("x-bound-from",)  # of RabbitMQ's federation; nothing comes of it
 KINDS: Final = (DIRECT, FANOUT, TOPIC, HEADERS, CONSISTENT_HASH, DELAYED)
 
 
@@ -59,3 +61,20 @@ def make_delayed(
     made.kind = DELAYED
     made.fixed.append(DELAYED_TYPE)
     return made
+
+
+def check_binding(vhost: bytes, exchange: Exchange, arguments: dict[str, object]) -> None:
+    """RequestError names an argument of a new binding that nothing puts in force, and what may have been meant."""
+    is_headers = isinstance(exchange, HeadersExchange)
+    kind = arguments.get(MATCH)
+    with_x = isinstance(kind, str) and kind.endswith(WITH_X)
+    for name in arguments:
+        # RabbitMQ passes over the other names with x-, too, and who leaves headers out by that is right.
+        if name in FOREIGN_TO_BINDINGS or (is_headers and (with_x or slip_of(name, [MATCH]) == "")):
+            continue
+        words = f"did you mean {MATCH}?" if is_headers else "only headers exchanges look at arguments"
+        raise RequestError(
+            PRECONDITION,
+            f"invalid arg '{name}' for a binding of exchange '{text(exchange.name)}' in vhost '{text(vhost)}': nothing "
+            f"puts it in force; {words}",
+        )

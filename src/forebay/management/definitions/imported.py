@@ -27,7 +27,8 @@ from forebay.management.definitions.given import GivenEntry
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.queue.declaration.arguments import BY_KEY
 from forebay.queue.declaration.spec import check_declaration
-from forebay.routing.exchange import Exchange, check_binding, text
+from forebay.routing.exchange import Exchange, text
+from forebay.routing.kinds import check_binding
 
 NO_SESSION: Final = 0
 SECTIONS: Final = (

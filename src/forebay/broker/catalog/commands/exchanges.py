@@ -9,8 +9,8 @@ from forebay.broker.catalog.topology import Topology
 from forebay.broker.events import binding_fields
 from forebay.core.errors import REFUSED, RequestError
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import Binding, Exchange, check_arguments, check_binding
-from forebay.routing.kinds import check_kind, make_exchange
+from forebay.routing.exchange import Binding, Exchange, check_arguments
+from forebay.routing.kinds import check_binding, check_kind, make_exchange
 
 
 class DeclareExchange(TopologyCommand[Topology], frozen=True, tag="exchange"):
