@@ -13,7 +13,8 @@ from forebay.server.system.chance import SystemRandom
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import AUTH, CONNACK, DISCONNECT, FAILURE, V5
-from forebay.wire.mqtt.packets import Ack, Connack, decode_packet, encode_packet, frame
+from forebay.wire.mqtt.encoding import encode_packet
+from forebay.wire.mqtt.packets import Ack, Connack, decode_packet, frame
 from tests.scram_client import ScramClient, before_connack
 
 USERS = {"ana": "secret"}

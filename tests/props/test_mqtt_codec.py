@@ -14,6 +14,7 @@ from forebay.core.message import Properties
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import V5, V311
+from forebay.wire.mqtt.encoding import encode_packet, write_publish
 from forebay.wire.mqtt.packets import (
     Ack,
     Connack,
@@ -24,10 +25,8 @@ from forebay.wire.mqtt.packets import (
     Subscribe,
     decode_packet,
     decode_publish,
-    encode_packet,
     frame,
     frame_octets,
-    write_publish,
 )
 from tests.conformance.mqtt import raw
 

@@ -15,6 +15,7 @@ from forebay.session.mqtt.connection import MqttSession
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import V5, V311
+from forebay.wire.mqtt.encoding import encode_packet, write_publish
 from forebay.wire.mqtt.packets import (
     Ack,
     Connack,
@@ -25,9 +26,7 @@ from forebay.wire.mqtt.packets import (
     Subscribe,
     decode_packet,
     decode_publish,
-    encode_packet,
     frame,
-    write_publish,
 )
 from tests.sessions import SessionRig
 

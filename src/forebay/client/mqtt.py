@@ -10,19 +10,8 @@ from typing import Final
 from forebay.client.publishing import RECEIVE_S, TIMEOUT_S, PublishingClient
 from forebay.core.errors import REFUSED, ForebayError, OutcomeUnknown, PeerError, RequestError
 from forebay.wire.mqtt.codes import FAILURE, PUBACK, PUBLISH, SUBSCRIBE, V311
-from forebay.wire.mqtt.packets import (
-    Connack,
-    Connect,
-    Publish,
-    Suback,
-    Subscribe,
-    decode_packet,
-    decode_publish,
-    encode_packet,
-    frame,
-    write_ack,
-    write_publish,
-)
+from forebay.wire.mqtt.encoding import encode_packet, write_ack, write_publish
+from forebay.wire.mqtt.packets import Connack, Connect, Publish, Suback, Subscribe, decode_packet, decode_publish, frame
 
 PACKET_OCTETS_MAX: Final = 1 << 28
 QOS_1: Final = PUBLISH << 4 | 2

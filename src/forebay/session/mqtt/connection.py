@@ -53,6 +53,7 @@ from forebay.wire.mqtt.codes import (
     V311,
     unexpected,
 )
+from forebay.wire.mqtt.encoding import write_bare, write_connack, write_suback
 from forebay.wire.mqtt.packets import (
     Ack,
     Connack,
@@ -62,9 +63,6 @@ from forebay.wire.mqtt.packets import (
     decode_packet,
     frame,
     frame_octets,
-    write_bare,
-    write_connack,
-    write_suback,
 )
 
 MICROSECONDS: Final = 1000

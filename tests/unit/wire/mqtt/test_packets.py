@@ -8,6 +8,7 @@ from librt.strings import BytesWriter
 from forebay.core.errors import TOO_LARGE, UNSUPPORTED_VERSION, PeerError
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt.codes import V5, V311, check_topic_name, filter_error
+from forebay.wire.mqtt.encoding import encode_packet, write_ack, write_publish
 from forebay.wire.mqtt.packets import (
     Ack,
     Publish,
@@ -16,11 +17,8 @@ from forebay.wire.mqtt.packets import (
     decode_connect,
     decode_packet,
     decode_publish,
-    encode_packet,
     frame,
     frame_octets,
-    write_ack,
-    write_publish,
 )
 
 

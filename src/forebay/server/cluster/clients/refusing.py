@@ -24,7 +24,8 @@ from forebay.wire.amqp091.codec import FRAME_OCTETS_MIN, frame_end, put_method
 from forebay.wire.blocks.frames import PREFACE, PREFACE_OCTETS, encode_error
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
-from forebay.wire.mqtt.packets import Connack, encode_packet, frame
+from forebay.wire.mqtt.encoding import encode_packet
+from forebay.wire.mqtt.packets import Connack, frame
 
 LOGIN_OCTETS_MAX: Final = 64 << 10
 FAREWELL_S: Final = 10.0

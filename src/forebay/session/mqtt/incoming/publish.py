@@ -36,7 +36,8 @@ from forebay.session.session import PUBLISH_DENIED, note_denied
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import PUBACK, PUBCOMP, PUBLISH, PUBREC, V5, V311, check_topic_name, unexpected
-from forebay.wire.mqtt.packets import Publish, decode_publish, write_ack
+from forebay.wire.mqtt.encoding import write_ack
+from forebay.wire.mqtt.packets import Publish, decode_publish
 
 MEMO_ENTRIES: Final = 4096
 MEMO_TOPIC_OCTETS_MAX: Final = 512

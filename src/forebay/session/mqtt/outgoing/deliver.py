@@ -52,7 +52,7 @@ from forebay.session.mqtt.outgoing.window import (
     Window,
 )
 from forebay.wire.mqtt.codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
-from forebay.wire.mqtt.packets import write_ack
+from forebay.wire.mqtt.encoding import write_ack
 
 LONG_OCTETS: Final = 32 << 10  # of what many get alike, that each would have a copy of
 DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
