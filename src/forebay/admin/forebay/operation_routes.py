@@ -18,15 +18,16 @@ from pydantic import BaseModel, Field, create_model
 from forebay.admin.asking import answer
 from forebay.admin.forebay.answers import LIST, OBJECT
 from forebay.admin.http.exact import Exact
-from forebay.admin.http.paths import VhostName
+from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker, Caller
-from forebay.management.arguments import FLAG, OFFSET_MAX, TABLE, TEXT, VHOST, WHOLE, Parameter
+from forebay.management.arguments import FLAG, OFFSET_MAX, TABLE, TEXT, WHOLE, Parameter
 from forebay.management.control import Operation
 from forebay.management.table import OPERATIONS
 from forebay.server.app import App
 
 TYPES: Final[dict[str, Any]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict[str, object]}
 GIVEN: Final = inspect.Parameter.empty  # it has no default
+NAMES: Final[dict[str, Any]] = {"vhost": VhostName, "queue": QueueName}  # as all paths describe them
 IN_QUERY: Final = ("GET", "DELETE")
 IN_PATH: Final = re.compile(r"{(\w+)")
 Responses = dict[int | str, dict[str, Any]]
@@ -77,7 +78,7 @@ def handler_of(route: OperationRoute, operation: Operation, path: str) -> Callab
     for each in operation.parameters:
         name = route.names.get(each.name, each.name)
         if name in in_path:
-            taken[name] = VhostName if name == VHOST.name else path_field(each), GIVEN
+            taken[name] = NAMES.get(name, path_field(each)), GIVEN
             arguments[name] = each.name
         elif route.method in IN_QUERY:
             taken[f"{each.name}_"] = query_field(each, name, route)

@@ -119,7 +119,7 @@ CLUSTER_ROWS: Final[tuple[Row[Fields], ...]] = (
         own("read_octets"),
     ),
     Row(
-        counter("forebay_cluster_links_refused", family.CLUSTER, "Connections to the port for nodes that were refused."),
+        counter("forebay_cluster_links_refused", family.CLUSTER, "Connections of nodes that were refused."),
         number("links_refused"),
     ),
     Row(gauge("forebay_cluster_etcd_up", family.CLUSTER, "1 while etcd answers."), etcd_up),

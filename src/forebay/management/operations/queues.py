@@ -34,7 +34,7 @@ from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-QUEUE: Final = Parameter("queue", TEXT, "the queue's name")
+QUEUE: Final = Parameter("queue", TEXT, "its name")
 OFFSET: Final = Parameter("offset", WHOLE, "the message's offset", least=0, most=OFFSET_MAX)
 WHERE: Final = Parameter(
     "where", TEXT, "only messages for which this filter holds; see docs/reference/filters.md", False, ""
