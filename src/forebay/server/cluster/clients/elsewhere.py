@@ -9,7 +9,7 @@ from forebay.core.option_cluster import FORWARD
 from forebay.node.peer import Peer
 from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.follower_http import HTTP_LISTENERS, FollowerHttp
-from forebay.server.cluster.clients.opening import Opening
+from forebay.server.cluster.clients.new_connection import NewConnection
 from forebay.server.cluster.clients.probes import HttpClient
 from forebay.server.cluster.clients.scrape import NAME as SCRAPED
 from forebay.server.cluster.clients.scrape import ScrapeAnswer, TellMetrics
@@ -68,7 +68,7 @@ class Elsewhere:
         return self.send_on(endpoint, peer)
 
 
-class FirstOctets(Opening):
+class FirstOctets(NewConnection):
     """A connection that has not said yet what it is."""
 
     def __init__(self, elsewhere: Elsewhere, endpoint: Endpoint, peer: Peer | None) -> None:

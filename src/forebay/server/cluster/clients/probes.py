@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from forebay.node.peer import Peer
-from forebay.server.cluster.clients.opening import Opening
+from forebay.server.cluster.clients.new_connection import NewConnection
 from forebay.server.listen import Endpoint
 
 LINE_OCTETS_MAX: Final = 8192
@@ -48,7 +48,7 @@ class HttpHost(ABC):
         """The protocol that passes a connection on."""
 
 
-class HttpClient(Opening):
+class HttpClient(NewConnection):
     """A connection over HTTP until it is known what it is for."""
 
     def __init__(self, host: HttpHost, endpoint: Endpoint, peer: Peer | None) -> None:

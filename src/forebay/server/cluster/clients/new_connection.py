@@ -9,7 +9,7 @@ from forebay.node.peer import Peer
 from forebay.server.listen import Endpoint
 
 
-class Opening(asyncio.Protocol):
+class NewConnection(asyncio.Protocol):
     """One connection until that is known; it is ended where its client takes longer than a handshake may.
 
     data  what has come
