@@ -9,22 +9,17 @@ import socket
 import subprocess
 import threading
 import urllib.request
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from tests.broker_process import free_port
 from tests.waiting import until
 
 PROGRAM = shutil.which("etcd") or "etcd"
 CONTROL = shutil.which("etcdctl") or "etcdctl"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
 
 
 class EtcdMember:
@@ -99,6 +94,13 @@ class EtcdMember:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def values(self, prefix: str) -> list[str]:
+        """What is under keys that begin so; by HTTP, since tests ask often and a process for each answer is slow."""
+        key, end = prefix.encode(), prefix[:-1].encode() + bytes([ord(prefix[-1]) + 1])
+        asked = json.dumps({"key": b64encode(key).decode(), "range_end": b64encode(end).decode()}).encode()
+        with urllib.request.urlopen(f"{self.url}/v3/kv/range", asked, timeout=60) as answer:
+            return [b64decode(each["value"]).decode() for each in json.load(answer).get("kvs", [])]
+
     def is_healthy(self) -> bool:
         """True if it answers by `etcdctl`."""
         try:
@@ -116,7 +118,7 @@ class Etcd:
     """An etcd of some members."""
 
     def __init__(self, folder: Path, count: int, tls: Sequence[Path] = ()) -> None:
-        ports = free_ports(2 * count)
+        ports = [free_port() for _ in range(2 * count)]
         self.folder = folder
         self.members = [
             EtcdMember(folder, f"e{place}", (ports[2 * place], ports[2 * place + 1]), tls) for place in range(count)

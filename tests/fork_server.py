@@ -47,6 +47,7 @@ END_S_MAX = 10
 LOADED = (
     "forebay.server.run",
     "forebay.server.serve",
+    "forebay.server.cluster.run",
     "forebay.admin.service",
     "forebay.admin.http.answering",  # a broker loads these three when it is first asked over HTTP
     "forebay.admin.api",
@@ -242,6 +243,9 @@ def become(request: dict[str, object], streams: Sequence[int], alive: int) -> No
     time.tzset()
     os.chdir(str(folder))
     sys.argv = ["forebay", *arguments]
+    # A node of a cluster begins anew by these, and is the same process to whoever waits for its end.
+    sys.orig_argv = [sys.executable, "-m", *sys.argv]
+    os.set_inheritable(alive, True)
 
 
 def run_to_end() -> NoReturn:

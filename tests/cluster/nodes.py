@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +11,14 @@ from typing import Any
 
 from tests.broker_process import BrokerProcess, free_port
 from tests.etcd import Etcd
+from tests.fork_server import FORKS
 from tests.waiting import until
 
 SECRET = "of nodes that know each other"
 
 
 class ClusterNode(BrokerProcess):
-    """One node; it begins anew in its own process, which it can only where it is one of its own from the start."""
+    """One node."""
 
     def __init__(self, folder: Path, etcd: Etcd, name: str, cluster: dict[str, object], **options: object) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class ClusterNode(BrokerProcess):
             "secret": SECRET,
             **cluster,
         }
-        super().__init__(folder, cluster=section, wrapper=["env"], **options)
+        super().__init__(folder, cluster=section, **options)
 
     def is_running(self) -> bool:
         """True unless it was ended."""
@@ -45,8 +45,7 @@ def control(node: BrokerProcess, *words: str, code: int = 0) -> str:
 
 def ask(servers: list[str], *words: str, code: int = 0) -> str:
     """The same, asked of the first that answers."""
-    command = [sys.executable, "-m", "forebay", *words, "--server", ",".join(servers)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = FORKS.run([*words, "--server", ",".join(servers)], dict(os.environ))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -60,8 +59,8 @@ class Cluster:
 
     def record(self) -> dict[str, Any]:
         """The cluster's record in etcd; empty where there is none."""
-        found = self.etcd.members[0].control("get", "--prefix", "/forebay/tests/register/", "--print-value-only")
-        return json.loads(found) if found.strip() else {}
+        found = self.etcd.members[0].values("/forebay/tests/register/")
+        return json.loads(found[0]) if found else {}
 
     def start(self) -> None:
         """Start all nodes, and wait until all are in sync."""

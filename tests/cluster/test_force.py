@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 
 from tests.cluster.clients import Publisher, drained
 from tests.cluster.nodes import Cluster, ClusterNode
+from tests.fork_server import FORKS
 from tests.waiting import until
 
 
 def force(node: ClusterNode, *words: str, code: int = 0) -> str:
     """The output of `forebay cluster force` for a node that does not run."""
-    command = [sys.executable, "-m", "forebay", "cluster", "force", "--config", str(node.config)]
-    command += ["--data", str(node.data), "--yes", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    command = ["cluster", "force", "--config", str(node.config), "--data", str(node.data), "--yes", *words]
+    done = FORKS.run(command, dict(os.environ))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -17,10 +17,6 @@ from tests.etcd import Etcd
 from tests.waiting import until
 
 
-def alone(folder: Path) -> BrokerProcess:
-    return BrokerProcess(folder, wrapper=["env"])
-
-
 def publish(node: BrokerProcess, first: int, count: int) -> None:
     """Numbers for the queue `work`, confirmed."""
     channel = channel_of(node)
@@ -65,7 +61,7 @@ def told_and_ended(node: ClusterNode, words: str) -> None:
 
 
 def test_a_single_node_becomes_a_cluster_and_one_again_without_moving_data(tmp_path: Path, etcd: Etcd) -> None:
-    single = alone(tmp_path / "a")
+    single = BrokerProcess(tmp_path / "a")
     single.start()
     publish(single, 0, 100)
     single.stop()
@@ -111,7 +107,7 @@ def test_a_single_node_becomes_a_cluster_and_one_again_without_moving_data(tmp_p
 def test_a_folder_of_a_cluster_that_was_made_from_the_same_folder_is_refused(
     tmp_path: Path, etcd: Etcd, name: str
 ) -> None:
-    single = alone(tmp_path / "single")
+    single = BrokerProcess(tmp_path / "single")
     single.start()
     publish(single, 0, 10)
     single.stop()
