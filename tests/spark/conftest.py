@@ -90,6 +90,11 @@ class Feed:
         self.channel: BlockingChannel = self.connection.channel()
         self.server = f"127.0.0.1:{broker.amqp_port}"
 
+    def close(self) -> None:
+        """End its connection, if that is not over."""
+        if self.connection.is_open:
+            self.connection.close()
+
     def client(self) -> BlockClient:
         return BlockClient.connect(self.server, "guest", "guest")
 
@@ -147,11 +152,18 @@ def feed(spark: SparkSession, broker: BrokerProcess) -> Iterator[Feed]:
     """A running broker, ready to be published to and read."""
     made = Feed(spark, broker)
     yield made
-    if made.connection.is_open:
-        made.connection.close()
+    made.close()
 
 
 @pytest.fixture
-def start_feed(spark: SparkSession, start_broker: Callable[..., BrokerProcess]) -> Callable[..., Feed]:
+def start_feed(spark: SparkSession, start_broker: Callable[..., BrokerProcess]) -> Iterator[Callable[..., Feed]]:
     """The same with options of the broker."""
-    return lambda **options: Feed(spark, start_broker(**options))
+    made: list[Feed] = []
+
+    def start(**options: object) -> Feed:
+        made.append(Feed(spark, start_broker(**options)))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()

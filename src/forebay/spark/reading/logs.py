@@ -25,6 +25,7 @@ from forebay.core.errors import (
 )
 from forebay.spark.access import Access
 from forebay.spark.arrow.batches import BlockView, Buffer
+from forebay.spark.idle import IdleConnections
 from forebay.spark.reading.followers import FollowersAsked
 from forebay.spark.reading.plan import Range
 
@@ -156,9 +157,7 @@ class Patience:
         self.pause_s = min(2 * self.pause_s, PAUSE_S_MAX)
 
 
-# Connections that nobody uses just now. A Python worker of Spark runs many tasks, one after the other: connecting and
-# logging in for each would cost as much as a small micro-batch.
-_idle: dict[Access, list[BlockClient]] = {}
+_idle: Final = IdleConnections[BlockClient]()
 
 
 class RemoteLogs(LogAccess):
@@ -306,9 +305,10 @@ class RemoteLogs(LogAccess):
 
     def connected(self) -> BlockClient:
         if self.client is None:
-            idle = _idle.get(self.access)
-            self.is_used = bool(idle)
-            self.client = idle.pop() if idle else self.access.connect(BlockClient, TIMEOUT_S)
+            self.client = _idle.take(self.access)
+            self.is_used = self.client is not None
+        if self.client is None:
+            self.client = self.access.connect(BlockClient, TIMEOUT_S)
         return self.client
 
     def lose(self, patience: Patience, error: ForebayError) -> None:
@@ -316,8 +316,7 @@ class RemoteLogs(LogAccess):
         if self.client is not None:
             self.client.close()
             self.client = None
-        for client in _idle.pop(self.access, []):
-            client.close()
+        _idle.close(self.access)
         if self.is_used:
             self.is_used = False
         else:
@@ -327,7 +326,7 @@ class RemoteLogs(LogAccess):
         """Leave the connection to whoever comes next."""
         if self.client is not None:
             if self.client.is_idle:
-                _idle.setdefault(self.access, []).append(self.client)
+                _idle.leave(self.access, self.client)
             else:
                 self.client.close()
             self.client = None

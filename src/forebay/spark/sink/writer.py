@@ -20,6 +20,7 @@ from forebay.client.blocks import TIMEOUT_S
 from forebay.client.staging import StagingClient
 from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError, Unreachable
 from forebay.spark.access import Access
+from forebay.spark.idle import IdleConnections
 from forebay.spark.reading.logs import Patience, naming
 from forebay.spark.setup.plain import plainly
 from forebay.spark.sink.encode import BlockEncoder, block_of, same
@@ -41,9 +42,7 @@ class WrittenPart(WriterCommitMessage):
     rows: int
 
 
-# A connection that the last task of this Python worker has left: connecting and logging in for each task would cost as
-# much as a small micro-batch.
-_idle: dict[Access, StagingClient] = {}
+_idle: Final = IdleConnections[StagingClient]()
 # What streams of this process write to, and the broker has taken.
 _checked: set[tuple[Access, tuple[bytes, bytes] | None]] = set()
 
@@ -78,7 +77,7 @@ class WriteTarget:
         except BaseException:
             client.close()
             raise
-        _idle[access] = client
+        _idle.leave(access, client)
         return WrittenPart(query, name, staged if kept else 0)
 
     def check(self, query: str | None = None) -> None:
@@ -102,7 +101,7 @@ class WriteTarget:
                 break
             except OutcomeUnknown as error:
                 patience.wait(error)
-        _idle[access] = client
+        _idle.leave(access, client)
         _checked.add((access, target))
 
     def try_row(self, client: StagingClient, exchange: bytes, key: bytes) -> None:
@@ -126,12 +125,13 @@ class WriteTarget:
     def first_answer(self, query: str) -> tuple[StagingClient, int]:
         """A connection that works, and the last batch of the query that is committed."""
         access = self.options.access
-        client = _idle.pop(access, None)
+        client = _idle.take(access)
         if client is not None:
             try:
                 return client, client.last_batch(query)
             except OutcomeUnknown:  # the broker was started anew since
                 client.close()
+                _idle.close(access)
         patience = Patience(access.retry_s)
         while True:
             try:
