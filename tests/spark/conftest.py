@@ -23,7 +23,7 @@ from forebay.spark.directory.files import ReadOnlyDisk
 from forebay.spark.directory.look import queue_names
 from forebay.spark.home import find_home
 from tests.broker_process import BrokerProcess
-from tests.jvm import prepare_jvms
+from tests.jvm import prepare_jvms, share_classes
 from tests.waiting import until
 
 TEST_S_MAX = 600
@@ -37,6 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_S_MAX))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture: some start a JVM."""
+    share_classes()
 
 
 @pytest.fixture(scope="session")
