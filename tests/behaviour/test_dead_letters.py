@@ -140,7 +140,6 @@ def test_a_dead_letter_queue_is_read_as_a_stream_as_long_as_nobody_settles(broke
     assert read(3) == [b"2", b"3", b"4"]
 
 
-@pytest.mark.timeout(60)
 def test_dead_letters_of_a_queue_that_keeps_wait_for_their_target(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
     channel = open_channel(broker)
