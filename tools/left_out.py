@@ -47,6 +47,7 @@ NEEDED_BY = {
         "docs/tutorials/first-steps.md",
         "docs/tutorials/iot.md",
         "tests/cluster/test_node_clients.py",
+        "tests/docs/test_site.py",
         "tests/interop/test_amqplib.py",
         "tests/interop/test_mqttjs.py",
         "tests/ui/test_reading.py",
@@ -54,6 +55,7 @@ NEEDED_BY = {
         "tests/ui/test_topology.py",
     ],
     "chromium": [
+        "tests/docs/test_site.py",
         "tests/ui/test_access.py",
         "tests/ui/test_changes.py",
         "tests/ui/test_nodes.py",
