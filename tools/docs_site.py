@@ -22,6 +22,8 @@ SEARCH: Final = 'data-md-component="search" role="dialog"'  # which the theme gi
 OUTSIDE: Final = ("CHANGELOG.md", "LICENSE", "bench/README.md", "examples/README.md")
 FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 WORDS: Final = re.compile(r"\A(```\w+) .*")
+PALETTE: Final = 'class="md-option" data-md-color-media='  # hidden from screen readers, so not for the keyboard either
+EMPTY_HEAD: Final = re.compile(r"<th( style=[^>]*)?></th>")
 LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 
@@ -68,6 +70,12 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     return "".join(WORDS.sub(r"\1", part) if part.startswith("```") else LINK.sub(mended, part) for part in parts)
 
 
+def on_page_content(html: str, **_: object) -> str:
+    """Make a cell of the empty corner of a table: it is the head of nothing."""
+    return EMPTY_HEAD.sub(r"<td\1></td>", html)
+
+
 def on_post_page(output: str, **_: object) -> str:
-    """Give the dialog of the search a name for screen readers."""
-    return output.replace(SEARCH, f'{SEARCH} aria-label="Search"')
+    """Give the dialog of the search a name for screen readers, and take hidden inputs from the keyboard."""
+    named = output.replace(SEARCH, f'{SEARCH} aria-label="Search"')
+    return named.replace(PALETTE, f'tabindex="-1" {PALETTE}')

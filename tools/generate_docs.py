@@ -152,7 +152,7 @@ def control_page() -> str:
     parts = [HEAD, "# Operations\n", CONTROL_INTRODUCTION]
     for name, operation in sorted(OPERATIONS.items()):
         parts.append(f"## {name}\n")
-        note = " Answered when that is on disk." if operation.waits else ""
+        note = " The broker answers when the change is on disk." if operation.waits else ""
         parts.append(f"{_joined(operation.doc)}{note}\n")
         rows = ["| argument | is | default | meaning |", "|---|---|---|---|"]
         for each in operation.parameters:

@@ -15,7 +15,7 @@ def rows() -> list[list[str]]:
     """The cells of each feature."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-    return [row for row in cells if row[0]]
+    return [row for row in cells if row[0] != "feature"]
 
 
 def functions(path: Path) -> set[str]:

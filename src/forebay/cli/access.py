@@ -40,17 +40,23 @@ ServerOption = Annotated[
     ),
 ]
 UserOption = Annotated[
-    str, typer.Option("--user", metavar="NAME", envvar="FOREBAY_USER", help="An administrator's name.")
+    str, typer.Option("--user", metavar="NAME", envvar="FOREBAY_USER", help="Name of an administrator.")
 ]
 PasswordOption = Annotated[
     str | None,
-    typer.Option("--password", metavar="TEXT", envvar="FOREBAY_PASSWORD", help="Asked for where it is not given."),
+    typer.Option(
+        "--password",
+        metavar="TEXT",
+        envvar="FOREBAY_PASSWORD",
+        help="The administrator's password; asked for if not given.",
+    ),
 ]
-VhostOption = Annotated[
-    str, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="The vhost that is meant.")
-]
+VhostOption = Annotated[str, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="Name of the vhost.")]
 TlsOption = Annotated[
-    bool, typer.Option("--tls", envvar="FOREBAY_TLS", help="Encrypt the connection; the next three do so as well.")
+    bool,
+    typer.Option(
+        "--tls", envvar="FOREBAY_TLS", help="Encrypt the connection; each of the next three options does so, too."
+    ),
 ]
 CaFileOption = Annotated[
     str,
@@ -58,12 +64,12 @@ CaFileOption = Annotated[
         "--ca-file",
         metavar="FILE",
         envvar="FOREBAY_CA_FILE",
-        help="Authorities that may have signed the broker's certificate; else those of the system.",
+        help="Authorities that may sign the broker's certificate; by default the system's.",
     ),
 ]
 CertificateOption = Annotated[
     str,
-    typer.Option("--certificate", metavar="FILE", envvar="FOREBAY_CERTIFICATE", help="A certificate to be shown."),
+    typer.Option("--certificate", metavar="FILE", envvar="FOREBAY_CERTIFICATE", help="The client's certificate."),
 ]
 KeyOption = Annotated[
     str,
@@ -71,18 +77,18 @@ KeyOption = Annotated[
         "--certificate-key",
         metavar="FILE",
         envvar="FOREBAY_CERTIFICATE_KEY",
-        help="Its key, where that is in a file of its own.",
+        help="The certificate's key, if it is in another file.",
     ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 # Of commands that show or choose messages.
 WhereOption = Annotated[
     str | None,
-    typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/reference/filters.md."),
+    typer.Option(metavar="FILTER", help="Only messages that match this filter; see docs/reference/filters.md."),
 ]
-LimitOption = Annotated[int, typer.Option(metavar="N", help="How many at most.")]
-FirstOption = Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")]
-BodyOctetsOption = Annotated[int, typer.Option(metavar="N", help="How much of each body.")]
+LimitOption = Annotated[int, typer.Option(metavar="N", help="The largest number.")]
+FirstOption = Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset.")]
+BodyOctetsOption = Annotated[int, typer.Option(metavar="N", help="Octets of each body to show.")]
 KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 COMMON: Final = (
     inspect.Parameter("server", KEYWORD, default=SERVER, annotation=ServerOption),

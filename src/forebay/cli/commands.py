@@ -47,66 +47,64 @@ class Word:
 WORDS: Final = {
     "bench": Word(
         "bench.command:bench",
-        "Publish and consume as fast as a few Python clients can, through a queue of its own that goes afterwards.",
+        "Measure how fast a few Python clients publish and consume, through a temporary queue.",
         RUN,
     ),
-    "binding": Word("manage.exchanges:bindings", "Bindings: which messages of an exchange go where.", TOPOLOGY),
+    "binding": Word("manage.exchanges:bindings", "Bindings from exchanges to queues and exchanges.", TOPOLOGY),
     "channel": Word("manage.readers:channels", "Channels of AMQP connections.", CLIENTS),
-    "cluster": Word("manage.cluster:app", "The cluster: its members, who leads, and who leaves.", RUN),
+    "cluster": Word("manage.cluster:app", "The cluster: members, leadership, draining.", RUN),
     "completion": Word(
         "completion:completion",
-        "Print what has a shell complete commands, options and names of queues; `--install-completion` sets it up.",
+        "Print the completion script of a shell; `forebay --install-completion` installs it.",
         FILES,
     ),
-    "config": Word("configuration:app", "The configuration: of a file, and of a running broker.", RUN),
+    "config": Word("configuration:app", "The configuration of a file or of a running broker.", RUN),
     "connection": Word("manage.readers:connections", "Connections of clients.", CLIENTS),
     "consume": Word(
-        "messages.consume:consume", "Take messages, print them, and acknowledge what is printed.", MESSAGES
+        "messages.consume:consume", "Consume messages: print them, and acknowledge those that were printed.", MESSAGES
     ),
     "consumer": Word("manage.readers:consumers", "Consumers.", CLIENTS),
-    "definitions": Word("manage.definitions:app", "All that is declared in a broker, in one file.", TOPOLOGY),
-    "delayed": Word("manage.pending:delayed", "Messages that wait for their time.", MESSAGES),
-    "dlq": Word("manage.dlq:app", "Dead letters: messages that nobody could handle, and where they wait.", MESSAGES),
+    "definitions": Word("manage.definitions:app", "All declarations of a broker in one file.", TOPOLOGY),
+    "delayed": Word("manage.pending:delayed", "Delayed messages.", MESSAGES),
+    "dlq": Word("manage.dlq:app", "Dead letters: rejected, expired or failed messages, and their queues.", MESSAGES),
     "doctor": Word(
         "doctor.command:doctor",
-        "Say what is wrong with this installation, in plain words, and what to do about it.",
+        "Find out what is wrong with this installation, and what to do about it.",
         RUN,
     ),
     "exchange": Word("manage.exchanges:app", "Exchanges.", TOPOLOGY),
-    "group": Word("manage.readers:groups", "Consumer groups: how far they have read.", CLIENTS),
+    "group": Word("manage.readers:groups", "Consumer groups and their positions.", CLIENTS),
     "lease": Word("manage.readers:leases", "Messages that consumers hold.", MESSAGES),
     "log": Word("log.command:app", "The files of a broker's data folder, read without a broker.", FILES),
-    "message": Word(
-        "manage.message:app", "One message: where it is, what holds it up, and what became of it.", MESSAGES
-    ),
-    "operator-policy": Word("manage.policies:operators", "Operator policies, which only limit.", TOPOLOGY),
-    "permission": Word("manage.users:permissions", "What users may do in a vhost.", USERS),
-    "policy": Word("manage.policies:app", "Policies: settings for queues and exchanges by their names.", TOPOLOGY),
-    "publish": Word("messages.publish:publish", "Publish messages, and end when all are on disk.", MESSAGES),
+    "message": Word("manage.message:app", "One message: its content, why it waits, and its history.", MESSAGES),
+    "operator-policy": Word("manage.policies:operators", "Operator policies, which set limits.", TOPOLOGY),
+    "permission": Word("manage.users:permissions", "Permissions of users in vhosts.", USERS),
+    "policy": Word("manage.policies:app", "Policies: settings for queues and exchanges with certain names.", TOPOLOGY),
+    "publish": Word("messages.publish:publish", "Publish messages, and wait until all are on disk.", MESSAGES),
     "queue": Word("manage.queues:app", "Queues and streams.", TOPOLOGY),
     "retained": Word("manage.sessions:retained", "Retained messages.", MESSAGES),
     "serve": Word("running:serve", "Run a broker until SIGTERM or SIGINT.", RUN),
     "session": Word("manage.sessions:app", "MQTT sessions.", CLIENTS),
-    "spark": Word("spark.command:app", "Queues as tables: jobs that Apache Spark does.", FILES),
+    "spark": Word("spark.command:app", "Queues as tables: jobs in Apache Spark.", FILES),
     "status": Word(
         "manage.status:status",
-        "Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues.",
+        "Show the broker's state: listeners, alarms, memory, disk, clients, rates, and its longest queues.",
         RUN,
     ),
     "stream": Word("manage.message:streams", "The log of a queue or stream.", TOPOLOGY),
     "subscription": Word("manage.sessions:subscriptions", "Subscriptions of MQTT sessions.", CLIENTS),
     "top": Word("top.command:top", "Watch queues, rates and slow consumers.", RUN),
-    "topic-permission": Word(
-        "manage.users:topics", "Routing keys of topic exchanges that users are restricted to.", USERS
+    "topic-permission": Word("manage.users:topics", "Restrictions of users on routing keys of topic exchanges.", USERS),
+    "trace": Word(
+        "manage.message:traces", "Traces of messages: their events, recorded until the trace is stopped.", MESSAGES
     ),
-    "trace": Word("manage.message:traces", "What happens to messages, written down until it is stopped.", MESSAGES),
-    "transaction": Word("manage.pending:transactions", "Queries that publish in transactions.", CLIENTS),
+    "transaction": Word("manage.pending:transactions", "Spark queries that publish in transactions.", CLIENTS),
     "user": Word("manage.users:app", "Users.", USERS),
-    "version": Word("running:version", "Print the version, and whether the hot modules are compiled.", RUN),
+    "version": Word("running:version", "Print the version, and whether forebay is compiled.", RUN),
     "vhost": Word(
-        "manage.vhosts:app", "Vhosts: each has queues, exchanges, sessions and permissions of its own.", TOPOLOGY
+        "manage.vhosts:app", "Vhosts, each with its own queues, exchanges, sessions and permissions.", TOPOLOGY
     ),
-    "webhook": Word("configuration:webhooks", "Where events are sent.", RUN),
+    "webhook": Word("configuration:webhooks", "Webhooks: URLs that get events.", RUN),
 }
 
 

@@ -35,7 +35,7 @@ SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print what has a shell complete commands, options and names of queues; `--install-completion` sets it up.
+    """Print the completion script of a shell; `forebay --install-completion` installs it.
 
     Example: forebay completion bash > /etc/bash_completion.d/forebay
     """

@@ -13,21 +13,23 @@ from forebay.cli.access import AdminAccess, asks_broker
 from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.show import cell, show_table
 
-app = typer.Typer(help="The configuration: of a file, and of a running broker.", no_args_is_help=True)
-webhooks = typer.Typer(help="Where events are sent.", no_args_is_help=True)
+app = typer.Typer(help="The configuration of a file or of a running broker.", no_args_is_help=True)
+webhooks = typer.Typer(help="Webhooks: URLs that get events.", no_args_is_help=True)
 
 
 @app.command("check")
 def check_config(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", envvar="FOREBAY_CONFIG", help="The file; else the environment alone."),
+        typer.Argument(
+            metavar="FILE", envvar="FOREBAY_CONFIG", help="The file; without it, the environment alone is checked."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a broker with this file and environment would stop at, with line and nearest key, or should be known.
+    """Check a configuration file and the environment: errors with line and nearest key, and risky settings.
 
-    Exits with 2 where it could not start.
+    Exits with 2 if a broker could not start with it.
 
     Example: forebay config check /etc/forebay/forebay.yaml
     """
@@ -49,10 +51,10 @@ def check_config(
 @asks_broker
 def show_config(
     access: AdminAccess,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only options with this in their names.")] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not the default.")] = False,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only options whose name contains this.")] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Only options that differ from their default.")] = False,
 ) -> None:
-    """Show the options in force in a running broker, and where each value came from; secrets are hidden.
+    """Show the options of a running broker, and where each value came from; secrets are hidden.
 
     Example: forebay config show --changed
     """
@@ -70,7 +72,7 @@ def show_config(
 @app.command("reload")
 @asks_broker
 def reload_config(access: AdminAccess) -> None:
-    """Have a running broker read its configuration again; what cannot be changed while it runs is named.
+    """Make a running broker read its configuration again; options that need a restart are named.
 
     Example: forebay config reload
     """
@@ -80,7 +82,7 @@ def reload_config(access: AdminAccess) -> None:
 @webhooks.command("list")
 @asks_broker
 def list_webhooks(access: AdminAccess) -> None:
-    """List where events are sent: how many wait, were sent, failed, or were dropped.
+    """List the webhooks, with events waiting, sent, failed and dropped.
 
     Example: forebay webhook list
     """

@@ -20,22 +20,22 @@ def serve(
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="TOML or YAML file of options; see docs/reference/options.md.")
     ] = None,
-    data: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the broker's files.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help="The data folder.")] = None,
     amqp: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where AMQP clients connect; port 0 takes any free one.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Listener for AMQP; port 0 takes any free port.")
     ] = None,
     mqtt: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where MQTT clients connect; port 0 takes any free one.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Listener for MQTT; port 0 takes any free port.")
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where web page and HTTP API are; empty for nowhere."),
+        typer.Option(metavar="HOST:PORT", help="Listener for the web page and the HTTP API; empty for none."),
     ] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
-    Prints one line, `ready` and a JSON object with the process id, the data folder and the listeners' addresses, once
-    it accepts connections. Options given here go before the environment (FOREBAY_<NAME>), and that before the file.
+    Prints one line once it accepts connections: `ready` and a JSON object with the process id, the data folder and the
+    listeners' addresses. Options given here override the environment (FOREBAY_<NAME>), which overrides the file.
 
     Example: forebay serve --data /var/lib/forebay --amqp 0.0.0.0:5672
     """
@@ -72,7 +72,7 @@ def serve(
 
 
 def version(as_json: JsonOption = False) -> None:
-    """Print the version, and whether the hot modules are compiled.
+    """Print the version, and whether forebay is compiled.
 
     Example: forebay version
     """

@@ -54,8 +54,8 @@ class Parameter:
 
 
 VHOST: Final = Parameter("vhost", TEXT, "the vhost", False, "/")
-FROM: Final = Parameter("from", WHOLE, "how many to pass over: `next` of the page before", False, 0, 0)
-LIMIT: Final = Parameter("limit", WHOLE, f"how many at most, up to {LIMIT_MAX}", False, LIMIT_DEFAULT, 1, LIMIT_MAX)
+FROM: Final = Parameter("from", WHOLE, "how many to skip: `next` of the page before", False, 0, 0)
+LIMIT: Final = Parameter("limit", WHOLE, f"how many to return, up to {LIMIT_MAX}", False, LIMIT_DEFAULT, 1, LIMIT_MAX)
 PAGE: Final = (FROM, LIMIT)
 
 

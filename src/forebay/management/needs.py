@@ -185,22 +185,25 @@ def is_to_exchange(given: Arguments) -> bool:
 
 UNOWNED: Final = "unless it is another connection's own"
 ADMINISTER: Final = Need("administrators")
-ENTER: Final = VhostNeed("who has a tag and may enter the vhost")
-SET_POLICY: Final = VhostNeed("who has the tag policymaker and may enter the vhost", None, POLICYMAKERS)
-READ_QUEUE: Final = VhostNeed(f"who has a tag and may read the queue, {UNOWNED}", check_read)
-MOVE: Final = VhostNeed(f"who has a tag, may read the queue, {UNOWNED}, and may publish where they go", check_move)
-CONFIGURE_QUEUE: Final = VhostNeed(f"who has a tag and may configure the queue, {UNOWNED}", check_configure)
+ENTER: Final = VhostNeed("users with a tag who may enter the vhost")
+SET_POLICY: Final = VhostNeed("users with the tag policymaker who may enter the vhost", None, POLICYMAKERS)
+READ_QUEUE: Final = VhostNeed(f"users with a tag who may read the queue, {UNOWNED}", check_read)
+MOVE: Final = VhostNeed(
+    f"users with a tag who may read the queue, {UNOWNED}, and may publish where they go", check_move
+)
+CONFIGURE_QUEUE: Final = VhostNeed(f"users with a tag who may configure the queue, {UNOWNED}", check_configure)
 DECLARE_QUEUE: Final = VhostNeed(
-    "who has a tag, may configure the queue, and may publish where its dead letters go", check_queue_declared
+    "users with a tag who may configure the queue, and may publish where its dead letters go", check_queue_declared
 )
 DECLARE_EXCHANGE: Final = VhostNeed(
-    "who has a tag, may configure the exchange, and may publish to its alternate exchange", check_exchange_declared
+    "users with a tag who may configure the exchange, and may publish to its alternate exchange",
+    check_exchange_declared,
 )
-DELETE_EXCHANGE: Final = VhostNeed("who has a tag and may configure the exchange", check_exchange_deleted)
+DELETE_EXCHANGE: Final = VhostNeed("users with a tag who may configure the exchange", check_exchange_deleted)
 BIND: Final = VhostNeed(
-    "who has a tag, may read the exchange that messages come from, and may write where they go", check_bound
+    "users with a tag who may read the exchange that messages come from, and may write where they go", check_bound
 )
-CLOSE: Final = ConnectionNeed("who has a tag and has opened it", MANAGERS)
+CLOSE: Final = ConnectionNeed("the user with a tag who opened it", MANAGERS)
 
 
 def told(need: Need) -> str:

@@ -58,7 +58,7 @@ CLOSED: Final = "Connection forced: closed over HTTP"
 async def put_queue(
     broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: QueueBody | None = None
 ) -> Response:
-    """Make a queue, or check that the one there is was declared alike."""
+    """Declare a queue, or check that it exists with the same properties."""
     is_new = queue.encode() not in check_vhost(broker, caller, vhost).catalog.queues
     values = {"vhost": vhost, "queue": queue, **(body or QueueBody()).model_dump(exclude={"node"})}
     return await changed(broker, caller, "queue.declare", values, put_status(is_new))
@@ -91,7 +91,7 @@ async def delete_queue(
 async def put_exchange(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, body: ExchangeBody | None = None
 ) -> Response:
-    """Make an exchange, or check that the one there is was declared alike."""
+    """Declare an exchange, or check that it exists with the same properties."""
     name = exchange_named(exchange)
     is_new = name not in check_vhost(broker, caller, vhost).catalog.bindings.exchanges
     values = {"vhost": vhost, "exchange": name, **(body or ExchangeBody()).model_dump()}
@@ -102,7 +102,7 @@ async def put_exchange(
 async def delete_exchange(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, if_unused: IfUnused = False
 ) -> Response:
-    """Take an exchange away with its bindings."""
+    """Delete an exchange with its bindings."""
     name = exchange_named(exchange)
     values: dict[str, object] = {"vhost": vhost, "exchange": name, "if_unused": if_unused}
     return await changed(broker, caller, "exchange.delete", values)
@@ -222,7 +222,7 @@ async def unbind(app: App, caller: Caller, values: dict[str, object], destinatio
 async def close_connection(
     broker: Broker, caller: Manager, connection: ConnectionName, x_reason: Reason = CLOSED
 ) -> Response:
-    """End a connection, and tell its client why. Who is no administrator can end only own ones."""
+    """Close a connection, and tell its client the reason. Who is no administrator can end only own ones."""
     return await changed(
         broker, caller, "connection.close", closing(find_connection(broker, caller, connection), x_reason)
     )

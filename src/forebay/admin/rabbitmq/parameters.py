@@ -101,7 +101,7 @@ async def put_parameter(
 async def delete_parameter(
     broker: Broker, caller: Policymaker, component: ComponentName, vhost: VhostName, parameter: ParameterName
 ) -> Response:
-    """Take a parameter of a vhost away."""
+    """Delete a parameter of a vhost."""
     if component == OPERATOR_POLICY:
         return await changed(broker, caller, "operator_policy.clear", {"vhost": vhost, "policy": parameter})
     if component == LIMITS:
@@ -136,7 +136,7 @@ async def show_global_parameter(
 async def put_global_parameter(
     broker: Broker, caller: Administrator, parameter: ParameterName, body: ValueBody
 ) -> Response:
-    """Set a parameter of the broker itself."""
+    """Set a global parameter."""
     is_new = parameter not in broker.vhosts.parameters.values
     values: dict[str, object] = {"name": parameter, "value": body.value}
     return await changed(broker, caller, "global_parameter.set", values, put_status(is_new))
@@ -144,7 +144,7 @@ async def put_global_parameter(
 
 @router.delete("/global-parameters/{parameter:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_global_parameter(broker: Broker, caller: Administrator, parameter: ParameterName) -> Response:
-    """Take a parameter of the broker itself away."""
+    """Delete a global parameter."""
     return await changed(broker, caller, "global_parameter.clear", {"name": parameter})
 
 

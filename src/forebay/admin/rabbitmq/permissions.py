@@ -46,7 +46,7 @@ async def put_permission(
 
 @router.delete("/permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
-    """Let a user enter a vhost no more."""
+    """Delete a user's permissions in a vhost, which it then cannot enter."""
     check_place(broker, caller, vhost, user)
     if (user, vhost.encode()) not in broker.vhosts.users.permissions:
         if broker.vhosts.users.user(user).is_free():
@@ -57,7 +57,7 @@ async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostN
 
 @router.get("/topic-permissions")
 async def list_topic_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
-    """The restrictions of users on topic exchanges."""
+    """List the restrictions of users on topic exchanges."""
     return await answer_list(broker.vhosts.users.list_topic_permissions(), user_of, topic_facts, wanted)
 
 
@@ -75,7 +75,7 @@ async def show_topic_permissions(broker: Broker, caller: Administrator, vhost: V
 async def put_topic_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, body: TopicPermissionBody
 ) -> Response:
-    """Restrict a user to the routing keys of a topic exchange in which the patterns are found."""
+    """Restrict a user to the routing keys of a topic exchange that match the patterns."""
     check_both(broker, vhost, user)
     exchange = body.exchange.encode("utf-8", "replace")
     is_new = exchange not in broker.vhosts.users.topics.get((user, vhost.encode()), {})

@@ -62,7 +62,7 @@ async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, bod
 
 @router.delete("/{vhost:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
-    """Take a vhost away with all that is in it, and end its connections."""
+    """Delete a vhost with everything in it, and close its connections."""
     if check_vhost(broker, caller, vhost).catalog.settings.protected:
         return refusal(PRECONDITION_FAILED, f"Vhost '{vhost}' is protected from deletion")
     return await changed(broker, caller, "vhost.delete", {"vhost": vhost})

@@ -44,15 +44,17 @@ def bench(
     protocol: Annotated[str, typer.Option(metavar="NAME", help="amqp, mqtt (QoS 1) or blocks.")] = "amqp",
     publishers: Annotated[int, typer.Option("--publishers", "-p", metavar="N", min=1, max=64, help="How many.")] = 1,
     consumers: Annotated[int, typer.Option("--consumers", "-c", metavar="N", min=0, max=64, help="How many.")] = 1,
-    size: Annotated[int, typer.Option(metavar="OCTETS", min=STAMP_OCTETS, help="Of a message's body.")] = 100,
-    seconds: Annotated[float, typer.Option(metavar="N", min=0.5, help="How long it publishes.")] = 10,
-    rate: Annotated[float, typer.Option(metavar="N", min=0, help="Messages a second, of all; 0 is no limit.")] = 0,
-    transient: Annotated[bool, typer.Option("--transient", help="Messages are not persistent; amqp alone.")] = False,
+    size: Annotated[int, typer.Option(metavar="OCTETS", min=STAMP_OCTETS, help="Length of a message's body.")] = 100,
+    seconds: Annotated[float, typer.Option(metavar="N", min=0.5, help="Length of the measurement.")] = 10,
+    rate: Annotated[
+        float, typer.Option(metavar="N", min=0, help="Messages a second, over all publishers; 0 sets no limit.")
+    ] = 0,
+    transient: Annotated[bool, typer.Option("--transient", help="Messages are not persistent; only for amqp.")] = False,
 ) -> None:
-    """Publish and consume as fast as a few Python clients can, through a queue of its own that goes afterwards.
+    """Measure how fast a few Python clients publish and consume, through a temporary queue.
 
-    Every message is confirmed. The figures are those of the clients: bench/ of the project has faster ones. For the
-    broker's use of CPU the user must be an administrator.
+    Every message is confirmed. The Python clients limit the rates; bench/ of the project has faster ones. The broker's
+    CPU time is shown only to administrators.
 
     Example: forebay bench --publishers 2 --size 1000 --seconds 5
     """

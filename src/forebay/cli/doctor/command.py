@@ -67,19 +67,18 @@ def doctor(
     login: LoginOptions,
     config: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", envvar="FOREBAY_CONFIG", help="The configuration of the broker; else its defaults."
-        ),
+        typer.Option(metavar="FILE", envvar="FOREBAY_CONFIG", help="The broker's configuration; by default none."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="The data folder; else that of the broker or the configuration.")
+        str | None,
+        typer.Option(metavar="DIR", help="The data folder; by default that of the broker or the configuration."),
     ] = None,
 ) -> None:
-    """Say what is wrong with this installation, in plain words, and what to do about it.
+    """Find out what is wrong with this installation, and what to do about it.
 
-    Looked at are the configuration, the data folder, the disk (a real fdatasync test of up to 2 s), open files, memory,
-    the clock, ports, guest's known password, versions, and what a running broker knows of itself. Nothing is changed.
-    It runs before a broker is started, or beside one. Exits with 1 if there is a warning or an error.
+    Checks the configuration, the data folder, the disk (a real fdatasync test of up to 2 s), open files, memory, the
+    clock, ports, guest's known password, versions, and the state of a running broker. Changes nothing. Run it before
+    the broker starts, or beside it. Exits with 1 if there is a warning or an error.
 
     Example: forebay doctor --config /etc/forebay/forebay.yaml
     """

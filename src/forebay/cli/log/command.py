@@ -28,7 +28,7 @@ BODY_OCTETS: Final = 1024
 MICROSECONDS: Final = 1000
 LOOKS_MAX: Final = 20  # at a folder in which a broker is busy
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The broker's data folder.")]
-QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only of this queue.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only this queue.")]
 VhostName = Annotated[str, typer.Option("--vhost", metavar="NAME", help="The queue's vhost.")]
 
 
@@ -40,13 +40,13 @@ def inspect_log(
     offset: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Show messages of the queue from this offset on.")
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many messages at most.")] = 10,
-    body: Annotated[bool, typer.Option("--body", help="All of each body, not its beginning.")] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The largest number of messages.")] = 10,
+    body: Annotated[bool, typer.Option("--body", help="Show whole bodies.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is in a data folder: its files, its queues, and what a broker that starts on it would do.
+    """Show the files and queues of a data folder, and what a broker that starts on it would do.
 
-    Nothing is changed. With --queue: the blocks of one queue; with --offset its messages.
+    Changes nothing. With --queue it shows the blocks of one queue, with --offset its messages.
 
     Example: forebay log inspect /var/lib/forebay --queue orders --offset 0 --limit 3
     """
@@ -94,7 +94,7 @@ def inspect(
 def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
     """Read every octet of a data folder, and compare all checksums: of files, frames, blocks and their columns.
 
-    Nothing is changed. Exits with 1 if anything is damaged, and names file, position and offsets.
+    Changes nothing. Exits with 1 if anything is damaged, and names file, position and offsets.
 
     Example: forebay log verify /var/lib/forebay
     """
@@ -140,14 +140,16 @@ def dump_log(
     file: Annotated[
         str | None, typer.Option(metavar="PATH", help="Only this file, by its path in the folder: wal/....wal.")
     ] = None,
-    first: Annotated[int, typer.Option("--from", metavar="LSN", min=0, help="Only frames from this number on.")] = 0,
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="How many frames and blocks at most; 0 for all.")] = 0,
+    first: Annotated[int, typer.Option("--from", metavar="LSN", min=0, help="The first frame, by its number.")] = 0,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="The largest number of frames and blocks; 0 is all.")
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what stands in the log files, one thing after the other: frames, their blocks and notes, and segments.
+    """Print the content of the log files: frames with their blocks and notes, and segments.
 
-    Nothing is changed. With --json an object a line: `row` says whether it is a file, a frame, a block of a segment, or
-    damage. Exits with 1 if anything is damaged; what stands behind the damage is shown, too.
+    Changes nothing. With --json it prints an object a line, whose `row` is a file, a frame, a block of a segment, or
+    damage. Exits with 1 if anything is damaged; it prints what follows the damage, too.
 
     Example: forebay log dump /var/lib/forebay --queue orders --limit 20
     """
@@ -203,18 +205,18 @@ def repair_log(
     yes: YesOption = False,
     cut: Annotated[
         bool,
-        typer.Option("--cut", help="Give up all of the write-ahead log from the first damage on, where no less helps."),
+        typer.Option("--cut", help="Discard the write-ahead log from the first damage on, if nothing less helps."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and what is lost by it, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done and lost, and change nothing.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Mend a data folder in which something is damaged or missing. The broker must be stopped.
+    """Repair a data folder with damaged or missing files. The broker must be stopped.
 
-    Whatever is whole is kept: of a damaged file all other blocks and frames. What is lost is said before anything is
-    done. Files are made anew beside the others and then put in their place, one after the other; what was there stays
-    beside them under the name <file>.damaged. Where a file is missing, put it back instead if you have it.
+    Keeps everything undamaged, and of a damaged file all other blocks and frames. It shows what will be lost before it
+    changes anything. It replaces one file after the other, and keeps each old file as <file>.damaged. If you have a
+    copy of a missing file, put that back instead.
 
     Example: forebay log repair /var/lib/forebay
     """

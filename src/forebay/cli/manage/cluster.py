@@ -11,19 +11,19 @@ from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, ref
 from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.show import show_table
 
-app = typer.Typer(help="The cluster: its members, who leads, and who leaves.", no_args_is_help=True)
+app = typer.Typer(help="The cluster: members, leadership, draining.", no_args_is_help=True)
 
 COLUMNS: Final = ("node", "role", "in_sync", "frames_behind", "behind_ms", "drained", "peer")
 
-Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of a member.")]
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the member.")]
 
 
 @app.command("status")
 @asks_broker
 def show_status(access: AdminAccess) -> None:
-    """Show who leads, and how far each member is behind.
+    """Show the leader, and each member's lag.
 
-    Exits with 1 while fewer members are in sync than must be: then nothing is confirmed.
+    Exits with 1 while fewer than min_in_sync members are in sync: then the broker confirms nothing.
 
     Example: forebay cluster status
     """
@@ -44,9 +44,9 @@ def show_status(access: AdminAccess) -> None:
 @app.command("transfer")
 @asks_broker
 def transfer(access: AdminAccess, node: Node) -> None:
-    """Have another member lead, which must be in sync.
+    """Transfer leadership to another member, which must be in sync.
 
-    Clients are cut off, and go on with it when they reconnect.
+    Clients are disconnected, and reconnect to the new leader.
 
     Example: forebay cluster transfer b
     """
@@ -56,9 +56,10 @@ def transfer(access: AdminAccess, node: Node) -> None:
 @app.command("remove")
 @asks_broker
 def remove(access: AdminAccess, node: Node, yes: YesOption = False) -> None:
-    """Take a member out of the cluster.
+    """Remove a member from the cluster.
 
-    Refused where fewer would be in sync than must be. A node that runs comes back as a new member while there is room.
+    Refused if fewer than min_in_sync members would remain in sync. A removed node that still runs joins again as a new
+    member while there is room.
 
     Example: forebay cluster remove c --yes
     """
@@ -69,10 +70,10 @@ def remove(access: AdminAccess, node: Node, yes: YesOption = False) -> None:
 @app.command("drain")
 @asks_broker
 def drain(access: AdminAccess, node: Node) -> None:
-    """Have a member lead no more, and its clients go to other nodes, so that it can be stopped.
+    """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
 
-    Leadership goes first, then clients are told where to go. Refused where fewer would be in sync without it than must
-    be. It keeps the data as before, and is drained until it is started again, or undrained.
+    Refused if fewer than min_in_sync members would remain in sync without it. It keeps its data, and stays drained
+    until it restarts or is undrained.
 
     Example: forebay cluster drain b
     """
@@ -82,7 +83,7 @@ def drain(access: AdminAccess, node: Node) -> None:
 @app.command("undrain")
 @asks_broker
 def undrain(access: AdminAccess, node: Node) -> None:
-    """Have a member that was drained take clients again.
+    """Let a drained member accept clients again.
 
     Example: forebay cluster undrain b
     """
@@ -92,18 +93,18 @@ def undrain(access: AdminAccess, node: Node) -> None:
 @app.command("force")
 def force(
     config: Annotated[str, typer.Option(metavar="FILE", help="The node's configuration, as for `forebay serve`.")],
-    data: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the node's files.")] = None,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help="The node's data folder.")] = None,
     may_lose: Annotated[
-        bool, typer.Option("--may-lose", help="Also where the node may lack messages that were confirmed.")
+        bool, typer.Option("--may-lose", help="Do it even if the node may lack confirmed messages.")
     ] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Have one node lead alone, which does not run just now.
+    """Make one stopped node the leader of a cluster that cannot elect one.
 
-    For a cluster that cannot help itself: too few nodes are left, or etcd has lost its record. Other nodes are left
-    behind, and catch up or copy this one's files when they come. Nothing that was confirmed is lost where the node is
-    in sync; where it is not, that is refused unless you say --may-lose.
+    Use it if too few nodes are left, or etcd has lost its record. Other nodes catch up, or copy this node's files when
+    they return. No confirmed message is lost if the node is in sync; otherwise the command is refused unless you give
+    --may-lose.
 
     Example: forebay cluster force --config b.yaml --data /var/lib/forebay --yes
     """

@@ -16,14 +16,14 @@ from forebay.cli.progress import progress_bar
 from forebay.client.web import WebClient
 from forebay.core.errors import OptionError
 
-app = typer.Typer(help="All that is declared in a broker, in one file.", no_args_is_help=True)
+app = typer.Typer(help="All declarations of a broker in one file.", no_args_is_help=True)
 
 PATH = "/api/definitions"
 OfVhost = Annotated[
-    str | None, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="Only what is in this vhost.")
+    str | None, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="Only declarations of this vhost.")
 ]
 Without = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Leave these parts out: users, permissions, policies and the like.")
+    str | None, typer.Option(metavar="A,B", help="Omit these parts, such as users, permissions, policies.")
 ]
 
 
@@ -31,13 +31,13 @@ Without = Annotated[
 @logs_in_broker
 def export_definitions(
     login: LoginOptions,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it goes; - is standard output.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")] = "-",
     of_vhost: OfVhost = None,
     without: Without = None,
 ) -> None:
-    """Write what is declared to a file: vhosts, users, permissions, policies, queues, exchanges and bindings.
+    """Write all declarations to a file: vhosts, users, permissions, policies, queues, exchanges and bindings.
 
-    Messages are not in it; hashes of passwords are. It goes over the broker's HTTP API.
+    The file has no messages, but password hashes. The command uses the broker's HTTP API.
 
     Example: forebay definitions export broker.json
     """
@@ -63,14 +63,14 @@ def export_definitions(
 @logs_in_broker
 def import_definitions(
     login: LoginOptions,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it is; - is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to read; - is standard input.")],
     of_vhost: OfVhost = None,
     without: Without = None,
     yes: YesOption = False,
 ) -> None:
-    """Make what a file declares and the broker has not; nothing is taken away. All of it is checked before.
+    """Declare everything in a file that the broker lacks. The file is checked first; nothing is deleted.
 
-    Files of RabbitMQ do as well. It goes over the broker's HTTP API.
+    Files of RabbitMQ work as well. The command uses the broker's HTTP API.
 
     Example: forebay definitions import broker.json --without users,permissions --yes
     """

@@ -27,7 +27,7 @@ from forebay.cli.as_json import show_json
 from forebay.cli.show import cell, show_table
 from forebay.core.errors import OptionError
 
-app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters: rejected, expired or failed messages, and their queues.", no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.", autocompletion=queue_names)]
 
@@ -35,7 +35,7 @@ Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter que
 @app.command("list")
 @asks
 def list_letter_queues(access: AdminAccess) -> None:
-    """List the queues that dead letters go to, with what is in them by cause and origin.
+    """List the dead-letter queues, with their messages by cause and origin.
 
     Example: forebay dlq list
     """
@@ -65,7 +65,7 @@ def show_letters(
     first: FirstOption = 0,
     body_octets: BodyOctetsOption = 200,
 ) -> None:
-    """Show dead letters, with why, where and when they died.
+    """Show dead letters, with reason, place and time of their death.
 
     Example: forebay dlq show dead --where "death_queue = 'orders'" --limit 5
     """
@@ -79,10 +79,11 @@ def redrive_letters(
     queue: Queue,
     where: WhereOption = None,
     to: Annotated[
-        str | None, typer.Option(metavar="QUEUE", help="Where they go; else to where each died first.")
+        str | None,
+        typer.Option(metavar="QUEUE", help="The queue they go to; by default the one where each first died."),
     ] = None,
 ) -> None:
-    """Send dead letters back; those that a consumer holds just now are left.
+    """Send dead letters back, except those that a consumer holds.
 
     Example: forebay dlq redrive dead --where '/total < 100'
     """
@@ -93,7 +94,7 @@ def redrive_letters(
 @app.command("purge")
 @asks
 def purge_letters(access: AdminAccess, queue: Queue, where: WhereOption = None, yes: YesOption = False) -> None:
-    """Discard dead letters; those that a consumer holds just now are left.
+    """Discard dead letters, except those that a consumer holds.
 
     Example: forebay dlq purge dead --where 'age_ms > 7 * 24 * 3600 * 1000' --yes
     """
@@ -109,18 +110,18 @@ def edit_letter(
     access: AdminAccess,
     queue: Queue,
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")],
-    body: Annotated[str | None, typer.Option(metavar="TEXT", help="Another body.")] = None,
-    body_file: Annotated[str | None, typer.Option(metavar="FILE", help="A file with another body.")] = None,
+    body: Annotated[str | None, typer.Option(metavar="TEXT", help="The new body.")] = None,
+    body_file: Annotated[str | None, typer.Option(metavar="FILE", help="A file with the new body.")] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A header to set, as often as needed; the value as JSON if it is any."),
+        typer.Option(metavar="NAME=VALUE", help="A header to set, repeatable; the value is JSON if it can be."),
     ] = None,
     remove_header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A header to take away, as often as needed.")
+        list[str] | None, typer.Option(metavar="NAME", help="A header to remove, repeatable.")
     ] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Another routing key.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="The new routing key.")] = None,
 ) -> None:
-    """Change a dead letter; it goes to the end of its queue.
+    """Change a dead letter, and move it to the end of its queue.
 
     Example: forebay dlq edit dead 17 --body '{"total": 20}' --header repaired=true
     """

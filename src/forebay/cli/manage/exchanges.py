@@ -9,14 +9,17 @@ import typer
 from forebay.cli.access import AdminAccess, YesOption, asks, confirm, exchange_names, json_object
 
 app = typer.Typer(help="Exchanges.", no_args_is_help=True)
-bindings = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)
+bindings = typer.Typer(help="Bindings from exchanges to queues and exchanges.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the exchange.", autocompletion=exchange_names)]
 Source = Annotated[
-    str, typer.Argument(metavar="EXCHANGE", help="Where messages come from.", autocompletion=exchange_names)
+    str,
+    typer.Argument(
+        metavar="EXCHANGE", help="Name of the exchange that messages come from.", autocompletion=exchange_names
+    ),
 ]
-Destination = Annotated[str, typer.Argument(metavar="DESTINATION", help="The queue that they go to.")]
-Key = Annotated[str, typer.Option(metavar="KEY", help="The binding's key.")]
+Destination = Annotated[str, typer.Argument(metavar="DESTINATION", help="Name of the queue that they go to.")]
+Key = Annotated[str, typer.Option(metavar="KEY", help="Routing key of the binding.")]
 ToExchange = Annotated[bool, typer.Option("--to-exchange", help="The destination is an exchange.")]
 Arguments = Annotated[str | None, typer.Option(metavar="JSON", help="Arguments as AMQP clients give them.")]
 
@@ -40,12 +43,12 @@ def declare_exchange(
     type: Annotated[
         str, typer.Option(metavar="TYPE", help="direct, fanout, topic, headers or x-consistent-hash.")
     ] = "direct",
-    transient: Annotated[bool, typer.Option("--transient", help="It goes with the broker's process.")] = False,
-    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It goes with its last binding.")] = False,
+    transient: Annotated[bool, typer.Option("--transient", help="It ends with the broker's process.")] = False,
+    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It is deleted with its last binding.")] = False,
     internal: Annotated[bool, typer.Option("--internal", help="Clients cannot publish to it.")] = False,
     arguments: Arguments = None,
 ) -> None:
-    """Make an exchange, or check that the one there is was declared alike.
+    """Declare an exchange, or check that it exists with the same properties.
 
     Example: forebay exchange declare shop --type topic
     """
@@ -120,7 +123,7 @@ def delete_binding(
     to_exchange: ToExchange = False,
     arguments: Arguments = None,
 ) -> None:
-    """Take a binding away; key and arguments must be those it was made with.
+    """Delete a binding; key and arguments must be the same as when it was made.
 
     Example: forebay binding delete shop orders --key 'order.*'
     """

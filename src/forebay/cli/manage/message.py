@@ -11,16 +11,18 @@ from forebay.cli.as_json import show_json
 from forebay.cli.show import cell, moment_ms, show_message, show_table
 from forebay.core.errors import OptionError
 
-app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)
-traces = typer.Typer(help="What happens to messages, written down until it is stopped.", no_args_is_help=True)
+app = typer.Typer(help="One message: its content, why it waits, and its history.", no_args_is_help=True)
+traces = typer.Typer(
+    help="Traces of messages: their events, recorded until the trace is stopped.", no_args_is_help=True
+)
 streams = typer.Typer(help="The log of a queue or stream.", no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)]
 Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")]
-QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue that has it.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The message's queue.")]
 TraceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the trace.")]
-OffsetOption = Annotated[int | None, typer.Option(metavar="N", help="Its offset in the queue.")]
-IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", help="Or its message id, in any queue.")]
+OffsetOption = Annotated[int | None, typer.Option(metavar="N", help="The message's offset.")]
+IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", help="Instead: its message id, in any queue.")]
 
 
 @app.command("show")
@@ -29,9 +31,9 @@ def show_one(
     access: AdminAccess,
     queue: Queue,
     offset: Offset,
-    body_octets: Annotated[int, typer.Option(metavar="N", help="How much of its body.")] = 100_000,
+    body_octets: Annotated[int, typer.Option(metavar="N", help="Octets of its body to show.")] = 100_000,
 ) -> None:
-    """Show one message, settled or not, as long as the log has it.
+    """Show a message, settled or not, while the log has it.
 
     Example: forebay message show orders 17
     """
@@ -49,10 +51,14 @@ def explain(
     queue: QueueOption = None,
     offset: OffsetOption = None,
     id: IdOption = None,
-    client: Annotated[str | None, typer.Option(metavar="CLIENT", help="Or the MQTT session that waits for it.")] = None,
-    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="And the topic on which it was published.")] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="CLIENT", help="Instead: the client identifier of an MQTT session.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="With --client: the topic that it was published to.")
+    ] = None,
 ) -> None:
-    """Say why a message is not delivered: who holds it, or which limit, filter, order or credit stops it.
+    """Explain why a message is not delivered: who holds it, or which limit, filter, order or prefetch stops it.
 
     Example: forebay message explain --queue orders --offset 17
     """
@@ -70,7 +76,7 @@ def explain(
 @app.command("history")
 @asks
 def history(access: AdminAccess, queue: QueueOption = None, offset: OffsetOption = None, id: IdOption = None) -> None:
-    """Tell what became of a message since it was stored, as far as the broker remembers.
+    """Show a message's history since it was stored, as far as the broker keeps it.
 
     Example: forebay message history --queue orders --offset 17
     """
@@ -89,7 +95,7 @@ def history(access: AdminAccess, queue: QueueOption = None, offset: OffsetOption
 @streams.command("show")
 @asks
 def show_stream(access: AdminAccess, queue: Queue) -> None:
-    """Show the log of a queue: its bounds as offsets and times, its size, and the files that hold it.
+    """Show a queue's log: first and last offset and time, size, and files.
 
     Example: forebay stream show prices
     """
@@ -103,7 +109,7 @@ def offset_at(
     queue: Queue,
     time: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, or milliseconds since 1970.")],
 ) -> None:
-    """Find the first message that was stored at or after a time.
+    """Find the first message stored at or after a time.
 
     Example: forebay stream offset prices 2026-11-21T12:00
     """
@@ -153,11 +159,11 @@ def list_traces(access: AdminAccess) -> None:
 def start_trace(
     access: AdminAccess,
     name: TraceName = "trace",
-    pattern: Annotated[str, typer.Option(metavar="REGEX", help="Of queues whose names have it.")] = ".*",
-    where: Annotated[str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds.")] = None,
-    events: Annotated[int, typer.Option(metavar="N", help="How many events are kept, the latest.")] = 10_000,
+    pattern: Annotated[str, typer.Option(metavar="REGEX", help="Regular expression for the names of queues.")] = ".*",
+    where: Annotated[str | None, typer.Option(metavar="FILTER", help="Only messages that match this filter.")] = None,
+    events: Annotated[int, typer.Option(metavar="N", help="Number of latest events to keep.")] = 10_000,
 ) -> None:
-    """Write down what happens to the messages of some queues: published, delivered, acked, returned, rejected, died.
+    """Record the events of some queues' messages: published, delivered, acked, returned, rejected, died.
 
     Example: forebay trace start slow --pattern '^orders' --where '/total > 100'
     """
@@ -182,7 +188,7 @@ def show_trace(access: AdminAccess, name: TraceName = "trace") -> None:
 @traces.command("stop")
 @asks
 def stop_trace(access: AdminAccess, name: TraceName = "trace") -> None:
-    """End a trace and forget its events.
+    """Stop a trace and delete its events.
 
     Example: forebay trace stop slow
     """

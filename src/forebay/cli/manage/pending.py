@@ -8,14 +8,14 @@ import typer
 
 from forebay.cli.access import AdminAccess, YesOption, asks, confirm
 
-delayed = typer.Typer(help="Messages that wait for their time.", no_args_is_help=True)
-transactions = typer.Typer(help="Queries that publish in transactions.", no_args_is_help=True)
+delayed = typer.Typer(help="Delayed messages.", no_args_is_help=True)
+transactions = typer.Typer(help="Spark queries that publish in transactions.", no_args_is_help=True)
 
 
 @delayed.command("list")
 @asks
 def list_delayed(access: AdminAccess) -> None:
-    """List the messages that wait, the next one first.
+    """List the delayed messages, the next one first.
 
     Example: forebay delayed list
     """
@@ -26,10 +26,10 @@ def list_delayed(access: AdminAccess) -> None:
 @asks
 def cancel_delayed(
     access: AdminAccess,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The key that its publisher gave it, or its number.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The key from its publisher, or its number.")],
     yes: YesOption = False,
 ) -> None:
-    """Forget a message that waits.
+    """Cancel a delayed message.
 
     Example: forebay delayed cancel reminder-7 --yes
     """
@@ -41,9 +41,9 @@ def cancel_delayed(
 @asks
 def publish_delayed(
     access: AdminAccess,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The key that its publisher gave it, or its number.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The key from its publisher, or its number.")],
 ) -> None:
-    """Publish a message that waits now, not at its time.
+    """Publish a delayed message at once.
 
     Example: forebay delayed publish reminder-7
     """
@@ -53,7 +53,7 @@ def publish_delayed(
 @transactions.command("list")
 @asks
 def list_transactions(access: AdminAccess) -> None:
-    """List the queries with the last batch of each, and what is staged of the next.
+    """List the queries, with each one's last batch and the staged rows of the next.
 
     Example: forebay transaction list
     """

@@ -8,18 +8,20 @@ import typer
 
 from forebay.cli.access import AdminAccess, asks, json_object
 
-app = typer.Typer(help="Policies: settings for queues and exchanges by their names.", no_args_is_help=True)
-operators = typer.Typer(help="Operator policies, which only limit.", no_args_is_help=True)
+app = typer.Typer(help="Policies: settings for queues and exchanges with certain names.", no_args_is_help=True)
+operators = typer.Typer(help="Operator policies, which set limits.", no_args_is_help=True)
 
 COLUMNS = ("policy", "pattern", "apply_to", "priority", "definition")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the policy.")]
-Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression, found in names.")]
+Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression that matches anywhere in a name.")]
 Definition = Annotated[str, typer.Argument(metavar="JSON", help="What it sets, such as '{\"message-ttl\": 60000}'.")]
 ApplyTo = Annotated[
     str,
     typer.Option(metavar="KIND", help="all, queues, classic_queues, quorum_queues, streams or exchanges."),
 ]
-Priority = Annotated[int, typer.Option(metavar="N", help="Of those that match the highest applies.")]
+Priority = Annotated[
+    int, typer.Option(metavar="N", help="Of the policies that match, the one with the highest priority applies.")
+]
 
 
 @app.command("list")
@@ -42,7 +44,7 @@ def set_policy(
     apply_to: ApplyTo = "all",
     priority: Priority = 0,
 ) -> None:
-    """Make a policy, or replace the one of that name; it applies at once.
+    """Set or replace a policy; it applies at once.
 
     Example: forebay policy set short '^tmp[.]' '{"message-ttl": 60000}' --apply-to queues
     """
@@ -52,7 +54,7 @@ def set_policy(
 @app.command("clear")
 @asks
 def clear_policy(access: AdminAccess, name: Name) -> None:
-    """Take a policy away.
+    """Delete a policy.
 
     Example: forebay policy clear short
     """
@@ -79,7 +81,7 @@ def set_operator_policy(
     apply_to: ApplyTo = "all",
     priority: Priority = 0,
 ) -> None:
-    """Make an operator policy, or replace the one of that name; it applies at once.
+    """Set or replace an operator policy; it applies at once.
 
     Example: forebay operator-policy set most '.*' '{"max-length": 1000000}'
     """
@@ -89,7 +91,7 @@ def set_operator_policy(
 @operators.command("clear")
 @asks
 def clear_operator_policy(access: AdminAccess, name: Name) -> None:
-    """Take an operator policy away.
+    """Delete an operator policy.
 
     Example: forebay operator-policy clear most
     """

@@ -33,7 +33,7 @@ Arguments = Annotated[
 @app.command("list")
 @asks
 def list_queues(access: AdminAccess) -> None:
-    """List the queues with how much is in them.
+    """List the queues with their messages.
 
     Example: forebay queue list
     """
@@ -56,11 +56,11 @@ def declare_queue(
     access: AdminAccess,
     name: Name,
     type: Annotated[str | None, typer.Option(metavar="TYPE", help="classic, quorum or stream.")] = None,
-    transient: Annotated[bool, typer.Option("--transient", help="It goes with the broker's process.")] = False,
-    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It goes with its last consumer.")] = False,
+    transient: Annotated[bool, typer.Option("--transient", help="It ends with the broker's process.")] = False,
+    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It is deleted with its last consumer.")] = False,
     arguments: Arguments = None,
 ) -> None:
-    """Make a queue, or check that the one there is was declared alike.
+    """Declare a queue, or check that it exists with the same properties.
 
     Example: forebay queue declare orders --type quorum --arguments '{"x-max-length": 1000}'
     """
@@ -81,7 +81,7 @@ def delete_queue(
     access: AdminAccess,
     name: Name,
     if_unused: Annotated[bool, typer.Option("--if-unused", help="Only if it has no consumers.")] = False,
-    if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if nothing is ready in it.")] = False,
+    if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if it has no ready messages.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Delete a queue with its messages.
@@ -101,7 +101,7 @@ def delete_queue(
 @app.command("purge")
 @asks
 def purge_queue(access: AdminAccess, name: Name, yes: YesOption = False) -> None:
-    """Take away all messages that are ready in a queue.
+    """Delete all ready messages of a queue.
 
     Example: forebay queue purge orders --yes
     """
@@ -117,7 +117,7 @@ def truncate_queue(
     below: Annotated[int, typer.Argument(metavar="OFFSET", help="The first offset to keep.")],
     yes: YesOption = False,
 ) -> None:
-    """Have a stream forget its messages below an offset; what a reader holds stays.
+    """Delete a stream's messages below an offset, except those that a reader holds.
 
     Example: forebay queue truncate prices 1000 --yes
     """
@@ -135,7 +135,7 @@ def list_messages(
     first: FirstOption = 0,
     body_octets: BodyOctetsOption = 200,
 ) -> None:
-    """Look at messages without taking them: the oldest that nobody has settled.
+    """Show unsettled messages without taking them, the oldest first.
 
     Example: forebay queue messages orders --where '/total > 100' --limit 5
     """
@@ -147,13 +147,15 @@ def list_messages(
 def move_messages(
     access: AdminAccess,
     name: Name,
-    to: Annotated[str | None, typer.Option(metavar="QUEUE", help="The queue that they go to.")] = None,
-    exchange: Annotated[str | None, typer.Option(metavar="NAME", help="Or the exchange that they go to.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Their routing key there; else each's own.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="QUEUE", help="Name of the queue that they go to.")] = None,
+    exchange: Annotated[str | None, typer.Option(metavar="NAME", help="Instead: the exchange that they go to.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Their new routing key; by default each keeps its own.")
+    ] = None,
     where: WhereOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Move messages that wait to another queue or an exchange; those that a consumer holds just now are left.
+    """Move messages to another queue or an exchange, except those that a consumer holds.
 
     Example: forebay queue move orders --to slow --where '/total > 1000' --yes
     """
@@ -169,10 +171,10 @@ def move_messages(
 def discard_messages(
     access: AdminAccess,
     name: Name,
-    where: Annotated[str, typer.Option(metavar="FILTER", help="Only messages for which this holds.")],
+    where: Annotated[str, typer.Option(metavar="FILTER", help="Only messages that match this filter.")],
     yes: YesOption = False,
 ) -> None:
-    """Take away messages that wait and for which a filter holds; those that a consumer holds just now are left.
+    """Delete messages that match a filter, except those that a consumer holds.
 
     Example: forebay queue discard orders --where 'age_ms > 7 * 24 * 3600 * 1000' --yes
     """

@@ -9,12 +9,12 @@ import typer
 from forebay.cli.access import AdminAccess, YesOption, asks, asks_broker, confirm, queue_names
 
 consumers = typer.Typer(help="Consumers.", no_args_is_help=True)
-groups = typer.Typer(help="Consumer groups: how far they have read.", no_args_is_help=True)
+groups = typer.Typer(help="Consumer groups and their positions.", no_args_is_help=True)
 leases = typer.Typer(help="Messages that consumers hold.", no_args_is_help=True)
 channels = typer.Typer(help="Channels of AMQP connections.", no_args_is_help=True)
 connections = typer.Typer(help="Connections of clients.", no_args_is_help=True)
 
-OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this queue.", autocompletion=queue_names)]
+OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only this queue.", autocompletion=queue_names)]
 
 
 @consumers.command("list")
@@ -42,7 +42,7 @@ def list_consumers(access: AdminAccess, queue: OfQueue = None) -> None:
 @groups.command("list")
 @asks
 def list_groups(access: AdminAccess, queue: OfQueue = None) -> None:
-    """List groups with how far they are.
+    """List groups with their positions.
 
     Example: forebay group list --queue prices
     """
@@ -56,9 +56,9 @@ def commit_group(
     access: AdminAccess,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a stream group.")],
-    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Where it resumes.")],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The offset at which it resumes.")],
 ) -> None:
-    """Have a stream group resume at an offset.
+    """Set the offset at which a stream group resumes.
 
     Example: forebay group commit prices audit 1000
     """
@@ -74,7 +74,7 @@ def release_group(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a group of kind reader.")],
 ) -> None:
-    """End a reader's hold: messages that only it keeps go.
+    """End a reader's hold; messages that only it keeps are deleted.
 
     Example: forebay group release flights spark-1
     """
@@ -86,11 +86,15 @@ def release_group(
 def delete_group(
     access: AdminAccess,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="Its name, or NAME@FILTER where it has a filter.")],
-    force: Annotated[bool, typer.Option("--force", help="Although it has consumers, which are cancelled.")] = False,
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="Name of the group, or NAME@FILTER if it has a filter.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete it even if it has consumers, which are cancelled.")
+    ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete a work or stream group: messages that only it still wanted go.
+    """Delete a work or stream group; messages that only it keeps are deleted.
 
     Example: forebay group delete orders audit --yes
     """
@@ -101,7 +105,7 @@ def delete_group(
 @leases.command("list")
 @asks
 def list_leases(access: AdminAccess, queue: OfQueue = None) -> None:
-    """List what consumers hold, in runs of messages.
+    """List the messages that consumers hold, in ranges.
 
     Example: forebay lease list --queue orders
     """
@@ -115,9 +119,11 @@ def seek_group(
     access: AdminAccess,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
-    to: Annotated[str, typer.Argument(metavar="PLACE", help="first, last, next, an offset, timestamp=MS, or 90m ago.")],
+    to: Annotated[
+        str, typer.Argument(metavar="PLACE", help="first, last, next, an offset, timestamp=MS, or an age such as 90m.")
+    ],
 ) -> None:
-    """Have a group go on elsewhere in the log.
+    """Move a group to another position in the log.
 
     Example: forebay group seek prices audit first
     """
@@ -130,9 +136,11 @@ def release_lease(
     access: AdminAccess,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")],
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="Of this group; else of the nameless one.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the group; by default the nameless one.")
+    ] = None,
 ) -> None:
-    """Take a message from the consumer that holds it: it is handed out again.
+    """Return a message from its consumer to the queue, which delivers it again.
 
     Example: forebay lease release orders 17
     """
@@ -158,7 +166,7 @@ def list_channels(
     access: AdminAccess,
     connection: Annotated[int | None, typer.Option(metavar="ID", help="Only those of this connection.")] = None,
 ) -> None:
-    """List the channels of AMQP connections, with what is on its way over them.
+    """List the channels of AMQP connections, with their unsettled messages.
 
     Example: forebay channel list --connection 7
     """
@@ -170,13 +178,13 @@ def list_channels(
 @asks_broker
 def close_connection(
     access: AdminAccess,
-    id: Annotated[int, typer.Argument(metavar="ID", help="Its number in the list.")],
+    id: Annotated[int, typer.Argument(metavar="ID", help="The connection's number in the list.")],
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="What the client is told.")
+        str, typer.Option(metavar="TEXT", help="The reason for the client.")
     ] = "closed by an administrator",
     yes: YesOption = False,
 ) -> None:
-    """End a connection, and tell its client why.
+    """Close a connection, and tell its client the reason.
 
     Example: forebay connection close 7 --reason 'maintenance' --yes
     """

@@ -30,10 +30,10 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the me
 def list_sessions(
     access: AdminAccess,
     connected: Annotated[
-        bool | None, typer.Option("--connected/--offline", help="Only those that are connected, or that are not.")
+        bool | None, typer.Option("--connected/--offline", help="Only connected, or only offline sessions.")
     ] = None,
 ) -> None:
-    """List the sessions, and how much waits for whom.
+    """List the sessions with their waiting messages.
 
     Example: forebay session list --offline
     """
@@ -44,7 +44,7 @@ def list_sessions(
 @app.command("show")
 @asks
 def show_session(access: AdminAccess, client: Client) -> None:
-    """Show one session: its subscriptions, what is in flight to it, and its will.
+    """Show a session: subscriptions, messages in flight, and its will.
 
     Example: forebay session show kitchen-7
     """
@@ -60,7 +60,7 @@ def list_session_messages(
     first: FirstOption = 0,
     body_octets: BodyOctetsOption = 200,
 ) -> None:
-    """Look at what waits for a durable session, without taking it.
+    """Show the messages that wait for a durable session, without taking them.
 
     Example: forebay session messages kitchen-7 --limit 5
     """
@@ -70,7 +70,7 @@ def list_session_messages(
 @app.command("close")
 @asks
 def close_session(access: AdminAccess, client: Client, yes: YesOption = False) -> None:
-    """End a session's connection; a durable session stays, and its client may come back.
+    """Close a session's connection; a durable session remains, and its client may reconnect.
 
     Example: forebay session close kitchen-7 --yes
     """
@@ -81,7 +81,7 @@ def close_session(access: AdminAccess, client: Client, yes: YesOption = False) -
 @app.command("delete")
 @asks
 def delete_session(access: AdminAccess, client: Client, yes: YesOption = False) -> None:
-    """Forget a session with its subscriptions and all that waits for it.
+    """Delete a session with its subscriptions and waiting messages.
 
     Example: forebay session delete kitchen-7 --yes
     """
@@ -95,7 +95,7 @@ def list_subscriptions(
     access: AdminAccess,
     client: Annotated[str | None, typer.Option(metavar="CLIENT", help="Only those of this session.")] = None,
     topic: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Only those that get what is published to this topic.")
+        str | None, typer.Option(metavar="TOPIC", help="Only subscriptions that match this topic.")
     ] = None,
 ) -> None:
     """List subscriptions.
@@ -132,7 +132,7 @@ def show_retained(access: AdminAccess, topic: Topic, body_octets: BodyOctetsOpti
 @retained.command("delete")
 @asks
 def delete_retained(access: AdminAccess, topic: Topic, yes: YesOption = False) -> None:
-    """Forget the retained message of a topic; who has it already is not told.
+    """Delete a topic's retained message; subscribers are not told.
 
     Example: forebay retained delete kitchen/temperature --yes
     """

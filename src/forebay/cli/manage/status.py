@@ -20,12 +20,12 @@ UNREADABLE: Final = "messages cannot be read; forebay log repair mends it while 
 def status(
     access: AdminAccess,
     over: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="The time that rates are taken over; 0 for no rates.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Seconds over which rates are measured; 0 for no rates.")
     ] = 0.5,
 ) -> None:
-    """Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues.
+    """Show the broker's state: listeners, alarms, memory, disk, clients, rates, and its longest queues.
 
-    Exits with 1 while there is an alarm: publishers are not read, or messages cannot be read.
+    Exits with 1 during an alarm: the broker does not read publishers, or cannot read messages.
 
     Example: forebay status
     """

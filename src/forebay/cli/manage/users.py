@@ -20,17 +20,17 @@ from forebay.cli.access import (
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Users.", no_args_is_help=True)
-permissions = typer.Typer(help="What users may do in a vhost.", no_args_is_help=True)
-topics = typer.Typer(help="Routing keys of topic exchanges that users are restricted to.", no_args_is_help=True)
+permissions = typer.Typer(help="Permissions of users in vhosts.", no_args_is_help=True)
+topics = typer.Typer(help="Restrictions of users on routing keys of topic exchanges.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=user_names)]
-Configure = Annotated[str, typer.Argument(metavar="CONFIGURE", help="Pattern: what it may make and delete.")]
-Write = Annotated[str, typer.Argument(metavar="WRITE", help="Pattern: where it may publish.")]
-Read = Annotated[str, typer.Argument(metavar="READ", help="Pattern: what it may consume.")]
+Configure = Annotated[str, typer.Argument(metavar="CONFIGURE", help="Pattern of names that it may declare and delete.")]
+Write = Annotated[str, typer.Argument(metavar="WRITE", help="Pattern of names that it may publish to.")]
+Read = Annotated[str, typer.Argument(metavar="READ", help="Pattern of names that it may consume from.")]
 Exchange = Annotated[str, typer.Argument(metavar="EXCHANGE", help="A topic exchange.")]
 Hash = Annotated[
     str | None,
-    typer.Option("--hash", metavar="TEXT", help="An Argon2id hash; else the password is asked for."),
+    typer.Option("--hash", metavar="TEXT", help="Instead: an Argon2id hash of the password."),
 ]
 NewPassword = Annotated[
     str | None,
@@ -38,10 +38,12 @@ NewPassword = Annotated[
         "--new-password",
         metavar="TEXT",
         envvar="FOREBAY_NEW_PASSWORD",
-        help="The password to be set; else it is asked for, or read from standard input. --password is yours.",
+        help="The new password; by default it is asked for, or read from standard input. --password is yours.",
     ),
 ]
-NoPassword = Annotated[bool, typer.Option("--no-password", help="It logs in by a certificate, or not at all.")]
+NoPassword = Annotated[
+    bool, typer.Option("--no-password", help="Instead: no password; the user logs in by a certificate, or not at all.")
+]
 OfUser = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only of this user.")]
 OfVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only in this vhost.")]
 
@@ -62,16 +64,16 @@ def add_user(
     access: AdminAccess,
     name: Name,
     tags: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Of administrator, management, monitoring and policymaker.")
+        str | None, typer.Option(metavar="A,B", help="Tags: administrator, management, monitoring, policymaker.")
     ] = None,
     given: NewPassword = None,
     hash: Hash = None,
     no_password: NoPassword = False,
 ) -> None:
-    """Make a user, whose password is asked for; it may not enter any vhost yet.
+    """Create a user, and ask for its password; it has no permissions yet.
 
-    --password is that of whoever runs the command, as everywhere; the new user's is --new-password. Where nobody can
-    be asked, the first line of standard input is the new one.
+    --password is the password of the user who runs the command; --new-password is the new user's. Without a terminal,
+    the first line of standard input is the new password.
 
     Example: forebay user add ann --tags monitoring
     """
@@ -84,7 +86,7 @@ def add_user(
 def change_password(
     access: AdminAccess, name: Name, given: NewPassword = None, hash: Hash = None, no_password: NoPassword = False
 ) -> None:
-    """Set a user's password, which is asked for, given with --new-password, or piped in.
+    """Set a user's password: it is asked for, given with --new-password, or piped in.
 
     Example: forebay user password ann
     """
@@ -97,9 +99,9 @@ def change_password(
 def set_tags(
     access: AdminAccess,
     name: Name,
-    tags: Annotated[str, typer.Argument(metavar="A,B", help="All tags that it has from now on.")] = "",
+    tags: Annotated[str, typer.Argument(metavar="A,B", help="All its new tags.")] = "",
 ) -> None:
-    """Set a user's tags, in place of those it has.
+    """Replace a user's tags.
 
     Example: forebay user tags ann policymaker,management
     """
@@ -118,7 +120,7 @@ def set_limits(
         int | None, typer.Option(metavar="N", help="Channels at one time; -1 sets no limit.")
     ] = None,
 ) -> None:
-    """Limit what a user may have open at one time; what is not given stays.
+    """Limit a user's connections and channels; options that are not given do not change.
 
     Example: forebay user limits ann --connections-max 10
     """
@@ -141,7 +143,7 @@ def delete_user(access: AdminAccess, name: Name, yes: YesOption = False) -> None
 @permissions.command("list")
 @asks_broker
 def list_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfVhost = None) -> None:
-    """List what users may do; users of the configuration without any may do everything.
+    """List permissions; users of the configuration without any may do everything.
 
     Example: forebay permission list --of ann
     """
@@ -151,7 +153,7 @@ def list_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfVhost =
 @permissions.command("set")
 @asks
 def set_permission(access: AdminAccess, name: Name, configure: Configure, write: Write, read: Read) -> None:
-    """Let a user enter the vhost, and say by regular expressions over names what it may do there.
+    """Let a user enter a vhost, with permissions by regular expressions over names.
 
     Example: forebay permission set ann '^shop[.]' '.*' '.*' --vhost shop
     """
@@ -168,7 +170,7 @@ def set_permission(access: AdminAccess, name: Name, configure: Configure, write:
 @permissions.command("clear")
 @asks
 def clear_permission(access: AdminAccess, name: Name) -> None:
-    """Let a user enter the vhost no more.
+    """Delete a user's permissions in a vhost, which it then cannot enter.
 
     Example: forebay permission clear ann --vhost shop
     """
@@ -188,7 +190,7 @@ def list_topic_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfV
 @topics.command("set")
 @asks
 def set_topic_permission(access: AdminAccess, name: Name, exchange: Exchange, write: Write, read: Read) -> None:
-    """Restrict a user to the routing keys of a topic exchange in which these patterns are found.
+    """Restrict a user to the routing keys of a topic exchange that match these patterns.
 
     Example: forebay topic-permission set ann amq.topic '^kitchen[.]' '.*'
     """
@@ -207,7 +209,9 @@ def set_topic_permission(access: AdminAccess, name: Name, exchange: Exchange, wr
 def clear_topic_permission(
     access: AdminAccess,
     name: Name,
-    exchange: Annotated[str | None, typer.Argument(metavar="EXCHANGE", help="All where none is named.")] = None,
+    exchange: Annotated[
+        str | None, typer.Argument(metavar="EXCHANGE", help="Name of a topic exchange; without it, all.")
+    ] = None,
 ) -> None:
     """Lift a user's restriction on a topic exchange, or on all.
 

@@ -8,13 +8,13 @@ import typer
 
 from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, part_list, vhost_names
 
-app = typer.Typer(help="Vhosts: each has queues, exchanges, sessions and permissions of its own.", no_args_is_help=True)
+app = typer.Typer(help="Vhosts, each with its own queues, exchanges, sessions and permissions.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the vhost.", autocompletion=vhost_names)]
-Description = Annotated[str | None, typer.Option(metavar="TEXT", help="For people.")]
-Tags = Annotated[str | None, typer.Option(metavar="A,B", help="For people.")]
+Description = Annotated[str | None, typer.Option(metavar="TEXT", help="For people to read.")]
+Tags = Annotated[str | None, typer.Option(metavar="A,B", help="For people to read.")]
 QueueType = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="Of queues declared without one: classic, quorum or stream.")
+    str | None, typer.Option(metavar="TYPE", help="Type of queues declared without one: classic, quorum or stream.")
 ]
 ConnectionsMax = Annotated[int | None, typer.Option(metavar="N", help="Connections at one time; -1 sets no limit.")]
 QueuesMax = Annotated[int | None, typer.Option(metavar="N", help="Queues at one time; -1 sets no limit.")]
@@ -23,7 +23,7 @@ QueuesMax = Annotated[int | None, typer.Option(metavar="N", help="Queues at one 
 @app.command("list")
 @asks_broker
 def list_vhosts(access: AdminAccess) -> None:
-    """List the vhosts with what is in them.
+    """List the vhosts with their numbers of objects and messages.
 
     Example: forebay vhost list
     """
@@ -41,7 +41,7 @@ def add_vhost(
     connections_max: ConnectionsMax = None,
     queues_max: QueuesMax = None,
 ) -> None:
-    """Make a vhost.
+    """Create a vhost.
 
     Example: forebay vhost add shop --default-queue-type quorum
     """
@@ -60,7 +60,7 @@ def set_vhost(
     connections_max: ConnectionsMax = None,
     queues_max: QueuesMax = None,
 ) -> None:
-    """Change what is given, and leave the rest.
+    """Change the given settings, and keep the others.
 
     Example: forebay vhost set shop --queues-max 1000
     """
@@ -71,7 +71,7 @@ def set_vhost(
 @app.command("delete")
 @asks_broker
 def delete_vhost(access: AdminAccess, name: Name, yes: YesOption = False) -> None:
-    """Delete a vhost with all that is in it, and end its connections.
+    """Delete a vhost with everything in it, and close its connections.
 
     Example: forebay vhost delete shop --yes
     """

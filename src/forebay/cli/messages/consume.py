@@ -51,36 +51,42 @@ ACK, NO_ACK, REQUEUE = MODES = ("ack", "no-ack", "requeue")
 def consume(
     login: LoginOptions,
     queue: Annotated[
-        str | None, typer.Option("--queue", "-q", metavar="NAME", help="Of this queue.", autocompletion=queue_names)
+        str | None, typer.Option("--queue", "-q", metavar="NAME", help="Name of the queue.", autocompletion=queue_names)
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", metavar="FILTER", help="Of these topics, or of $queue/NAME/FILTER."),
+        typer.Option("--topic", "-t", metavar="FILTER", help="A topic filter, or $queue/NAME/FILTER."),
     ] = None,
     filter: Annotated[
         str | None,
-        typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/reference/filters.md."),
+        typer.Option(metavar="FILTER", help="Only messages that match this filter; see docs/reference/filters.md."),
     ] = None,
-    group: Annotated[str | None, typer.Option(metavar="NAME", help="The consumer group; it has its own place.")] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The consumer group, which has its own position.")
+    ] = None,
     starting: Annotated[
         str | None,
-        typer.Option("--from", metavar="PLACE", help="first, last, next, resume, an offset, a time, or 90m ago."),
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="Where to start: first, last, next, resume, an offset, a time, or an age such as 90m.",
+        ),
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="So many; 0 is all.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more until Ctrl-C; so does --topic.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="Number of messages; 0 is all.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more until Ctrl-C; implied by --topic.")] = False,
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Without --follow: how long nothing may come.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Without --follow: end when nothing came for this time.")
     ] = 2.0,
     settle: Annotated[
-        str, typer.Option("--settle", metavar="WORD", help="ack, no-ack or requeue: what becomes of the messages.")
+        str, typer.Option("--settle", metavar="WORD", help="How to settle messages: ack, no-ack or requeue.")
     ] = ACK,
     output: Annotated[str, typer.Option("--output", "-o", metavar="WORD", help="text, json, raw or lines.")] = TEXT,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Add them to this file.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Append the messages to this file.")] = None,
 ) -> None:
-    """Take messages, print them, and acknowledge what is printed.
+    """Consume messages: print them, and acknowledge those that were printed.
 
-    Exits with 1 if fewer came than --count says. json is an object a line; lines are bodies, each with a line's end;
-    raw are bodies alone.
+    Exits with 1 if it got fewer than --count messages. Output json is an object a line; lines are bodies with a line
+    end each; raw are bodies alone.
 
     Example: forebay consume --queue orders --filter '/total > 100' --count 10
     """

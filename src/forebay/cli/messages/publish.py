@@ -29,20 +29,27 @@ NUMBERS: Final = ("priority", "expiration_ms", "timestamp_s")
 @logs_in
 def publish(
     login: LoginOptions,
-    body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body; else standard input.")] = None,
+    body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body; without it, standard input.")] = None,
     queue: Annotated[
-        str | None, typer.Option("--queue", "-q", metavar="NAME", help="To this queue.", autocompletion=queue_names)
+        str | None,
+        typer.Option("--queue", "-q", metavar="NAME", help="Publish to this queue.", autocompletion=queue_names),
     ] = None,
-    exchange: Annotated[str | None, typer.Option("--exchange", "-e", metavar="NAME", help="To this exchange.")] = None,
+    exchange: Annotated[
+        str | None, typer.Option("--exchange", "-e", metavar="NAME", help="Publish to this exchange.")
+    ] = None,
     key: Annotated[str, typer.Option("--key", "-k", metavar="KEY", help="The routing key, with --exchange.")] = "",
-    topic: Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="To this topic of MQTT.")] = None,
-    file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="The body is in this file.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Publish to this MQTT topic.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the body from this file.")
+    ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", "-l", help="Each line of the file, or of standard input, is a message.")
     ] = False,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; the value as JSON if it is any."),
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; the value is JSON if it can be."),
     ] = None,
     property: Annotated[
         list[str] | None,
@@ -53,14 +60,14 @@ def publish(
             help=f"Of {', '.join((*TEXTS, *NUMBERS, 'correlation_id'))}.",
         ),
     ] = None,
-    transient: Annotated[bool, typer.Option("--transient", help="As not persistent.")] = False,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="So many times.")] = 1,
-    rate: Annotated[float, typer.Option(metavar="N", min=0, help="Messages a second at most; 0 is no limit.")] = 0,
+    transient: Annotated[bool, typer.Option("--transient", help="Publish it as not persistent.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How often to publish it.")] = 1,
+    rate: Annotated[float, typer.Option(metavar="N", min=0, help="The most messages a second; 0 sets no limit.")] = 0,
 ) -> None:
-    """Publish messages, and end when all are on disk.
+    """Publish messages, and wait until all are on disk.
 
-    Exits with 1 if any was refused, or led to no queue or subscriber. A topic may be $queue/NAME/KEY, the address
-    of a queue, or begin with $delayed/SECONDS/.
+    Exits with 1 if a message was refused, or reached no queue or subscriber. A topic may be $queue/NAME/KEY, the
+    address of a queue, or begin with $delayed/SECONDS/.
 
     Example: forebay publish --queue orders '{"total": 100}' -H region=eu
     """

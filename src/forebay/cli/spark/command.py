@@ -20,7 +20,7 @@ from forebay.core.errors import OptionError
 if TYPE_CHECKING:
     from forebay.spark.jobs.views import Source
 
-app = typer.Typer(help="Queues as tables: jobs that Apache Spark does.", no_args_is_help=True)
+app = typer.Typer(help="Queues as tables: jobs in Apache Spark.", no_args_is_help=True)
 
 REFRESH_S: Final = 1.0
 READER: Final = "reader"  # the kind of a group that is a hold of the block protocol
@@ -29,9 +29,7 @@ Columns = Annotated[
     str,
     typer.Option(metavar="FIELDS", help="Fields of the JSON bodies as columns: 'carrier string, delay int'."),
 ]
-Checkpoint = Annotated[
-    str, typer.Option(metavar="DIR", help="Folder where the job remembers how far it is: /jobs/delays.")
-]
+Checkpoint = Annotated[str, typer.Option(metavar="DIR", help="Folder where the job keeps its position: /jobs/delays.")]
 Limits = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="An option of the source: maxOffsetsPerTrigger=100000."),
@@ -62,7 +60,7 @@ def query_queues(
     columns: ColumnsOf = None,
     option: Limits = None,
 ) -> None:
-    """Ask queues, as they are now, a question in SQL.
+    """Run a SQL query over the present messages of queues.
 
     Example: forebay spark query 'SELECT max(offset) FROM f' --queue f
     """
@@ -77,23 +75,27 @@ def run_view(
     job: SparkJob,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="'SELECT carrier, count(*) FROM flights GROUP BY 1'.")],
     queue: QueueOption,
-    into: Annotated[str, typer.Option(metavar="QUEUE", help="Where the result goes; made where it is not: delays.")],
+    into: Annotated[
+        str, typer.Option(metavar="QUEUE", help="The queue for the result, declared if it does not exist: delays.")
+    ],
     checkpoint: Checkpoint,
     columns: ColumnsOf = None,
     event_time: Annotated[
         list[str] | None,
-        typer.Option(metavar="[TABLE=]COLUMN", help="The time that counts; the broker's if not given: at."),
+        typer.Option(metavar="[TABLE=]COLUMN", help="The column with the time; by default the broker's: at."),
     ] = None,
     watermark: Annotated[
         list[str] | None, typer.Option(metavar="[TABLE=]TIME", help="How late a row may come: '10 seconds'.")
     ] = None,
     mode: Annotated[str, typer.Option(metavar="WORD", help="append, update or complete.")] = "append",
-    key: Annotated[str, typer.Option(metavar="COLUMN", help="What tells rows of the result apart: carrier.")] = "",
-    exchange: Annotated[
-        str, typer.Option(metavar="NAME", help="Publish to this, with the routing key QUEUE.KEY: amq.topic.")
+    key: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column that identifies a row of the result: carrier.")
     ] = "",
-    trigger: Annotated[str, typer.Option(metavar="TIME", help="How often it is looked.")] = "500 milliseconds",
-    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is in the view.")] = False,
+    exchange: Annotated[
+        str, typer.Option(metavar="NAME", help="Publish to this exchange, with the routing key QUEUE.KEY: amq.topic.")
+    ] = "",
+    trigger: Annotated[str, typer.Option(metavar="TIME", help="Time between two micro-batches.")] = "500 milliseconds",
+    once: Annotated[bool, typer.Option("--once", help="End when the view has all present messages.")] = False,
     option: Limits = None,
 ) -> None:
     """Keep the result of SQL over queues up to date in another queue, until Ctrl-C or SIGTERM.
@@ -164,26 +166,29 @@ def named_value(text: str) -> tuple[str, str]:
 @works
 def tier_queues(
     job: SparkJob,
-    queue: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues that go into one table: flights.")],
+    queue: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues to copy into one table: flights.")],
     into: Annotated[str, typer.Option(metavar="DIR", help="The table's folder: /lake/flights.")],
     format: Annotated[str | None, typer.Option(metavar="WORD", help="parquet, delta or iceberg.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="End with what is there now.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End after the present messages.")] = False,
     partition_by: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="day, hour, columns of text; with commas: day,routing_key.")
+        str, typer.Option(metavar="COLUMNS", help="day, hour or text columns, separated by commas: day,routing_key.")
     ] = "day",
     columns: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="Of the source, with commas: offset,timestamp,value.")
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Columns of the source, separated by commas: offset,timestamp,value."),
     ] = None,
     compact: Annotated[bool, typer.Option(help="Merge small files.")] = True,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Streams forget what the table has.")] = False,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Delete from streams the messages that the table has.")
+    ] = False,
     compression: Annotated[str, typer.Option(metavar="WORD", help="none, snappy, zstd, lz4 or gzip.")] = "none",
-    trigger: Annotated[str, typer.Option(metavar="TIME", help="How often it is looked.")] = "200 milliseconds",
+    trigger: Annotated[str, typer.Option(metavar="TIME", help="Time between two micro-batches.")] = "200 milliseconds",
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Of Spark; beside the table if not given.")
+        str | None, typer.Option(metavar="DIR", help="Spark's checkpoint; by default beside the table.")
     ] = None,
     option: Limits = None,
 ) -> None:
-    """Put queues into a table, each message once.
+    """Copy queues into a table, each message once.
 
     Example: forebay spark tier flights --into /lake/flights --format delta
     """
@@ -221,7 +226,7 @@ def compact_table(
     table: Annotated[str, typer.Argument(metavar="DIR", help="The table's folder: /lake/flights.")],
     compression: Annotated[str, typer.Option(metavar="WORD", help="none, snappy, zstd, lz4 or gzip.")] = "none",
 ) -> None:
-    """Merge the small files of a table and remove what nothing refers to.
+    """Merge the small files of a table, and delete unused files.
 
     Example: forebay spark compact /lake/flights
     """
@@ -240,14 +245,16 @@ def show_letters(
     job: SparkJob,
     queue: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Dead-letter queues: dead.")],
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="What the report goes by, with commas: cause,origin.")
+        str | None, typer.Option(metavar="COLUMNS", help="Columns to group by, separated by commas: cause,origin.")
     ] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="The letters themselves, not the report.")] = False,
-    where: Annotated[str, typer.Option(metavar="SQL", help="Only those for which it holds: \"origin = 'a'\".")] = "",
+    rows: Annotated[bool, typer.Option("--rows", help="List single letters instead of the report.")] = False,
+    where: Annotated[
+        str, typer.Option(metavar="SQL", help="Only letters that match this condition: \"origin = 'a'\".")
+    ] = "",
     columns: Columns = "",
-    limit: Annotated[int, typer.Option(metavar="N", help="How many lines at most.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", help="The largest number of lines.")] = 100,
 ) -> None:
-    """Say which messages died, where, why and when.
+    """Report which messages died, where, why and when.
 
     Example: forebay spark letters dead --by cause,origin,exception
     """
@@ -266,14 +273,19 @@ def redrive_letters(
     job: SparkJob,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue: dead.")],
     where: Annotated[
-        str, typer.Option(metavar="SQL", help="Only those for which it holds: \"cause = 'rejected' AND delay < 30\".")
+        str,
+        typer.Option(
+            metavar="SQL", help="Only letters that match this condition: \"cause = 'rejected' AND delay < 30\"."
+        ),
     ] = "",
     columns: Columns = "",
-    to: Annotated[str, typer.Option(metavar="QUEUE", help="Where they go; else to where each died first.")] = "",
-    limit: Annotated[int, typer.Option(metavar="N", help="How many at most; 0 is all.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many it would be.")] = False,
+    to: Annotated[
+        str, typer.Option(metavar="QUEUE", help="The queue they go to; by default the one where each first died.")
+    ] = "",
+    limit: Annotated[int, typer.Option(metavar="N", help="The largest number; 0 is all.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Send dead letters back that a condition chooses, each once.
+    """Send back the dead letters that match a condition, each once.
 
     Example: forebay spark redrive dead --where 'deaths < 3'
     """
@@ -295,22 +307,27 @@ def redrive_letters(
 @works
 def replay_range(
     job: SparkJob,
-    source: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue whose past it is: flights.")],
-    into: Annotated[str, typer.Option(metavar="QUEUE", help="The queue that gets it: flights-test.")],
+    source: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue to replay: flights.")],
+    into: Annotated[str, typer.Option(metavar="QUEUE", help="The queue to publish to: flights-test.")],
     checkpoint: Checkpoint,
     table: Annotated[
-        str, typer.Option(metavar="DIR", help="The table to which the queue was tiered: /lake/flights.")
+        str, typer.Option(metavar="DIR", help="The table that the queue was tiered to: /lake/flights.")
     ] = "",
     starting: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help="earliest, an offset or a time: 2026-11-01T12:00:00Z.")
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="Start of the range: earliest, an offset or a time: 2026-11-01T12:00:00Z."
+        ),
     ] = "earliest",
     ending: Annotated[
-        str, typer.Option("--to", metavar="PLACE", help="latest, an offset or a time; not included.")
+        str, typer.Option("--to", metavar="PLACE", help="End of the range, excluded: latest, an offset or a time.")
     ] = "latest",
-    rate: Annotated[float, typer.Option(metavar="N", help="Messages a second at most; 0 is no limit.")] = 0,
-    where: Annotated[str, typer.Option(metavar="FILTER", help="Only messages for which this holds: /delay > 30.")] = "",
+    rate: Annotated[float, typer.Option(metavar="N", help="The most messages a second; 0 sets no limit.")] = 0,
+    where: Annotated[
+        str, typer.Option(metavar="FILTER", help="Only messages that match this filter: /delay > 30.")
+    ] = "",
 ) -> None:
-    """Publish a range of a queue's past once more.
+    """Publish a past range of a queue again.
 
     Example: forebay spark replay flights --into test --checkpoint /jobs/r1
     """
@@ -337,18 +354,21 @@ def audit_queues(
     job: SparkJob,
     queue: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues: orders.")],
     key: Annotated[
-        str, typer.Option(metavar="SQL", help="What is another for each message: message_id.")
+        str, typer.Option(metavar="SQL", help="SQL expression that is unique for each message: message_id.")
     ] = "message_id",
-    producer: Annotated[str, typer.Option(metavar="SQL", help="Who published it: app_id.")] = "",
+    producer: Annotated[str, typer.Option(metavar="SQL", help="SQL expression for the publisher: app_id.")] = "",
     sequence: Annotated[
-        str, typer.Option(metavar="SQL", help="Its number with that producer: bigint(properties['header.seq']).")
+        str,
+        typer.Option(
+            metavar="SQL", help="SQL expression for its number with that publisher: bigint(properties['header.seq'])."
+        ),
     ] = "",
     sent: Annotated[
-        str | None, typer.Option(metavar="SQL", help="When it was published: timestamp_millis(sent_ms).")
+        str | None, typer.Option(metavar="SQL", help="SQL expression for the sending time: timestamp_millis(sent_ms).")
     ] = None,
     columns: Columns = "",
 ) -> None:
-    """Say what is missing, double, out of order or late; exits with 1 if anything is.
+    """Report missing, repeated, misordered and late messages; exits with 1 if there are any.
 
     Example: forebay spark audit orders
     """
@@ -379,9 +399,9 @@ def audit_queues(
 @asks
 def show_progress(
     access: AdminAccess,
-    once: Annotated[bool, typer.Option("--once", help="Say how it is now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the positions once, and end.")] = False,
 ) -> None:
-    """Show how far the readers of queues are that hold what they have not read.
+    """Show the positions of readers that hold queues.
 
     Example: forebay spark progress
     """
@@ -426,17 +446,17 @@ def reader_table(items: list[dict[str, object]]) -> Table:
 @app.command("init")
 def make_project(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A new or empty folder: delays.")],
-    queue: Annotated[str, typer.Option(metavar="QUEUE", help="The queue that is read: flights.")],
-    into: Annotated[str, typer.Option(metavar="QUEUE", help="The queue that results go to.")] = "results",
+    queue: Annotated[str, typer.Option(metavar="QUEUE", help="The queue to read: flights.")],
+    into: Annotated[str, typer.Option(metavar="QUEUE", help="The queue for the results.")] = "results",
     server: Annotated[
         str, typer.Option(metavar="HOST:PORT", envvar="FOREBAY_SERVER", help="Any listener of the broker.")
     ] = SERVER,
     user: Annotated[
         str, typer.Option(metavar="NAME", envvar="FOREBAY_USER", help="A user who may read and write them.")
     ] = USER,
-    vhost: Annotated[str, typer.Option(metavar="NAME", envvar="FOREBAY_VHOST", help="The vhost that is meant.")] = "/",
+    vhost: Annotated[str, typer.Option(metavar="NAME", envvar="FOREBAY_VHOST", help="Name of the vhost.")] = "/",
 ) -> None:
-    """Make a project of Spark's Declarative Pipelines over a queue.
+    """Create a project of Spark's Declarative Pipelines over a queue.
 
     Example: forebay spark init delays --queue flights
     """

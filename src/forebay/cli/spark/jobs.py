@@ -35,12 +35,12 @@ MasterOption = Annotated[
         "--master",
         metavar="URL",
         envvar="FOREBAY_SPARK_MASTER",
-        help="Where Spark works: local[*] is this machine; else as in spark-submit, or sc://HOST:PORT.",
+        help="Spark's master: local[*] is this machine; others as in spark-submit, or sc://HOST:PORT.",
     ),
 ]
 ConfOption = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, as often as needed."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, repeatable."),
 ]
 SPARK: Final = (
     inspect.Parameter("master", KEYWORD, default="local[*]", annotation=MasterOption),

@@ -29,17 +29,17 @@ ANSWER_S: Final = 5.0  # within which a broker answers that is there
 def top(
     login: LoginOptions,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.2, help="How often it looks.")
+        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.2, help="Time between two refreshes.")
     ] = 2.0,
-    sort: Annotated[str, typer.Option(metavar="KEY", help="r, u, i, o, a or n: as the key of that letter.")] = "r",
-    find: Annotated[str, typer.Option(metavar="TEXT", help="Only queues with this in their names.")] = "",
-    once: Annotated[bool, typer.Option("--once", help="Print it once, as it does where nobody looks.")] = False,
+    sort: Annotated[str, typer.Option(metavar="KEY", help="r, u, i, o, a or n, as the keys.")] = "r",
+    find: Annotated[str, typer.Option(metavar="TEXT", help="Only queues whose name contains this.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="Print once, as it does without a terminal.")] = False,
 ) -> None:
     """Watch queues, rates and slow consumers.
 
-    The keys r, u, i, o, a and n sort, c shows consumers that hold messages while more wait, / finds, space holds the
-    picture, q ends. A broker that goes away is greyed out, and asked again until it is back. Where nobody looks it is
-    printed once; with --json an object a line, again and again unless --once.
+    Keys: r, u, i, o, a and n sort, c shows slow consumers, / searches, space pauses, q quits. If the broker goes away,
+    the table turns grey until it is back. Without a terminal it prints once; with --json it prints an object a line,
+    repeatedly unless --once is given.
 
     Example: forebay top --sort o
     """

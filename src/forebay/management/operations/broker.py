@@ -25,11 +25,11 @@ MICROSECONDS: Final = 1000
 
 @operation("broker.status")
 def show_status(control: Control, given: Arguments) -> dict[str, object]:
-    """The broker: version, listeners, alarms, memory and disk with their limits, totals, the longest queues.
+    """Show the broker's state: version, listeners, alarms, memory, disk, totals, the longest queues.
 
-    `alarms` names what there is too little of (memory, disk), while publishers are not read; `damage` is among them
-    while messages cannot be read, which `damages` names. `cluster` sums up the cluster, if it is one.
-    `counts` are of the messages of all queues since the start, those of deleted queues included.
+    `alarms` names what is short (memory, disk) while the broker does not read publishers, and `damage` while it cannot
+    read messages, which `damages` names. `cluster` sums up the cluster, if there is one. `counts` are the messages of
+    all queues since the start, including deleted queues.
     """
     vhosts = list(control.vhosts.by_name.values())
     totals = QueueTotals()
@@ -108,10 +108,10 @@ def show_config(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("config.reload", changes=True)
 def reload_config(control: Control, given: Arguments) -> dict[str, object]:
-    """Read the configuration again, and put in force what can be changed while the broker runs.
+    """Read the configuration again, and apply what can change while the broker runs.
 
-    `applied` has the options that changed, with `old` and `new`; `restart` those that have to wait for one. Where
-    anything is wrong nothing is changed.
+    `applied` has the changed options with `old` and `new`, and `restart` those that need a restart. If anything is
+    wrong, nothing changes.
     """
     if control.configuration is None:
         raise RequestError(NOT_FOUND, "config.reload: this broker has no configuration")
@@ -128,18 +128,18 @@ def list_webhooks(control: Control, given: Arguments) -> dict[str, object]:
 # ---- connections
 
 
-@operation("connection.list", Parameter("vhost", TEXT, "only those in this vhost", False), *PAGE)
+@operation("connection.list", Parameter("vhost", TEXT, "only connections in this vhost", False), *PAGE)
 def list_connections(control: Control, given: Arguments) -> dict[str, object]:
-    """The broker's connections by number, with their protocol and user."""
+    """List the broker's connections by number, with their protocol and user."""
     known = control.connections.listed()
     if "vhost" in given:
         known = [each for each in known if each["vhost"] == given.text("vhost")]
     return page(given, [partial(dict, each) for each in known])
 
 
-@operation("channel.list", Parameter("connection", WHOLE, "only those of this connection", False), *PAGE)
+@operation("channel.list", Parameter("connection", WHOLE, "only channels of this connection", False), *PAGE)
 def list_channels(control: Control, given: Arguments) -> dict[str, object]:
-    """The channels of AMQP connections, with what is on its way over them."""
+    """List the channels of AMQP connections, with their unsettled messages."""
     known = control.connections.channels()
     if "connection" in given:
         known = [each for each in known if each["connection"] == given.whole("connection")]
@@ -149,12 +149,12 @@ def list_channels(control: Control, given: Arguments) -> dict[str, object]:
 @operation(
     "connection.close",
     Parameter("id", WHOLE, "the connection's number"),
-    Parameter("reason", TEXT, "what the client is told", False, "closed by an administrator"),
+    Parameter("reason", TEXT, "the reason for the client", False, "closed by an administrator"),
     changes=True,
     need=CLOSE,
 )
 def close_connection(control: Control, given: Arguments) -> dict[str, object]:
-    """End a connection, and tell its client why."""
+    """Close a connection, and tell its client the reason."""
     if not control.connections.close(given.whole("id"), given.text("reason")):
         raise RequestError(NOT_FOUND, f"id: {given.whole('id')} is no connection")
     return {}

@@ -15,7 +15,7 @@ NODE = Parameter("node", TEXT, "the member's name")
 def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
     """The cluster: its leader and epoch, and of each member whether it is in sync, and how far it is behind.
 
-    A broker that stands alone says so: `clustered` is false, and there is nothing else.
+    Of a single broker, `clustered` is false, and there are no other fields.
     """
     cluster = control.cluster
     if cluster is None:
@@ -25,7 +25,7 @@ def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("cluster.transfer", NODE, changes=True, logged=False)
 def transfer(control: Control, given: Arguments) -> dict[str, object]:
-    """Have another member lead, which must be in sync. Clients are cut off, and go on with it when they reconnect."""
+    """Transfer leadership to another member, which must be in sync. Clients are disconnected, and reconnect to it."""
     node = given.text("node")
     cluster_of(control).transfer(node)
     return {"node": node}
@@ -33,7 +33,7 @@ def transfer(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("cluster.remove", NODE, changes=True, logged=False)
 def remove(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a member out of the cluster, unless too few would be left. It may come back as a new one."""
+    """Remove a member from the cluster, unless too few would remain. It may return as a new member."""
     node = given.text("node")
     cluster_of(control).remove(node)
     return {"node": node}
@@ -41,10 +41,10 @@ def remove(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("cluster.drain", NODE, changes=True, logged=False)
 def drain(control: Control, given: Arguments) -> dict[str, object]:
-    """Have a member lead no more, and its clients go to other nodes, so that it can be stopped.
+    """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
 
-    Leadership goes first. Refused where fewer would be in sync without it than must be. It keeps the data as before,
-    and is drained until it is started again, or undrained.
+    Refused if fewer than `min_in_sync` members would remain in sync without it. It keeps its data, and stays drained
+    until it restarts or is undrained.
     """
     node = given.text("node")
     cluster_of(control).drain(node)
@@ -53,7 +53,7 @@ def drain(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("cluster.undrain", NODE, changes=True, logged=False)
 def undrain(control: Control, given: Arguments) -> dict[str, object]:
-    """Have a member that was drained take clients again."""
+    """Let a drained member accept clients again."""
     node = given.text("node")
     cluster_of(control).undrain(node)
     return {"node": node}

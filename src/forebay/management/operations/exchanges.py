@@ -17,12 +17,12 @@ SOURCE: Final = Parameter("exchange", TEXT, "the exchange that messages come fro
 DESTINATION: Final = Parameter("destination", TEXT, "name of the queue or exchange that they go to")
 DESTINATION_TYPE: Final = Parameter("destination_type", TEXT, "queue or exchange", False, "queue")
 KEY: Final = Parameter("routing_key", TEXT, "the binding's key", False, "")
-ARGUMENTS: Final = Parameter("arguments", TABLE, "as AMQP clients give them", False)
+ARGUMENTS: Final = Parameter("arguments", TABLE, "arguments arguments as AMQP clients give them", False)
 
 
 @operation("exchange.list", VHOST, *PAGE, need=ENTER)
 def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
-    """The exchanges of a vhost by name."""
+    """List the exchanges of a vhost by name."""
     exchanges = control.vhost(given).catalog.bindings.exchanges
     return page(given, [partial(exchange_fields, exchanges[name]) for name in sorted(exchanges)])
 
@@ -40,7 +40,7 @@ def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
     need=DECLARE_EXCHANGE,
 )
 def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
-    """Make an exchange, or check that the one there is was declared alike."""
+    """Declare an exchange, or check that it exists with the same properties."""
     vhost = control.vhost(given)
     name = given.octets("exchange")
     vhost.catalog.declare_exchange(
@@ -63,7 +63,7 @@ def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
     need=DELETE_EXCHANGE,
 )
 def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
-    """Take an exchange away with its bindings."""
+    """Delete an exchange with its bindings."""
     vhost = control.vhost(given)
     name = given.octets("exchange")
     vhost.catalog.check_exchange(name)
@@ -74,13 +74,13 @@ def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
 @operation(
     "binding.list",
     VHOST,
-    Parameter("exchange", TEXT, "only those from this exchange", False),
-    Parameter("queue", TEXT, "only those to this queue", False),
+    Parameter("exchange", TEXT, "only bindings from this exchange", False),
+    Parameter("queue", TEXT, "only bindings to this queue", False),
     *PAGE,
     need=ENTER,
 )
 def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
-    """The bindings of a vhost."""
+    """List the bindings of a vhost."""
     vhost = control.vhost(given)
     if "exchange" in given:
         bindings = vhost.catalog.bindings.list_exchange(given.octets("exchange"))
@@ -106,7 +106,7 @@ def add_binding(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("binding.delete", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True, need=BIND)
 def delete_binding(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a binding away; no error where there is none."""
+    """Delete a binding; it is no error if there is none."""
     vhost = control.vhost(given)
     source, destination, key, arguments = binding_named(given)
     vhost.catalog.check_exchange(source)

@@ -39,12 +39,11 @@ WHICH: Final = (
     need=READ_QUEUE,
 )
 def explain_message(control: Control, given: Arguments) -> dict[str, object]:
-    """Say where a message is and why it has not been delivered: `found`, one explanation for each queue that has it.
+    """Explain where a message is and why it was not delivered: `found` has one explanation for each queue that has it.
 
-    Each has a `summary` for people and `reasons`, the worst first: a `code`, a `text` and the fields.
-    docs/reference/reasons.md lists the codes. A search by message id looks at the newest messages first, and `complete`
-    says whether it has seen them all. For an MQTT session the reasons are those for which it gets nothing, or not this
-    topic.
+    Each has a `summary` for people and `reasons`, the most serious first: a `code`, a `text` and its fields.
+    docs/reference/reasons.md lists the codes. A search by message id examines the newest messages first; `complete` is
+    true if it has seen all. For an MQTT session, the reasons explain why it gets no messages, or none of this topic.
     """
     vhost = control.vhost(given)
     if "client_id" in given:
@@ -102,11 +101,10 @@ NAME: Final = Parameter("name", TEXT, "the trace's name", False, "trace")
 
 @operation("message.history", VHOST, *WHICH, need=READ_QUEUE)
 def message_history(control: Control, given: Arguments) -> dict[str, object]:
-    """Say what happened to a message, the oldest first, as far as the broker keeps it.
+    """Show what happened to a message, the oldest event first, as far as the broker keeps it.
 
-    It keeps what the message says (when it was stored, its deaths), how often it was handed out, and who holds it.
-    When each of these was, and who acknowledged it, only a trace knows that was running then. `not_kept` says what is
-    missing.
+    The broker keeps when the message was stored, its deaths, how often it was delivered, and who holds it. Only a trace
+    that ran at the time knows when each delivery was, and who acknowledged it. `not_kept` names what is missing.
     """
     vhost = control.vhost(given)
     places, complete = places_of(vhost, given)
@@ -124,10 +122,10 @@ def message_history(control: Control, given: Arguments) -> dict[str, object]:
     changes=True,
 )
 def start_trace(control: Control, given: Arguments) -> dict[str, object]:
-    """Write down what happens to the messages of some queues, in memory, until the trace is stopped or the broker.
+    """Record the events of some queues' messages in memory, until the trace or the broker stops.
 
-    Events are published, delivered, acked, returned, rejected and died. Where several traces mean a queue, the one that
-    was started last has it.
+    Events are published, delivered, acked, returned, rejected and died. If several traces name a queue, the latest
+    records its events.
     """
     vhost = control.vhost(given)
     name = given.text("name")
@@ -145,7 +143,7 @@ def start_trace(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("trace.stop", VHOST, NAME, changes=True)
 def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
-    """End a trace and forget its events."""
+    """Stop a trace and delete its events."""
     vhost = control.vhost(given)
     vhost.catalog.traces.remove(trace_of(vhost, given))
     look_at_queues(vhost)
@@ -154,13 +152,13 @@ def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("trace.list", VHOST, *PAGE)
 def list_traces(control: Control, given: Arguments) -> dict[str, object]:
-    """The traces of a vhost."""
+    """List the traces of a vhost."""
     return page(given, [partial(trace_fields, each) for each in control.vhost(given).catalog.traces])
 
 
 @operation("trace.show", VHOST, NAME, *PAGE)
 def show_trace(control: Control, given: Arguments) -> dict[str, object]:
-    """The events that a trace has kept, the oldest first."""
+    """Show the events of a trace, the oldest first."""
     trace = trace_of(control.vhost(given), given)
     return page(given, [partial(event_fields, each) for each in trace.events])
 

@@ -31,10 +31,10 @@ UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 @operation("group.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_groups(control: Control, given: Arguments) -> dict[str, object]:
-    """The groups of a vhost's queues, with how far they are.
+    """List the groups of a vhost's queues, with their positions.
 
-    `kind` is work, stream, or reader: one who reads by the block protocol, and whose hold keeps the messages from
-    `cursor` on. They are `octets` of the log, and the hold ends in `seconds_left` unless it is renewed.
+    `kind` is work, stream, or reader: a reader of blocks, whose hold keeps the messages from `cursor` on. `octets` is
+    their size in the log; the hold ends in `seconds_left` unless it is renewed.
     """
     now_us = control.vhost(given).turn.now_us
     items: list[Callable[[], dict[str, object]]] = []
@@ -56,7 +56,7 @@ def list_groups(control: Control, given: Arguments) -> dict[str, object]:
     changes=True,
 )
 def release_group(control: Control, given: Arguments) -> dict[str, object]:
-    """End a reader's hold: what only it keeps goes. One that still reads holds again what is left."""
+    """End a reader's hold; messages that only it keeps are deleted. A reader that still reads holds the rest again."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     name = given.octets("group")
@@ -76,7 +76,7 @@ def release_group(control: Control, given: Arguments) -> dict[str, object]:
     need=READ_QUEUE,
 )
 def commit_group(control: Control, given: Arguments) -> dict[str, object]:
-    """Have a stream group resume at an offset."""
+    """Set the offset at which a stream group resumes."""
     vhost = control.vhost(given)
     vhost.settling.commit_offset(given.octets("queue"), given.octets("group"), given.whole("offset"))
     vhost.upkeep.commit_streams()
@@ -93,12 +93,12 @@ def commit_group(control: Control, given: Arguments) -> dict[str, object]:
     need=READ_QUEUE,
 )
 def seek_group(control: Control, given: Arguments) -> dict[str, object]:
-    """Have a group go on somewhere else in the log at once, its consumers too; the `offset` that this is.
+    """Move a group and its consumers to another position in the log at once; `offset` is the new position.
 
-    As far as messages are still there: `first` is the first that the log has. A work group begins anew: what is below
-    counts as settled, and what follows is ready, with no delivery or failure counted. What its consumers hold is theirs
-    no longer; an acknowledgement of it comes too late. What has expired, or is too much for the queue, dies as ever.
-    Refused while dead letters of the group wait for their exchange.
+    `first` is the first offset that the log still has. A work group starts anew: lower offsets count as settled, and
+    the others are ready, without deliveries or failures. Its consumers lose what they hold; their acknowledgements come
+    too late. Messages that have expired or exceed a limit die as usual. Refused while dead letters of the group wait
+    for their exchange.
     """
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
@@ -123,11 +123,11 @@ def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     need=CONFIGURE_QUEUE,
 )
 def remove_group(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a work or stream group away; what only it still wanted goes.
+    """Delete a work or stream group; messages that only it keeps are deleted.
 
-    With `if_unused` a group is refused that has consumers, messages with them, or dead letters that wait; without, its
-    consumers are cancelled, and all that is lost. The queue's own group, which has no name, goes with its queue. A
-    queue that loses its last work group keeps what it has for whoever consumes next.
+    With `if_unused`, a group with consumers, messages that they hold, or waiting dead letters is refused; otherwise its
+    consumers are cancelled, and those messages are lost. The queue's own, nameless group is deleted with its queue. A
+    queue that loses its last work group keeps its messages for the next consumer.
     """
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
@@ -137,7 +137,7 @@ def remove_group(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("lease.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_leases(control: Control, given: Arguments) -> dict[str, object]:
-    """The runs of messages that consumers hold, since their hand-out not settled."""
+    """List the messages that consumers hold unsettled, in ranges."""
     items = [
         partial(lease_fields, lease)
         for queue in chosen(control, given)
@@ -158,7 +158,7 @@ def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     need=READ_QUEUE,
 )
 def release_lease(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
+    """Return a message from its consumer to the queue, which delivers it again; its late settlement has no effect."""
     vhost = control.vhost(given)
     offset = given.whole("offset")
     lease = vhost.settling.find_lease(given.octets("queue"), given.octets("group"), offset)
@@ -170,17 +170,17 @@ def release_lease(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("consumer.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_consumers(control: Control, given: Arguments) -> dict[str, object]:
-    """The consumers of a vhost's queues."""
+    """List the consumers of a vhost's queues."""
     items = [partial(consumer_fields, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
 
 
 @operation("queue.unsettled", VHOST, QUEUE, FIRST, need=ENTER)
 def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
-    """The offsets of a queue that some group still wants: `ranges` of [first, end), ascending; of a stream all.
+    """Show the unsettled offsets of a queue: `ranges` of [first, end), ascending; of a stream all.
 
-    Whoever reads the log as a table sees settled messages too: these ranges tell them apart. `id` is the queue's
-    number, which no other queue of this name ever has; `start` and `end` are the log's bounds.
+    A reader of the log as a table also sees settled messages: these ranges exclude them. `id` is the queue's unique
+    number; `start` and `end` are the log's bounds.
     """
     first = given.whole("from")
     vhost = control.vhost(given)

@@ -41,9 +41,9 @@ PORTION: Final = (FIRST, LIMIT, SCAN)
 
 @operation("dlq.list", VHOST, *PAGE, need=ENTER)
 def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
-    """The queues that dead letters go to, with what is in them by cause and by the queue in which it died.
+    """List the dead-letter queues, with their messages by cause and by the queue where they died.
 
-    Of a long queue only the oldest messages are counted by cause and origin; `counted` says how many.
+    In a long queue only the oldest messages are counted by cause and origin; `counted` is their number.
     """
     vhost = control.vhost(given)
     return page(given, [partial(summary_fields, vhost, queue) for queue in dead_letter_queues(vhost)])
@@ -51,7 +51,7 @@ def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
 def show_letters(control: Control, given: Arguments) -> dict[str, object]:
-    """Dead letters, as `queue.messages` shows messages; `death` is the last one's fields."""
+    """Show dead letters, as `queue.messages` shows messages; `death` has the fields of the last death."""
     return list_messages(control, given)
 
 
@@ -69,10 +69,10 @@ def show_letters(control: Control, given: Arguments) -> dict[str, object]:
 def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Send dead letters back to where they died first, or to another queue.
 
-    One request goes through a portion of the queue; `next` is where to go on, until it is absent. Each message is in
-    one place at any time. Those that consumers hold just now (`held`) are left. With `offsets`, what waits no more is
-    counted as `gone`, so the same request may be made again: no message is sent back twice. What cannot go where it
-    should is left and counted as `refused`, and `refusal` says why the first of them could not.
+    One request handles a portion of the queue; `next` is where to continue, until it is absent. Each message is in
+    exactly one place at any time. Messages that consumers hold (`held`) are skipped. With `offsets`, settled messages
+    are counted as `gone`, so you may repeat the request: no message is sent back twice. A message that cannot go to its
+    target is skipped and counted as `refused`; `refusal` explains the first.
     """
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
@@ -92,7 +92,7 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True, need=READ_QUEUE)
 def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
-    """Discard dead letters, a portion at a time as `dlq.redrive` does."""
+    """Discard dead letters in portions, as `dlq.redrive` does."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
@@ -105,13 +105,13 @@ def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     QUEUE,
     OFFSET,
     Parameter("body", TEXT, "another body", False),
-    Parameter("body_base64", TEXT, "another body that is no text", False),
-    Parameter("headers", TABLE, "headers to set; null takes one away", False),
+    Parameter("body_base64", TEXT, "the new body, if it is not text", False),
+    Parameter("headers", TABLE, "headers to set; null removes one", False),
     Parameter("routing_key", TEXT, "another routing key", False),
     changes=True,
 )
 def edit_letter(control: Control, given: Arguments) -> dict[str, object]:
-    """Put a changed message in the place of one; it goes to the end of its queue."""
+    """Replace a message by a changed one, at the end of its queue."""
     vhost = control.vhost(given)
     key = given.octets("routing_key") if "routing_key" in given else None
     edit(vhost, given.octets("queue"), given.whole("offset"), body_of(given), given.table("headers"), key)

@@ -25,7 +25,7 @@ OFFSETS: Final = Parameter("offsets", RANGES, "only those of these offsets", Fal
 
 @operation("message.show", VHOST, QUEUE, OFFSET, BODY, need=READ_QUEUE)
 def show_message(control: Control, given: Arguments) -> dict[str, object]:
-    """One message of a queue, settled or not, as long as the log has it; nothing is handed out."""
+    """Show a message of a queue, settled or not, while the log has it; it is not delivered."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
@@ -44,9 +44,9 @@ def show_message(control: Control, given: Arguments) -> dict[str, object]:
     need=READ_QUEUE,
 )
 def show_tail(control: Control, given: Arguments) -> dict[str, object]:
-    """The newest messages of a queue that came since an offset, settled or not; nothing is handed out.
+    """Show the newest messages of a queue since an offset, settled or not; they are not delivered.
 
-    What comes later has the offset `next` or a higher one; `skipped` counts those since `from` that are not shown.
+    Later messages have the offset `next` or a higher one; `skipped` counts messages since `from` that are not shown.
     """
     limit, octets_max = given.whole("limit"), given.whole("body_octets_max")
     vhost = control.vhost(given)
@@ -87,12 +87,12 @@ def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> dict[s
     need=MOVE,
 )
 def move_messages(control: Control, given: Arguments) -> dict[str, object]:
-    """Move messages that wait to another queue, or to what an exchange leads to.
+    """Move messages to another queue, or to an exchange.
 
-    One request goes through a portion of the queue; `next` is where to go on, until it is absent or behind the first
-    answer's `end`. Each message is in one place at any time, also after a crash. Those that consumers hold just now
-    (`held`) are left, and so is what cannot go there: it is `refused`, and `refusal` says why the first could not.
-    In the other queue the time to live of a message begins anew.
+    One request handles a portion of the queue; `next` is where to continue, until it is absent or behind the first
+    answer's `end`. Each message is in exactly one place at any time, also after a crash. Messages that consumers hold
+    (`held`) are skipped, and so are those that cannot go to the target: they are `refused`, and `refusal` explains the
+    first. In the other queue, a message's time to live starts anew.
     """
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
@@ -108,7 +108,7 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("queue.discard", VHOST, QUEUE, WHERE, OFFSETS, *PORTION, changes=True, need=READ_QUEUE)
 def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
-    """Settle messages that wait and for which a filter holds, a portion at a time as `queue.move` does."""
+    """Delete messages that match a filter, in portions as `queue.move` does."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)

@@ -22,7 +22,7 @@ MICROSECONDS: Final = 1000
 
 @operation("delayed.list", VHOST, *PAGE, need=ENTER)
 def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
-    """The messages of a vhost that wait for their time, in the order in which they will be published."""
+    """List the delayed messages of a vhost, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
     times = sorted(each for each in delayed.times if each[1] in delayed.waiting)
     return page(given, [partial(delayed_fields, delayed, due_us, offset) for due_us, offset in times])
@@ -31,11 +31,11 @@ def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
 @operation(
     "delayed.cancel",
     VHOST,
-    Parameter("name", TEXT, "the key that its publisher gave it, or its number in `delayed.list`"),
+    Parameter("name", TEXT, "the key from its publisher, or its number in `delayed.list`"),
     changes=True,
 )
 def cancel_delayed(control: Control, given: Arguments) -> dict[str, object]:
-    """Forget a message that waits: it will not be published."""
+    """Cancel a delayed message: the broker does not publish it."""
     if not control.vhost(given).delayed.cancel(given.octets("name")):
         raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
     return {}
@@ -44,11 +44,11 @@ def cancel_delayed(control: Control, given: Arguments) -> dict[str, object]:
 @operation(
     "delayed.publish",
     VHOST,
-    Parameter("name", TEXT, "the key that its publisher gave it, or its number in `delayed.list`"),
+    Parameter("name", TEXT, "the key from its publisher, or its number in `delayed.list`"),
     changes=True,
 )
 def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
-    """Publish a message that waits at once; `routed` says whether anybody was to have it."""
+    """Publish a delayed message at once; `routed` is true if a queue or subscriber got it."""
     vhost = control.vhost(given)
     message = vhost.delayed.find(given.octets("name"))
     if message is None:
@@ -84,7 +84,7 @@ PUBLISHING = "publishing"
 
 @operation("transaction.list", VHOST, *PAGE, need=ENTER)
 def list_transactions(control: Control, given: Arguments) -> dict[str, object]:
-    """The queries that publish to a vhost in transactions: the last batch of each, and what waits for a commit."""
+    """List the Spark queries that publish to a vhost in transactions, with each one's last batch and staged rows."""
     staging = control.vhost(given).staging
     names = sorted({*staging.last, *(query for query, _ in staging.staged)})
     return page(given, [partial(transaction_fields, staging, name) for name in names])

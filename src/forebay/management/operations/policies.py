@@ -23,38 +23,38 @@ PRIORITY: Final = Parameter("priority", WHOLE, "of those that match the highest 
 
 @operation("policy.list", VHOST, *PAGE, need=ENTER)
 def list_policies(control: Control, given: Arguments) -> dict[str, object]:
-    """The policies of a vhost by name."""
+    """List the policies of a vhost by name."""
     return listed(control, given, False)
 
 
 @operation("policy.set", VHOST, NAME, PATTERN, DEFINITION, APPLIES, PRIORITY, changes=True, need=SET_POLICY)
 def set_user_policy(control: Control, given: Arguments) -> dict[str, object]:
-    """Make a policy, or put it in the place of the one of that name; it applies at once."""
+    """Set or replace a policy; it applies at once."""
     return changed(control, given, False)
 
 
 @operation("policy.clear", VHOST, NAME, changes=True, need=SET_POLICY)
 def clear_user_policy(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a policy away."""
+    """Delete a policy."""
     clear_policy(control.vhost(given), given.text("policy"))
     return {}
 
 
 @operation("operator_policy.list", VHOST, *PAGE, need=ENTER)
 def list_operator_policies(control: Control, given: Arguments) -> dict[str, object]:
-    """The operator policies of a vhost by name."""
+    """List the operator policies of a vhost by name."""
     return listed(control, given, True)
 
 
 @operation("operator_policy.set", VHOST, NAME, PATTERN, DEFINITION, APPLIES, PRIORITY, changes=True)
 def set_operator_policy(control: Control, given: Arguments) -> dict[str, object]:
-    """Make an operator policy, which limits what arguments and policies ask for; it applies at once."""
+    """Set an operator policy, which limits arguments and policies; it applies at once."""
     return changed(control, given, True)
 
 
 @operation("operator_policy.clear", VHOST, NAME, changes=True)
 def clear_operator_policy(control: Control, given: Arguments) -> dict[str, object]:
-    """Take an operator policy away."""
+    """Delete an operator policy."""
     clear_policy(control.vhost(given), given.text("policy"), operator=True)
     return {}
 
@@ -92,7 +92,7 @@ def policy_fields(policy: Policy) -> dict[str, object]:
 
 @operation("parameter.list", VHOST, *PAGE, need=SET_POLICY)
 def list_parameters(control: Control, given: Arguments) -> dict[str, object]:
-    """The parameters of a vhost, by component and name: values that the broker keeps for others."""
+    """List the parameters of a vhost, by component and name: values that the broker stores for other programs."""
     found = control.vhosts.parameters.listed(control.vhost(given).name)
     return page(given, [partial(dict, each) for each in found])
 
@@ -107,27 +107,27 @@ def set_parameter(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("parameter.clear", VHOST, COMPONENT, PARAMETER, changes=True, need=SET_POLICY)
 def clear_parameter(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a parameter of a vhost away."""
+    """Delete a parameter of a vhost."""
     control.vhosts.parameters.clear(control.vhost(given).name, given.text("component"), given.text("name"))
     return {}
 
 
 @operation("global_parameter.list", *PAGE)
 def list_global_parameters(control: Control, given: Arguments) -> dict[str, object]:
-    """The parameters of the broker itself by name; it goes by one, `cluster_name`."""
+    """List the global parameters by name; the broker itself uses one, `cluster_name`."""
     values = control.vhosts.parameters.values
     return page(given, [partial(dict, name=name, value=values[name]) for name in sorted(values)])
 
 
 @operation("global_parameter.set", PARAMETER, VALUE, changes=True)
 def set_global_parameter(control: Control, given: Arguments) -> dict[str, object]:
-    """Set a parameter of the broker itself."""
+    """Set a global parameter."""
     control.vhosts.parameters.set_global(given.text("name"), given.value("value"))
     return {}
 
 
 @operation("global_parameter.clear", PARAMETER, changes=True)
 def clear_global_parameter(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a parameter of the broker itself away."""
+    """Delete a global parameter."""
     control.vhosts.parameters.clear_global(given.text("name"))
     return {}

@@ -51,7 +51,7 @@ SCAN: Final = Parameter(
 
 @operation("queue.list", VHOST, *PAGE, need=ENTER)
 def list_queues(control: Control, given: Arguments) -> dict[str, object]:
-    """The queues of a vhost by name, with statistics."""
+    """List the queues of a vhost by name, with statistics."""
     vhost = control.vhost(given)
     names = sorted(vhost.catalog.queues)
     return page(given, [partial(queue_fields, vhost.catalog.queues[name]) for name in names])
@@ -59,7 +59,7 @@ def list_queues(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("queue.show", VHOST, QUEUE, need=ENTER)
 def show_queue(control: Control, given: Arguments) -> dict[str, object]:
-    """One queue: statistics, what it was declared with, the policies that apply to it, and its groups."""
+    """Show a queue: statistics, declaration, effective policies, and groups."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     fields = queue_fields(queue)
@@ -82,12 +82,12 @@ def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("type", TEXT, "classic, quorum or stream; the vhost's default if not given", False),
     Parameter("durable", FLAG, "kept over a restart", False, True),
     Parameter("auto_delete", FLAG, "goes with its last consumer", False, False),
-    Parameter("arguments", TABLE, "x-arguments as AMQP clients give them", False),
+    Parameter("arguments", TABLE, "x-arguments arguments arguments as AMQP clients give them", False),
     changes=True,
     need=DECLARE_QUEUE,
 )
 def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
-    """Make a queue, or check that the one there is was declared alike."""
+    """Declare a queue, or check that it exists with the same properties."""
     name = given.octets("queue")
     if not name:
         raise refuse("queue", "", "is no name")
@@ -111,7 +111,7 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     need=CONFIGURE_QUEUE,
 )
 def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a queue away with its messages; how many were ready."""
+    """Delete a queue with its messages; the answer counts the ready ones."""
     vhost = control.vhost(given)
     name = vhost.catalog.queue(given.octets("queue")).name
     return {"messages": int(vhost.catalog.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
@@ -119,25 +119,25 @@ def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("queue.purge", VHOST, QUEUE, changes=True, need=READ_QUEUE)
 def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
-    """Settle all that is ready in a queue; how many messages that were."""
+    """Delete all ready messages of a queue; the answer counts them."""
     return {"messages": int(control.vhost(given).upkeep.purge(given.octets("queue")))}
 
 
 @operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep", least=0), changes=True)
 def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
-    """Have a stream forget its records below an offset; `start` is the first that it has by then.
+    """Delete a stream's records below an offset; `start` is its first offset afterwards.
 
-    What a reader holds stays, and so does what comes after it. Other queues keep what nobody has settled.
+    Records that a reader holds remain, with all later ones. Other queues keep unsettled messages.
     """
     return {"start": int(control.vhost(given).upkeep.truncate(given.octets("queue"), given.whole("below")))}
 
 
 @operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
 def list_messages(control: Control, given: Arguments) -> dict[str, object]:
-    """Messages of a queue that nobody has settled, in the order of their offsets.
+    """Show unsettled messages of a queue, in the order of their offsets.
 
-    Nothing is handed out. An answer may hold fewer than were asked for, or none, and go on all the same: a request
-    looks at no more than 10,000 records and 64 MiB of bodies. `next` is absent when there are no more.
+    No message is delivered. An answer may have fewer messages than `limit`, or none, and still have a `next`: a request
+    examines at most 10,000 records and 64 MiB of bodies. `next` is absent when there are no more.
     """
     octets_max = given.whole("body_octets_max")
     vhost = control.vhost(given)

@@ -61,7 +61,7 @@ DELETED: Final = "the session was deleted by an administrator"
     need=ENTER,
 )
 def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
-    """The MQTT sessions of a vhost by client identifier: who is there, and how much waits for whom."""
+    """List the MQTT sessions of a vhost by client identifier, with their connections and waiting messages."""
     clients = control.vhost(given).sessions.clients
     names = sorted(clients)
     if "connected" in given:
@@ -72,7 +72,7 @@ def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("session.show", VHOST, CLIENT, need=ENTER)
 def show_session(control: Control, given: Arguments) -> dict[str, object]:
-    """One MQTT session: its subscriptions, the packets in flight and what each of them waits for, and its will."""
+    """Show an MQTT session: subscriptions, packets in flight with the answer that each awaits, and its will."""
     vhost = control.vhost(given)
     client = client_of(vhost, given)
     fields = session_fields(client)
@@ -95,10 +95,10 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("session.messages", VHOST, CLIENT, FIRST, LIMIT, BODY)
 def list_session_messages(control: Control, given: Arguments) -> dict[str, object]:
-    """The messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
+    """Show the messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
 
-    Nothing is handed out. What the session is to get at QoS 0 while it is connected is not kept anywhere, and is not
-    shown. Offsets are those of the log that all sessions of the vhost share.
+    No message is delivered. Messages at QoS 0 to a connected session are not stored, and not shown. Offsets are those
+    of the log that all sessions of the vhost share.
     """
     vhost = control.vhost(given)
     client = client_of(vhost, given)
@@ -128,7 +128,7 @@ def list_session_messages(control: Control, given: Arguments) -> dict[str, objec
 
 @operation("session.close", VHOST, CLIENT, changes=True)
 def close_session(control: Control, given: Arguments) -> dict[str, object]:
-    """End the connection of an MQTT session; a durable session stays, and its client may come back to it."""
+    """Close the connection of an MQTT session; a durable session remains, and its client may reconnect."""
     client = client_of(control.vhost(given), given)
     if not client.connection or not control.connections.close(int(client.connection), "closed by an administrator"):
         raise RequestError(NOT_FOUND, f"client_id: {text(client.client_id)!r} is not connected")
@@ -137,9 +137,9 @@ def close_session(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("session.delete", VHOST, CLIENT, changes=True)
 def delete_session(control: Control, given: Arguments) -> dict[str, object]:
-    """Forget an MQTT session with its subscriptions and all that waits for it; its will, if any, is published.
+    """Delete an MQTT session with its subscriptions and waiting messages; the broker publishes its will, if any.
 
-    A client that is connected is told so, and its connection ends.
+    A connected client is told, and disconnected.
     """
     vhost = control.vhost(given)
     client = client_of(vhost, given)
@@ -208,7 +208,7 @@ def stored_ms(block: Block, offset: int) -> int:
     need=ENTER,
 )
 def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
-    """The subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
+    """List the subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
     vhost = control.vhost(given)
     clients: Sequence[ClientSession] = [client_of(vhost, given)] if "client_id" in given else []
     if "client_id" not in given:
@@ -250,7 +250,7 @@ def subscription_fields(subscription: Subscription) -> dict[str, object]:
 
 @operation("retained.list", VHOST, Parameter("filter", TEXT, "a topic filter", False, "#"), *PAGE, need=ENTER)
 def list_retained(control: Control, given: Arguments) -> dict[str, object]:
-    """The retained messages of the topics that a filter matches, in the order in which they were stored."""
+    """List the retained messages of topics that match a filter, in the order in which they were stored."""
     vhost = control.vhost(given)
     filter = given.octets("filter")
     check_filter(filter)
@@ -259,7 +259,7 @@ def list_retained(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("retained.show", VHOST, TOPIC, BODY)
 def show_retained(control: Control, given: Arguments) -> dict[str, object]:
-    """One retained message with its properties and body."""
+    """Show a retained message with its properties and body."""
     vhost = control.vhost(given)
     number = retained_number(vhost, given)
     message = vhost.retained.message(number, vhost.turn.now_us)
@@ -275,7 +275,7 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("retained.delete", VHOST, TOPIC, changes=True)
 def delete_retained(control: Control, given: Arguments) -> dict[str, object]:
-    """Forget the retained message of a topic; who has it already is not told."""
+    """Delete a topic's retained message; subscribers are not told."""
     vhost = control.vhost(given)
     retained_number(vhost, given)
     refusal = vhost.retained.put(given.octets("topic"), 0, b"", b"", vhost.turn.now_us)

@@ -22,9 +22,9 @@ FILES_MAX: Final = 1000  # that one answer tells of
 
 @operation("stream.show", VHOST, QUEUE, need=ENTER)
 def show_stream(control: Control, given: Arguments) -> dict[str, object]:
-    """The log of a queue: its bounds as offsets and times, its size, and the files that hold it, the oldest first.
+    """Show a queue's log: first and last offset and time, size, and files, the oldest first.
 
-    `readable_end` is where readers stop: what is not on the disk yet is behind it.
+    `readable_end` is the offset where readers stop, because later messages are not on disk yet.
     """
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
@@ -60,7 +60,7 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     need=ENTER,
 )
 def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
-    """The first offset of a queue that was not stored before a time; the end where all were."""
+    """Find the first offset of a queue that was stored at or after a time, or else its end."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)

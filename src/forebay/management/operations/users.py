@@ -21,13 +21,13 @@ OF_VHOST: Final = Parameter("vhost", TEXT, "only in this vhost", False)
 
 @operation("user.list", *PAGE)
 def list_users(control: Control, given: Arguments) -> dict[str, object]:
-    """All users; those of the configuration cannot be changed here."""
+    """List all users; those of the configuration cannot be changed here."""
     return page(given, [partial(dict, fields) for fields in control.vhosts.users.list_users()])
 
 
 @operation("user.add", USER, PASSWORD, Parameter(TAGS.name, TEXTS, TAGS.doc, False), changes=True)
 def add_user(control: Control, given: Arguments) -> dict[str, object]:
-    """Make a user; it may not enter any vhost yet."""
+    """Create a user; it has no permissions yet."""
     control.vhosts.users.add(given.text("user"), given.text("password"), given.texts("tags"))
     return {}
 
@@ -40,28 +40,28 @@ def add_user(control: Control, given: Arguments) -> dict[str, object]:
     changes=True,
 )
 def put_whole_user(control: Control, given: Arguments) -> dict[str, object]:
-    """Make a user, or set the password and the tags of the one there is, as RabbitMQ's tools do."""
+    """Create a user, or set the password and tags of an existing one, as RabbitMQ's tools do."""
     put_user(control.vhosts.users, given.text("user"), given.text("hash"), given.texts("tags"))
     return {}
 
 
 @operation("user.delete", USER, changes=True)
 def delete_user(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a user away with its permissions."""
+    """Delete a user with its permissions."""
     control.vhosts.users.delete(given.text("user"))
     return {}
 
 
 @operation("user.password", USER, PASSWORD, changes=True)
 def change_password(control: Control, given: Arguments) -> dict[str, object]:
-    """Set a user's password; who is connected stays so."""
+    """Set a user's password; its connections remain."""
     control.vhosts.users.change_password(given.text("user"), given.text("password"))
     return {}
 
 
 @operation("user.tags", USER, TAGS, changes=True)
 def set_tags(control: Control, given: Arguments) -> dict[str, object]:
-    """Set a user's tags, in place of those it has."""
+    """Replace a user's tags."""
     control.vhosts.users.set_tags(given.text("user"), given.texts("tags"))
     return {}
 
@@ -73,14 +73,14 @@ def set_tags(control: Control, given: Arguments) -> dict[str, object]:
     changes=True,
 )
 def set_limits(control: Control, given: Arguments) -> dict[str, object]:
-    """Limit what a user may have open at one time, over all vhosts; who has more already keeps it."""
+    """Limit a user's connections and channels, over all vhosts; those that are open remain."""
     control.vhosts.users.set_limits(given.text("user"), given.table("limits"))
     return {}
 
 
 @operation("permission.list", OF_USER, OF_VHOST, *PAGE)
 def list_permissions(control: Control, given: Arguments) -> dict[str, object]:
-    """The permissions of users. Users of the configuration without any may do everything."""
+    """List permissions. Users of the configuration without any may do everything."""
     return page(given, [partial(dict, fields) for fields in control.vhosts.users.list_permissions(*chosen(given))])
 
 
@@ -94,7 +94,7 @@ def list_permissions(control: Control, given: Arguments) -> dict[str, object]:
     changes=True,
 )
 def set_permission(control: Control, given: Arguments) -> dict[str, object]:
-    """Let a user enter a vhost, and say what it may do there: with what has a name in which the patterns are found."""
+    """Let a user enter a vhost, with permissions for the names that match the patterns."""
     control.vhosts.users.set_permissions(
         given.text("user"), given.octets("vhost"), given.text("configure"), given.text("write"), given.text("read")
     )
@@ -103,21 +103,21 @@ def set_permission(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("permission.clear", VHOST, USER, changes=True)
 def clear_permission(control: Control, given: Arguments) -> dict[str, object]:
-    """Let a user enter a vhost no more."""
+    """Delete a user's permissions in a vhost, which it then cannot enter."""
     control.vhosts.users.clear_permissions(given.text("user"), given.octets("vhost"))
     return {}
 
 
 @operation("topic_permission.list", OF_USER, OF_VHOST, *PAGE)
 def list_topic_permissions(control: Control, given: Arguments) -> dict[str, object]:
-    """The restrictions of users on topic exchanges."""
+    """List the restrictions of users on topic exchanges."""
     users = control.vhosts.users
     return page(given, [partial(dict, fields) for fields in users.list_topic_permissions(*chosen(given))])
 
 
 @operation("topic_permission.set", VHOST, USER, EXCHANGE, WRITE, READ, changes=True)
 def set_topic_permission(control: Control, given: Arguments) -> dict[str, object]:
-    """Restrict a user to the routing keys of a topic exchange in which the patterns are found."""
+    """Restrict a user to the routing keys of a topic exchange that match the patterns."""
     control.vhosts.users.set_topic_permissions(
         given.text("user"), given.octets("vhost"), given.octets("exchange"), given.text("write"), given.text("read")
     )

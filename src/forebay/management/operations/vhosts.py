@@ -26,13 +26,13 @@ SETTINGS: Final = (
 
 @operation("vhost.list", *PAGE)
 def list_vhosts(control: Control, given: Arguments) -> dict[str, object]:
-    """All vhosts, with what is in them."""
+    """List all vhosts, with their numbers of objects and messages."""
     return page(given, [partial(vhost_fields, vhost) for vhost in control.vhosts.all()])
 
 
 @operation("vhost.add", NAME, *SETTINGS, changes=True)
 def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
-    """Make a vhost; one of that name must not be there yet."""
+    """Create a vhost; it must not exist yet."""
     name = given.octets("vhost")
     if name in control.vhosts.by_name:
         raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is there already")
@@ -47,7 +47,7 @@ def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("vhost.set", NAME, *SETTINGS, changes=True)
 def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
-    """Change settings of a vhost: those that are given."""
+    """Change the given settings of a vhost."""
     vhost = control.vhost(given)
     change(control, vhost, given)
     return vhost_fields(vhost)
@@ -55,7 +55,7 @@ def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
 
 @operation("vhost.delete", NAME, changes=True)
 def delete_vhost(control: Control, given: Arguments) -> dict[str, object]:
-    """Take a vhost away with all that is in it, and end its connections."""
+    """Delete a vhost with everything in it, and close its connections."""
     control.vhosts.delete(given.octets("vhost"))
     return {}
 

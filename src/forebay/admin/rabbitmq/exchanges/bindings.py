@@ -119,7 +119,7 @@ async def list_bindings(app: Broker, caller: Manager, wanted: Wanted) -> Respons
 
 @router.get("/bindings/{vhost:name}", responses=BINDINGS)
 async def list_bindings_of_vhost(app: Broker, caller: Manager, vhost: VhostName, wanted: Wanted) -> Response:
-    """The bindings of a vhost."""
+    """List the bindings of a vhost."""
     return await answer_list(bindings_in(check_vhost(app, caller, vhost)), name_of, make, wanted)
 
 
