@@ -114,7 +114,7 @@ def test_many_messages_keep_their_order(forebay: Forebay) -> None:
 
 
 def test_what_leads_nowhere_and_what_is_refused_fails(forebay: Forebay) -> None:
-    assert "1 of 1 message led to no queue" in forebay.fails(1, "publish", "-q", "nowhere", "x")
+    assert "1 of 1 message reached no queue" in forebay.fails(1, "publish", "-q", "nowhere", "x")
     assert "no exchange 'none'" in forebay.fails(1, "publish", "-e", "none", "x")
     forebay("queue", "declare", "full", "--arguments", '{"x-max-length": 2, "x-overflow": "reject-publish"}')
     assert "3 of 5 messages: refused" in forebay.fails(1, "publish", "-q", "full", "x", "-n", "5")
@@ -171,7 +171,7 @@ def test_topics_of_mqtt_both_ways(forebay: Forebay) -> None:
     assert reading.process.wait(WAIT_S_MAX) == 0
     reading.process.communicate()
     lost = forebay.fails(1, "publish", "--topic", "nobody/listens", "x")
-    assert "1 of 1 message led to nobody: no queue and no subscriber is there for the topic" in lost
+    assert "1 of 1 message reached nobody: no queue or subscriber takes the topic" in lost
 
 
 def test_addresses_of_queues_are_topics_as_over_mqtt(forebay: Forebay) -> None:

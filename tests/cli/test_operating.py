@@ -337,7 +337,7 @@ def test_sessions_subscriptions_and_retained_messages(forebay: Forebay, shared: 
     forebay("publish", "--topic", "cli/kitchen/fridge", "4")
     assert "4" in forebay("session", "messages", "kitchen")
     assert "cli/kitchen/#" in forebay("session", "show", "kitchen")
-    assert forebay("session", "delete", "kitchen", "--yes").startswith("session kitchen is gone")
+    assert forebay("session", "delete", "kitchen", "--yes").startswith("session kitchen deleted")
     forebay("retained", "delete", "cli/kitchen/oven", "--yes")
     assert forebay.json("session", "list") == forebay.json("retained", "list", "cli/#") == []
 
@@ -365,7 +365,7 @@ def test_single_messages_and_what_a_filter_chooses(forebay: Forebay) -> None:
 
 def test_a_trace_writes_down_what_happens(forebay: Forebay) -> None:
     forebay("queue", "declare", "traced")
-    assert "trace slow is there, and 1 queues are traced" in forebay("trace", "start", "slow", "--pattern", "^traced$")
+    assert "trace slow started: it traces 1 queues" in forebay("trace", "start", "slow", "--pattern", "^traced$")
     forebay("publish", "-q", "traced", "x")
     forebay("consume", "-q", "traced", "-n", "1")
     assert [each["type"] for each in forebay.json("trace", "show", "slow")] == ["published", "delivered", "acked"]

@@ -8,7 +8,7 @@ import httpx
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, StorageState
 
 from tests.broker_process import BrokerProcess, running
 from tests.ui.browser import WAIT_S_MAX, Watch, log_in, open_browser, open_page
@@ -33,11 +33,19 @@ def api(broker: BrokerProcess) -> Iterator[httpx.Client]:
         yield api
 
 
-@pytest.fixture
-def watched(browser: Browser, broker: BrokerProcess) -> Iterator[tuple[Page, Watch]]:
-    """The page, in which the administrator has logged in, and what is seen of it."""
-    with open_page(browser, broker) as (page, watch):
+@pytest.fixture(scope="module")
+def cookies(browser: Browser, broker: BrokerProcess) -> StorageState:
+    """What a browser keeps of the administrator's login."""
+    with open_page(browser, broker) as (page, _):
         log_in(page)
+        return page.context.storage_state()
+
+
+@pytest.fixture
+def watched(browser: Browser, broker: BrokerProcess, cookies: StorageState) -> Iterator[tuple[Page, Watch]]:
+    """The page, in which the administrator is logged in, and what is seen of it."""
+    with open_page(browser, broker, storage_state=cookies) as (page, watch):
+        page.locator("main.content").wait_for()
         yield page, watch
 
 

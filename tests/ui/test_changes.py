@@ -79,7 +79,7 @@ def test_a_queue_from_its_declaration_to_its_end(page: Page, watch: Watch, chann
     page.get_by_role("button", name="Purge").click()
     fill(page, "Purge jobs?", {"Type jobs to confirm": "job"}, "Purge")
     expect(page.get_by_role("dialog")).to_contain_text("this is not jobs")
-    where = "Only those for which this holds"
+    where = "Only messages that match"
     fill(page, "Purge jobs?", {where: "/total < 150", "Type jobs to confirm": "jobs"}, "Purge")
     page.get_by_text("1 message discarded").wait_for()
     method, properties, body = channel.basic_get("jobs", auto_ack=True)
@@ -101,7 +101,7 @@ def test_messages_are_moved_by_filter_and_explained(page: Page, channel: Blockin
     expect(page.locator("ol.reasons")).to_contain_text("has no consumers")
     expect(page.get_by_role("table", name="History")).to_contain_text("stored")
     page.get_by_role("button", name="Move messages").click()
-    given = {"To queue": "there", "Only those for which this holds": "priority >= 2"}
+    given = {"To queue": "there", "Only messages that match": "priority >= 2"}
     fill(page, "Move messages from here", given, "Move")
     page.get_by_text("2 messages moved to there").wait_for()
     assert (bodies(channel, "here"), bodies(channel, "there")) == ([b"0", b"1"], [b"2", b"3"])
@@ -169,12 +169,12 @@ def test_the_group_that_pins_a_queue_is_moved_and_deleted(page: Page, channel: B
     row = groups.get_by_role("row", name="audit")
     row.get_by_role("button", name="Move").click()
     fill(page, "Move audit", {"To": "3"}, "Move")
-    page.get_by_text("audit goes on at 3").wait_for()
+    page.get_by_text("audit continues at 3").wait_for()
     expect(page.locator("main")).to_contain_text("group audit, from #3 on: 1 message")
     own = groups.get_by_role("row", name="(the queue's own)")
     own.get_by_role("button", name="Move").click()
     fill(page, "Move the queue's own group", {"To": "first"}, "Move")
-    page.get_by_text("the queue's own group goes on at 3").wait_for()
+    page.get_by_text("the queue's own group continues at 3").wait_for()
     assert bodies(channel, "bills") == [b"3"]
     expect(own.get_by_role("button", name="Delete")).to_have_count(0)
     row.get_by_role("button", name="Delete").click()
@@ -208,7 +208,7 @@ def test_dead_letters_go_back_one_by_one_and_by_filter(page: Page, api: httpx.Cl
     page.get_by_role("button", name="Search", exact=True).click()
     expect(page.locator("details.message")).to_have_count(2)
     page.get_by_role("button", name="Redrive all").click()
-    fill(page, "Redrive what the filter chooses?", {}, "Redrive")
+    fill(page, "Redrive the dead letters that match?", {}, "Redrive")
     page.get_by_text("2 messages sent back").wait_for()
     assert bodies(channel, "orders") == [b'{"n": 3}', b'{"n": 4}']
 
@@ -226,7 +226,7 @@ def test_a_connection_is_closed_and_its_client_told(page: Page, broker: BrokerPr
     page.get_by_role("button", name="Client", exact=True).click()
     row.get_by_role("checkbox").check()
     page.get_by_role("button", name="Close").click()
-    fill(page, "Close 1 connection?", {"Reason, which clients are told": "out of office"}, "Close")
+    fill(page, "Close 1 connection?", {"Reason for the clients": "out of office"}, "Close")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="out of office"):
         until(lambda: connection.process_data_events(1) is not None, "the client is told nothing")
     page.keyboard.press("r")
@@ -270,7 +270,7 @@ def test_a_policy_limits_at_once(page: Page, watch: Watch, channel: BlockingChan
     given = {"Name": "few", "Pattern": "^short", "Max length": "2"}
     fill(page, "New policy", {**given, "Priority": "many"}, "Save")
     preview = page.get_by_role("dialog").get_by_role("status")
-    expect(preview).to_contain_text(re.compile(r"1 queue of \d+ will have another policy"))
+    expect(preview).to_contain_text(re.compile(r"1 queue of \d+ will change its policy"))
     expect(preview.get_by_role("listitem")).to_have_text("short: none → few")
     fill(page, "New policy", {"Pattern": "^short(", "Priority": "0"}, "Save")
     pattern = page.get_by_role("dialog").get_by_label("Pattern", exact=True)
@@ -306,12 +306,12 @@ def test_a_user_in_a_vhost_of_its_own(page: Page, broker: BrokerProcess) -> None
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED"):
         connection.channel().queue_declare("other", durable=True)
     page.get_by_role("button", name="Change limits").click()
-    fill(page, "Limits of eve", {"At most so many connections": "1"}, "Save")
+    fill(page, "Limits of eve", {"Largest number of connections": "1"}, "Save")
     expect(page.get_by_role("dialog")).to_have_count(0)
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="user connection limit"):
         pika.BlockingConnection(parameters)
     page.get_by_role("button", name="Change limits").click()
-    fill(page, "Limits of eve", {"At most so many connections": ""}, "Save")
+    fill(page, "Limits of eve", {"Largest number of connections": ""}, "Save")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Change tags").click()
     fill(page, "Tags of eve", {}, "Save")  # without a word on the password it stays
@@ -339,21 +339,21 @@ def test_mqtt_sessions_retained_and_delayed_messages(page: Page, broker: BrokerP
     expect(page.locator("details.message")).to_contain_text("boiler/open")
     page.get_by_role("button", name="Delete").click()
     fill(page, "Delete 1 session?", {"Type boiler to confirm": "boiler"}, "Delete")
-    page.get_by_text("There are no MQTT sessions.").wait_for()
+    page.get_by_text("No MQTT sessions.").wait_for()
     show(page, "#/retained", "Retained")
     page.get_by_role("button", name="plant/temperature").click()
     expect(page.get_by_role("dialog").locator("pre")).to_have_text(json.dumps({"c": 21}, indent=2))
     page.keyboard.press("Escape")
     page.get_by_role("checkbox", name="Choose / plant/temperature").check()
     page.get_by_role("button", name="Delete").click()
-    fill(page, "Forget 1 retained message?", {}, "Delete")
-    page.get_by_text("No topic retains a message.").wait_for()
+    fill(page, "Delete 1 retained message?", {}, "Delete")
+    page.get_by_text("No retained messages.").wait_for()
     show(page, "#/delayed", "Delayed")
     expect(page.get_by_role("table")).to_contain_text("boiler/later")
     page.get_by_role("checkbox", name="Choose / #").check()
     page.get_by_role("button", name="Cancel").click()
     fill(page, "Cancel 1 message?", {}, "Cancel them")
-    page.get_by_text("No message waits for its time.").wait_for()
+    page.get_by_text("No delayed messages.").wait_for()
 
 
 def test_a_trace_writes_down_what_happens(page: Page, channel: BlockingChannel) -> None:
@@ -369,7 +369,7 @@ def test_a_trace_writes_down_what_happens(page: Page, channel: BlockingChannel) 
     expect(events.get_by_role("row", name="delivered")).to_contain_text("connection")
     page.get_by_role("button", name="Stop").click()
     fill(page, "Stop who?", {}, "Stop")
-    page.get_by_text("Nothing is traced.").wait_for()
+    page.get_by_text("No traces.").wait_for()
 
 
 def test_definitions_go_out_and_come_in(page: Page, channel: BlockingChannel, tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_definitions_go_out_and_come_in(page: Page, channel: BlockingChannel, tm
     channel.queue_delete("kept")
     page.get_by_label("File").set_input_files(file)
     page.get_by_role("button", name="Import").click()
-    page.get_by_text("Imported, and on disk.").wait_for()
+    page.get_by_text("Imported and on disk.").wait_for()
     channel.queue_declare("kept", passive=True)
 
 

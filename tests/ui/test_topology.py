@@ -55,11 +55,11 @@ def test_a_phone_shows_a_tree(shop: None, browser: Browser, broker: BrokerProces
     with open_page(browser, broker, viewport=PHONE) as (page, _):
         log_in(page)
         show(page, "#/topology", "Topology")
-        tree = page.get_by_role("list", name="Exchanges and where they lead")
+        tree = page.get_by_role("list", name="Exchanges and their bindings")
         tree.wait_for()
         expect(page.locator(".graph")).to_be_hidden()
         expect(tree.get_by_role("listitem").filter(has_text="bill.paid").last).to_contain_text("bills")
-        expect(tree).to_contain_text("Where it leads is shown above.")
+        expect(tree).to_contain_text("Its bindings are shown above.")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert violations(page) == []
         tree.get_by_role("link", name="log").click()

@@ -305,7 +305,7 @@ def asked_password(prompt: str, twice: bool, option: str = "--password") -> str:
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
         variable = f"FOREBAY_{option[2:].replace('-', '_').upper()}"
-        raise OptionError(f"{prompt}: nobody is there to be asked: give {option}, set {variable}, or pipe it in")
+        raise OptionError(f"{prompt}: nobody can be asked: give {option}, set {variable}, or pipe it in")
     return line
 
 
@@ -314,7 +314,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise OptionError(f"{question} Nobody is there to answer: add --yes if that is meant")
+        raise OptionError(f"{question} Nobody can answer: add --yes to confirm")
     if not typer.confirm(question, err=True):
         refuse("nothing was done")
 

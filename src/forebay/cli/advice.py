@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 UNREACHABLE: Final = (
     (
         r"WRONG_VERSION_NUMBER|record layer",
-        "the port speaks no TLS: leave out --tls, or name the port of amqps or mqtts",
+        "the port has no TLS: omit --tls, or use the port of amqps or mqtts",
     ),
     (
         r"certificate verify failed|CERTIFICATE_VERIFY",
-        "--ca-file FILE names the authority that signed the certificate, which must be for the name in --server",
+        "--ca-file FILE names the authority that signed the certificate, which must be valid for --server's host",
     ),
-    (r"not known|name resolution|No address", "is the host in --server (FOREBAY_SERVER) right?"),
+    (r"not known|name resolution|No address", "check the host in --server (FOREBAY_SERVER)"),
     (
         r"timed out|No route|unreachable",
-        "is a firewall in between? On the broker's machine `forebay doctor` names its ports",
+        "check for a firewall; on the broker's machine `forebay doctor` names its ports",
     ),
-    (r"", "`forebay serve` starts one here; --server HOST:PORT (FOREBAY_SERVER) says where another is"),
+    (r"", "`forebay serve` starts one here; --server HOST:PORT (FOREBAY_SERVER) names another one"),
 )
 REFUSED: Final = (
     (
@@ -39,7 +39,7 @@ REFUSED: Final = (
     ),
     (
         r"user '(.*)' lacks the tag (\w+)",
-        r"log in by --user as somebody who has it, or have one give it: forebay user tags \1 \2",
+        r"log in by --user as a user with this tag, or give it to this user: forebay user tags \1 \2",
     ),
     (
         r"access to vhost '(.*)' refused for user '(.*)'",
@@ -52,19 +52,19 @@ REFUSED: Final = (
     (r"refused for user '(.*)'", r"`forebay permission list --of \1` shows what it may do"),
     (
         r"inequivalent arg .* for (queue|exchange) '(.*)' in",
-        r"`forebay \1 list` shows how it was declared; only where \2 is deleted first can it be declared otherwise",
+        r"`forebay \1 list` shows how it was declared; to declare it otherwise, delete \2 first",
     ),
-    (r"^\S* ?(filter|where), position", "the page on filters in the docs has their language, with examples"),
+    (r"^\S* ?(filter|where), position", "docs/reference/filters.md describes the language, with examples"),
 )
 OTHERS: Final = (
     (r"is not HOST:PORT", "such as localhost:5672; several with commas"),
     (r"data directory \S+ is in use by", "stop that broker first, or name another folder with --data"),
-    (r"cannot listen on .*in use", "another program has the port: take one that is free, or 0 for any"),
-    (r"cannot listen on .*[Pp]ermission", "ports below 1024 are for root: take a higher one"),
+    (r"cannot listen on .*in use", "another program has the port: use a free one, or 0 for any"),
+    (r"cannot listen on .*[Pp]ermission", "ports below 1024 are for root: use a higher one"),
     (r"is no data folder of a broker", "`forebay status` names the folder of a running broker"),
 )
 LOGIN: Final = "Login was refused"
-NEW_PASSWORD: Final = "--password is that of the connection; the password that is to be set goes with --new-password"
+NEW_PASSWORD: Final = "--password is that of the connection; give the new user's password by --new-password"
 # What was not found, the operation that lists all, the field that has the name, and the command that lists them.
 NAMES: Final = (
     (r"no queue '(.*)' in vhost '(.*)'", "queue.list", "queue", "queue list"),
@@ -88,9 +88,9 @@ def advice(error: ForebayError, words: Sequence[str]) -> list[str]:
     if isinstance(error, Unreachable):
         return found(UNREACHABLE, text)
     if isinstance(error, OutcomeUnknown):
-        return ["it may be done: look before asking again; `forebay status` says how the broker is"]
+        return ["it may be done: check before you repeat it; `forebay status` shows the broker's state"]
     if isinstance(error, CorruptFile):
-        return ["`forebay log verify DIR` names all that is damaged; `forebay log repair DIR` mends what can be mended"]
+        return ["`forebay log verify DIR` names all damage; `forebay log repair DIR` repairs what it can"]
     if isinstance(error, DiskFull):
         return ["make room on the disk of the data folder; nothing that was confirmed is lost"]
     if LOGIN in text and words[:1] == ["user"] and any(word.startswith("--password") for word in words):
@@ -121,5 +121,5 @@ def note_nearest(error: ForebayError, connect: Callable[[], ControlClient], vhos
         near = get_close_matches(match[1], names, 1, NEAR)
         mean = f"did you mean '{near[0]}'? " if near else ""
         of_vhost = f" --vhost {place}" if place and place != "/" else ""
-        error.add_note(f"{mean}`forebay {command}{of_vhost}` shows all there are")
+        error.add_note(f"{mean}`forebay {command}{of_vhost}` shows all")
         return

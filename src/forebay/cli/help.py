@@ -6,11 +6,14 @@ from typing import Any, Final
 
 import typer.core
 
+from forebay.core.errors import OptionError
+
 # By their parameters: what every command has that asks a broker.
 CONNECTION_NAMES: Final = (
     *("server", "user", "password", "vhost", "tls", "ca_file", "certificate", "certificate_key"),
     *("master", "conf"),
 )
+OF_COMMANDS: Final = frozenset(f"--{name.replace('_', '-')}" for name in ("json", *CONNECTION_NAMES))
 
 
 class HelpCommand(typer.core.TyperCommand):
@@ -43,6 +46,14 @@ class HelpGroup(typer.core.TyperGroup):
     """
 
     sections: dict[str, list[str]] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option of a command that stands before the command; OptionError says where it goes."""
+        word = args[0].partition("=")[0] if args else ""
+        if word in OF_COMMANDS:
+            raise OptionError(f"{word} belongs after the command: forebay COMMAND {word} ...")
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section of commands after the other, each with the whole sentence about it."""

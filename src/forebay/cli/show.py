@@ -131,6 +131,8 @@ def cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(cell(each) for each in value)
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=True) if value else ""
     text = str(value)

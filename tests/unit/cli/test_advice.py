@@ -81,14 +81,14 @@ def test_a_password_for_a_new_user_is_not_that_of_the_connection(forebay: Foreba
 @pytest.mark.parametrize(
     ("arguments", "nearest"),
     [
-        (("queue", "show", "ordesr"), "did you mean 'orders'? `forebay queue list` shows all there are"),
-        (("publish", "-q", "ordesr", "x"), "did you mean 'orders'? `forebay queue list` shows all there are"),
-        (("consume", "-q", "ordesr"), "did you mean 'orders'? `forebay queue list` shows all there are"),
+        (("queue", "show", "ordesr"), "did you mean 'orders'? `forebay queue list` shows all"),
+        (("publish", "-q", "ordesr", "x"), "did you mean 'orders'? `forebay queue list` shows all"),
+        (("consume", "-q", "ordesr"), "did you mean 'orders'? `forebay queue list` shows all"),
         (("exchange", "delete", "amq.topik", "--yes"), "did you mean 'amq.topic'? `forebay exchange list` shows"),
-        (("user", "tags", "gest", "x"), "did you mean 'guest'? `forebay user list` shows all there are"),
-        (("vhost", "delete", "shops", "--yes"), "did you mean 'shop'? `forebay vhost list` shows all there are"),
-        (("queue", "list", "--vhost", "nothing-like-it"), "`forebay vhost list` shows all there are"),
-        (("queue", "show", "zzz", "--vhost", "shop"), "`forebay queue list --vhost shop` shows all there are"),
+        (("user", "tags", "gest", "x"), "did you mean 'guest'? `forebay user list` shows all"),
+        (("vhost", "delete", "shops", "--yes"), "did you mean 'shop'? `forebay vhost list` shows all"),
+        (("queue", "list", "--vhost", "nothing-like-it"), "`forebay vhost list` shows all"),
+        (("queue", "show", "zzz", "--vhost", "shop"), "`forebay queue list --vhost shop` shows all"),
     ],
 )
 def test_an_unknown_name_brings_the_nearest(forebay: Forebay, arguments: tuple[str, ...], nearest: str) -> None:

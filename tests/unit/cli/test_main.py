@@ -53,6 +53,7 @@ def test_a_shell_completes_words_and_what_stands_behind_them(tmp_path: Path, lin
         (["serve", "--amqp", "nowhere"], "forebay: command line: amqp: 'nowhere' is not HOST:PORT"),
         (["serve", "--config", "none.toml"], "forebay: none.toml: cannot be read"),
         (["serve", "--colour", "red"], "No such option: --colour"),
+        (["--server", "localhost:5672", "status"], "--server belongs after the command"),
         (["polish"], "No such command 'polish'"),
     ],
 )

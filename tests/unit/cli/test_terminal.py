@@ -76,7 +76,7 @@ def test_a_password_is_asked_for_twice_and_not_shown(forebay: Forebay) -> None:
     terminal.wait_for("Repeat for confirmation: ")
     terminal.type("hush-hush")
     assert terminal.end() == 0, terminal.shown
-    assert "user ann is there" in terminal.shown
+    assert "user ann created" in terminal.shown
     assert "hush" not in terminal.shown
 
     terminal = Terminal(forebay, "queue", "list", "--user", "ann")

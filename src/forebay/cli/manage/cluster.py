@@ -50,7 +50,7 @@ def transfer(access: AdminAccess, node: Node) -> None:
 
     Example: forebay cluster transfer b
     """
-    access.change(f"{node} leads from now on", "cluster.transfer", node=node)
+    access.change(f"{node} leads now", "cluster.transfer", node=node)
 
 
 @app.command("remove")
@@ -64,7 +64,7 @@ def remove(access: AdminAccess, node: Node, yes: YesOption = False) -> None:
     Example: forebay cluster remove c --yes
     """
     confirm(f"Take {node} out of the cluster?", yes)
-    access.change(f"{node} is no member any more", "cluster.remove", node=node)
+    access.change(f"{node} removed from the cluster", "cluster.remove", node=node)
 
 
 @app.command("drain")
@@ -77,7 +77,7 @@ def drain(access: AdminAccess, node: Node) -> None:
 
     Example: forebay cluster drain b
     """
-    access.change(f"{node} is drained", "cluster.drain", node=node)
+    access.change(f"{node} drained", "cluster.drain", node=node)
 
 
 @app.command("undrain")
@@ -87,7 +87,7 @@ def undrain(access: AdminAccess, node: Node) -> None:
 
     Example: forebay cluster undrain b
     """
-    access.change(f"{node} takes clients again", "cluster.undrain", node=node)
+    access.change(f"{node} accepts clients again", "cluster.undrain", node=node)
 
 
 @app.command("force")

@@ -53,7 +53,7 @@ def declare_exchange(
     Example: forebay exchange declare shop --type topic
     """
     access.change(
-        f"exchange {name} is there",
+        f"exchange {name} declared",
         "exchange.declare",
         exchange=name,
         type=type,
@@ -77,7 +77,7 @@ def delete_exchange(
     Example: forebay exchange delete shop --if-unused
     """
     confirm(f"Delete exchange {name} with its bindings?", yes or if_unused)
-    access.change(f"exchange {name} is deleted", "exchange.delete", exchange=name, if_unused=if_unused)
+    access.change(f"exchange {name} deleted", "exchange.delete", exchange=name, if_unused=if_unused)
 
 
 @bindings.command("list")

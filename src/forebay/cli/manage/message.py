@@ -167,7 +167,7 @@ def start_trace(
 
     Example: forebay trace start slow --pattern '^orders' --where '/total > 100'
     """
-    answer = f"trace {name} is there, and {{queues}} queues are traced"
+    answer = f"trace {name} started: it traces {{queues}} queues"
     access.change(answer, "trace.start", name=name, pattern=pattern, where=where, events_max=events)
 
 
@@ -192,4 +192,4 @@ def stop_trace(access: AdminAccess, name: TraceName = "trace") -> None:
 
     Example: forebay trace stop slow
     """
-    access.change(f"trace {name} is gone", "trace.stop", name=name)
+    access.change(f"trace {name} stopped", "trace.stop", name=name)

@@ -34,7 +34,7 @@ def cancel_delayed(
     Example: forebay delayed cancel reminder-7 --yes
     """
     confirm(f"Forget the message {name}?", yes)
-    access.change(f"message {name} will not be published", "delayed.cancel", name=name)
+    access.change(f"message {name} cancelled", "delayed.cancel", name=name)
 
 
 @delayed.command("publish")
@@ -47,7 +47,7 @@ def publish_delayed(
 
     Example: forebay delayed publish reminder-7
     """
-    access.change(f"message {name} is published", "delayed.publish", name=name)
+    access.change(f"message {name} published", "delayed.publish", name=name)
 
 
 @transactions.command("list")

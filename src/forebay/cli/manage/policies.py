@@ -58,7 +58,7 @@ def clear_policy(access: AdminAccess, name: Name) -> None:
 
     Example: forebay policy clear short
     """
-    access.change(f"policy {name} is gone", "policy.clear", policy=name)
+    access.change(f"policy {name} deleted", "policy.clear", policy=name)
 
 
 @operators.command("list")
@@ -95,14 +95,14 @@ def clear_operator_policy(access: AdminAccess, name: Name) -> None:
 
     Example: forebay operator-policy clear most
     """
-    access.change(f"policy {name} is gone", "operator_policy.clear", policy=name)
+    access.change(f"policy {name} deleted", "operator_policy.clear", policy=name)
 
 
 def change(
     access: AdminAccess, operation: str, name: str, pattern: str, definition: str, apply_to: str, priority: int
 ) -> None:
     access.change(
-        f"policy {name} is in force",
+        f"policy {name} set",
         operation,
         policy=name,
         pattern=pattern,

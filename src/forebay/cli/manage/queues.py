@@ -65,7 +65,7 @@ def declare_queue(
     Example: forebay queue declare orders --type quorum --arguments '{"x-max-length": 1000}'
     """
     access.change(
-        f"queue {name} is there",
+        f"queue {name} declared",
         "queue.declare",
         queue=name,
         type=type,
@@ -90,7 +90,7 @@ def delete_queue(
     """
     confirm(f"Delete queue {name} with its messages?", yes or if_empty)
     access.change(
-        f"queue {name} is deleted, and with it {{messages}} messages",
+        f"queue {name} deleted with {{messages}} messages",
         "queue.delete",
         queue=name,
         if_unused=if_unused,
@@ -106,7 +106,7 @@ def purge_queue(access: AdminAccess, name: Name, yes: YesOption = False) -> None
     Example: forebay queue purge orders --yes
     """
     confirm(f"Take away all messages that are ready in queue {name}?", yes)
-    access.change(f"{{messages}} messages are gone from queue {name}", "queue.purge", queue=name)
+    access.change(f"{{messages}} messages deleted from queue {name}", "queue.purge", queue=name)
 
 
 @app.command("truncate")

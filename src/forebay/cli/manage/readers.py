@@ -78,7 +78,7 @@ def release_group(
 
     Example: forebay group release flights spark-1
     """
-    access.change(f"group {group} holds nothing of {queue}", "group.release", queue=queue, group=group)
+    access.change(f"group {group} no longer holds messages of {queue}", "group.release", queue=queue, group=group)
 
 
 @groups.command("delete")
@@ -99,7 +99,7 @@ def delete_group(
     Example: forebay group delete orders audit --yes
     """
     confirm(f"Delete group {group} of {queue}, with what only it still wants?", yes)
-    access.change(f"group {group} of {queue} is deleted", "group.delete", queue=queue, group=group, if_unused=not force)
+    access.change(f"group {group} of {queue} deleted", "group.delete", queue=queue, group=group, if_unused=not force)
 
 
 @leases.command("list")
@@ -127,7 +127,7 @@ def seek_group(
 
     Example: forebay group seek prices audit first
     """
-    access.change(f"group {group} of {queue} goes on at {to}", "group.seek", queue=queue, group=group, to=to)
+    access.change(f"group {group} of {queue} continues at {to}", "group.seek", queue=queue, group=group, to=to)
 
 
 @leases.command("release")
@@ -144,7 +144,7 @@ def release_lease(
 
     Example: forebay lease release orders 17
     """
-    access.change(f"message {offset} of {queue} is free", "lease.release", queue=queue, offset=offset, group=group)
+    access.change(f"message {offset} returned to {queue}", "lease.release", queue=queue, offset=offset, group=group)
 
 
 @connections.command("list")
@@ -189,4 +189,4 @@ def close_connection(
     Example: forebay connection close 7 --reason 'maintenance' --yes
     """
     confirm(f"End connection {id}?", yes)
-    access.change(f"connection {id} is ended", "connection.close", id=id, reason=reason)
+    access.change(f"connection {id} closed", "connection.close", id=id, reason=reason)

@@ -75,7 +75,7 @@ def close_session(access: AdminAccess, client: Client, yes: YesOption = False) -
     Example: forebay session close kitchen-7 --yes
     """
     confirm(f"End the connection of {client}?", yes)
-    access.change(f"the connection of {client} is ended", "session.close", client_id=client)
+    access.change(f"connection of {client} closed", "session.close", client_id=client)
 
 
 @app.command("delete")
@@ -86,7 +86,7 @@ def delete_session(access: AdminAccess, client: Client, yes: YesOption = False) 
     Example: forebay session delete kitchen-7 --yes
     """
     confirm(f"Forget the session of {client} with all that waits for it?", yes)
-    access.change(f"session {client} is gone, and with it {{waiting}} messages", "session.delete", client_id=client)
+    access.change(f"session {client} deleted with {{waiting}} messages", "session.delete", client_id=client)
 
 
 @subscriptions.command("list")
@@ -137,4 +137,4 @@ def delete_retained(access: AdminAccess, topic: Topic, yes: YesOption = False) -
     Example: forebay retained delete kitchen/temperature --yes
     """
     confirm(f"Forget the retained message of {topic}?", yes)
-    access.change(f"nothing is retained for {topic} any more", "retained.delete", topic=topic)
+    access.change(f"retained message of {topic} deleted", "retained.delete", topic=topic)

@@ -71,13 +71,13 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
         ("alarms", alarms or "none"),
         *([("cluster", cell(found["cluster"]["line"]))] if found.get("cluster") else []),
         ("memory", f"{octets_said(memory)} of {octets_said(memory_max)} ({100 * memory // memory_max} %)"),
-        ("disk", f"{octets_said(free)} free, at least {octets_said(free_min)} must be"),
+        ("disk", f"{octets_said(free)} free, limit {octets_said(free_min)}"),
         ("clients", clients(found)),
         ("queues", f"{found['queues']:,} with {found['ready']:,} messages ready and {found['unacked']:,} unacked"),
         ("waiting", f"{found['delayed']:,} delayed, {found['retained']:,} retained"),
         ("rates", ", ".join(f"{rate_said(flow[name])} {name}" for name in flow)),
         (
-            "in all",
+            "total",
             f"{counts['published']:,} in, {counts['acked']:,} acked, {counts['refused']:,} refused, {died:,} died",
         ),
     ]
@@ -93,13 +93,13 @@ def clients(found: dict[str, Any]) -> str:
     said = f"{found['connections']:,} of {found['connections_max']:,} connections, {found['consumers']:,} consumers, "
     said += f"{found['sessions']:,} MQTT sessions"
     if found["slowed_publishers"]:
-        said += f", {found['slowed_publishers']:,} publishers are slowed down"
+        said += f", {found['slowed_publishers']:,} slowed publishers"
     if found["slow_readers"]:
-        said += f", {found['slow_readers']:,} do not read"
+        said += f", {found['slow_readers']:,} slow readers"
     if found["messages_lost"]:
-        said += f"; too slow MQTT clients have lost {found['messages_lost']:,} messages"
+        said += f"; slow MQTT clients lost {found['messages_lost']:,} messages"
     if found["sessions_over_quota"]:
-        said += f"; nothing more is kept for {found['sessions_over_quota']:,} MQTT sessions, mqtt_session_octets_max"
+        said += f"; {found['sessions_over_quota']:,} MQTT sessions exceed mqtt_session_octets_max"
     return said
 
 

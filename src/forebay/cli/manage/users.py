@@ -78,7 +78,7 @@ def add_user(
     Example: forebay user add ann --tags monitoring
     """
     password = new_password(name, given, hash, no_password)
-    access.change(f"user {name} is there", "user.add", user=name, password=password, tags=part_list(tags))
+    access.change(f"user {name} created", "user.add", user=name, password=password, tags=part_list(tags))
 
 
 @app.command("password")
@@ -91,7 +91,7 @@ def change_password(
     Example: forebay user password ann
     """
     password = new_password(name, given, hash, no_password)
-    access.change(f"the password of {name} is changed", "user.password", user=name, password=password)
+    access.change(f"password of {name} changed", "user.password", user=name, password=password)
 
 
 @app.command("tags")
@@ -105,7 +105,7 @@ def set_tags(
 
     Example: forebay user tags ann policymaker,management
     """
-    access.change(f"the tags of {name} are changed", "user.tags", user=name, tags=part_list(tags))
+    access.change(f"tags of {name} changed", "user.tags", user=name, tags=part_list(tags))
 
 
 @app.command("limits")
@@ -126,7 +126,7 @@ def set_limits(
     """
     limits = {"connections_max": connections_max, "channels_max": channels_max}
     given = {limit: value for limit, value in limits.items() if value is not None}
-    access.change(f"the limits of {name} are changed", "user.limits", user=name, limits=given)
+    access.change(f"limits of {name} changed", "user.limits", user=name, limits=given)
 
 
 @app.command("delete")
@@ -137,7 +137,7 @@ def delete_user(access: AdminAccess, name: Name, yes: YesOption = False) -> None
     Example: forebay user delete ann --yes
     """
     confirm(f"Delete user {name} with its permissions?", yes)
-    access.change(f"user {name} is deleted", "user.delete", user=name)
+    access.change(f"user {name} deleted", "user.delete", user=name)
 
 
 @permissions.command("list")
@@ -158,7 +158,7 @@ def set_permission(access: AdminAccess, name: Name, configure: Configure, write:
     Example: forebay permission set ann '^shop[.]' '.*' '.*' --vhost shop
     """
     access.change(
-        f"the permissions of {name} are changed",
+        f"permissions of {name} changed",
         "permission.set",
         user=name,
         configure=configure,
@@ -174,7 +174,7 @@ def clear_permission(access: AdminAccess, name: Name) -> None:
 
     Example: forebay permission clear ann --vhost shop
     """
-    access.change(f"{name} may not enter any more", "permission.clear", user=name)
+    access.change(f"permissions of {name} deleted", "permission.clear", user=name)
 
 
 @topics.command("list")
@@ -195,7 +195,7 @@ def set_topic_permission(access: AdminAccess, name: Name, exchange: Exchange, wr
     Example: forebay topic-permission set ann amq.topic '^kitchen[.]' '.*'
     """
     access.change(
-        f"the topic permissions of {name} are changed",
+        f"topic permissions of {name} changed",
         "topic_permission.set",
         user=name,
         exchange=exchange,
@@ -217,7 +217,7 @@ def clear_topic_permission(
 
     Example: forebay topic-permission clear ann amq.topic
     """
-    access.change(f"{name} is not restricted so", "topic_permission.clear", user=name, exchange=exchange)
+    access.change(f"restrictions of {name} deleted", "topic_permission.clear", user=name, exchange=exchange)
 
 
 def new_password(name: str, given: str | None, hash: str | None, no_password: bool) -> str:

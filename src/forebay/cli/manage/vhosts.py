@@ -46,7 +46,7 @@ def add_vhost(
     Example: forebay vhost add shop --default-queue-type quorum
     """
     settings = (description, tags, default_queue_type, connections_max, queues_max)
-    change(access, f"vhost {name} is there", "vhost.add", name, *settings)
+    change(access, f"vhost {name} created", "vhost.add", name, *settings)
 
 
 @app.command("set")
@@ -76,7 +76,7 @@ def delete_vhost(access: AdminAccess, name: Name, yes: YesOption = False) -> Non
     Example: forebay vhost delete shop --yes
     """
     confirm(f"Delete vhost {name} with all its queues and messages?", yes)
-    access.change(f"vhost {name} is deleted", "vhost.delete", vhost=name)
+    access.change(f"vhost {name} deleted", "vhost.delete", vhost=name)
 
 
 def change(

@@ -108,12 +108,12 @@ def report(login: LoginOptions, client: AmqpClient, where: Destination, seconds:
     if where.cancels:
         refuse(f"no message waits under the delay-id of {lost}")
     if where.exchange == TOPIC_EXCHANGE:
-        refuse(f"{lost} led to nobody: no queue and no subscriber is there for the topic")
+        refuse(f"{lost} reached nobody: no queue or subscriber takes the topic")
     if where.exchange:
         refuse(
-            f"{lost} led to no queue", f"`forebay binding list --exchange {where.exchange}` shows where its keys lead"
+            f"{lost} reached no queue", f"`forebay binding list --exchange {where.exchange}` shows where its keys lead"
         )
-    raise RequestError(NOT_FOUND, f"{lost} led to no queue: no queue '{where.key}' in vhost '{login.vhost}'")
+    raise RequestError(NOT_FOUND, f"{lost} reached no queue: no queue '{where.key}' in vhost '{login.vhost}'")
 
 
 def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> Destination:

@@ -28,7 +28,7 @@ ORDERS: Final[dict[str, tuple[str, bool]]] = {
     "a": ("oldest_ms", True),
     "n": ("queue", False),
 }
-HELP: Final = "q quit  r ready  u unacked  i in  o out  a age  n name  c slow consumers  / find  space hold"
+HELP: Final = "q quit  r ready  u unacked  i in  o out  a age  n name  c slow consumers  / search  space pause"
 HEAD_LINES: Final = 6  # above and below the rows
 SUSPECTS_MAX: Final = 50  # queues whose consumers are looked at
 CONSUMERS_MAX: Final = 20  # of each
@@ -173,7 +173,7 @@ class Screen:
         """All queues in a line."""
         broker = self.broker
         slow = f"{len(self.slow)} slow consumers  " if self.slow else ""
-        readers = f"{broker['slow_readers']} clients do not read  " if broker["slow_readers"] else ""
+        readers = f"{broker['slow_readers']} slow readers  " if broker["slow_readers"] else ""
         flow = "  ".join(f"{name} {rate_said(rate)}" for name, rate in self.rates.items())
         return f"{slow}{readers}{broker['queues']:,} queues  {broker['ready']:,} ready  {flow}"
 
@@ -215,10 +215,12 @@ class Screen:
     def foot(self, found: int, room: int) -> str:
         """The last line: what is typed, or the keys."""
         if self.finding:
-            return f"find: {self.find}_"
-        what = "consumers" if self.consumers else "queues"
+            return f"search: {self.find}_"
+        what = "slow consumers" if self.consumers else "queues"
+        if not found:
+            return f"no {what}  {'/' + self.find + '  ' if self.find else ''}{HELP}"
         more = f"{found - room} more {what}  " if found > room else ""
-        return f"{more}{'held  ' if self.held else ''}{'/' + self.find + '  ' if self.find else ''}{HELP}"
+        return f"{more}{'paused  ' if self.held else ''}{'/' + self.find + '  ' if self.find else ''}{HELP}"
 
 
 def queue_stats(run: Callable[..., dict[str, object]]) -> Iterator[Row]:

@@ -25,7 +25,7 @@ def publish(broker: BrokerProcess, queue: str, *bodies: bytes, **properties: obj
 
 
 def test_queues_are_made_listed_and_deleted(broker: BrokerProcess, forebay: Forebay) -> None:
-    assert forebay("queue", "declare", "orders", "--arguments", '{"x-max-length": 5}') == "queue orders is there\n"
+    assert forebay("queue", "declare", "orders", "--arguments", '{"x-max-length": 5}') == "queue orders declared\n"
     forebay("queue", "declare", "log", "--type", "stream")
     publish(broker, "orders", b'{"n": 1}', b'{"n": 2}', b"\x1b[2J", headers={"who": "me"})
     lines = forebay("queue", "list").splitlines()
@@ -50,7 +50,7 @@ def test_queues_are_made_listed_and_deleted(broker: BrokerProcess, forebay: Fore
     assert forebay("queue", "purge", "orders", "--yes") == "3 messages are gone from queue orders\n"
     assert "add --yes if that is meant" in forebay.fails(2, "queue", "truncate", "log", "0")
     assert forebay("queue", "truncate", "log", "5", "--yes") == "log starts at offset 0\n"
-    assert forebay("queue", "delete", "orders", "--if-empty") == "queue orders is deleted, and with it 0 messages\n"
+    assert forebay("queue", "delete", "orders", "--if-empty") == "queue orders deleted with 0 messages\n"
     assert forebay.fails(1, "queue", "show", "orders").splitlines()[0] == "no queue 'orders' in vhost '/'"
 
 
@@ -78,7 +78,7 @@ def test_exchanges_bindings_and_vhosts(forebay: Forebay) -> None:
     (test,) = [each for each in forebay.json("vhost", "list") if each["vhost"] == "test"]
     assert (test["tags"], test["queues_max"], test["queues"]) == (["a", "b"], 3, 1)
     assert "no queue 'q'" in forebay.fails(1, "queue", "show", "q")
-    assert forebay("vhost", "delete", "test", "--yes") == "vhost test is deleted\n"
+    assert forebay("vhost", "delete", "test", "--yes") == "vhost test deleted\n"
     assert "does not exist" in forebay.fails(1, "vhost", "delete", "test", "--yes")
 
 
@@ -114,10 +114,10 @@ def test_groups_are_moved_and_deleted(broker: BrokerProcess, forebay: Forebay) -
     for group in ("a", "b"):
         channel.basic_consume("q", lambda *_: None, arguments={"x-consumer-group": group})
     connection.process_data_events(0.1)
-    assert forebay("group", "seek", "q", "a", "next") == "group a of q goes on at next\n"
+    assert forebay("group", "seek", "q", "a", "next") == "group a of q continues at next\n"
     assert {each["group"]: each["ready"] for each in forebay.json("group", "list")} == {"a": 0, "b": 2}
     assert "in use: 1 consumer" in forebay.fails(1, "group", "delete", "q", "b", "--yes")
-    assert forebay("group", "delete", "q", "b", "--force", "--yes") == "group b of q is deleted\n"
+    assert forebay("group", "delete", "q", "b", "--force", "--yes") == "group b of q deleted\n"
     assert "no group 'b'" in forebay.fails(1, "group", "delete", "q", "b", "--yes")
     assert forebay.json("queue", "show", "q")["start"] == 3
     connection.close()
@@ -147,7 +147,7 @@ def test_who_reads_is_listed_and_ended(broker: BrokerProcess, forebay: Forebay) 
     assert "guest" in forebay("channel", "list")
     assert "AMQP 0-9-1" in forebay("connection", "list", "--vhost", "/")
     number = str(consumer["connection"])
-    assert forebay("connection", "close", number, "--yes") == f"connection {number} is ended\n"
+    assert forebay("connection", "close", number, "--yes") == f"connection {number} closed\n"
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         connection.process_data_events(20)
     assert forebay.fails(1, "connection", "close", "999999", "--yes") == "id: 999999 is no connection"

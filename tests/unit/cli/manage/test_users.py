@@ -20,8 +20,9 @@ def connect(broker: BrokerProcess, user: str, password: str) -> pika.BlockingCon
 
 
 def test_a_user_comes_may_do_something_and_goes(broker: BrokerProcess, forebay: Forebay) -> None:
-    assert forebay("user", "add", "ann", "--tags", "monitoring", stdin="secret\n") == "user ann is there\n"
+    assert forebay("user", "add", "ann", "--tags", "monitoring", stdin="secret\n") == "user ann created\n"
     assert "is there already" in forebay.fails(1, "user", "add", "ann", stdin="x\n")
+    assert '["' not in forebay("user", "list")
     assert {each["name"]: each["tags"] for each in forebay.json("user", "list")} == {
         "guest": ["administrator"],
         "ann": ["monitoring"],

@@ -74,7 +74,7 @@ const shownViews = () => VIEWS.filter((view) => view.allowed?.() ?? true);
 async function start() {
   theme.apply();
   mount();
-  window.addEventListener("forebay-logged-out", () => leave("You have been logged out"));
+  window.addEventListener("forebay-logged-out", () => leave("You are logged out"));
   window.addEventListener("hashchange", () => void route());
   document.addEventListener("keydown", onKey);
   onPoll(showLive);
@@ -209,7 +209,7 @@ async function route() {
   put(main);
   window.scrollTo(0, 0);
   if (!view) {
-    put(main, h("h1", {}, "There is no such view"), h("p", {}, h("a", { href: "#/overview" }, "Overview")));
+    put(main, h("h1", {}, "No such view"), h("p", {}, h("a", { href: "#/overview" }, "Overview")));
     return;
   }
   const show = path.length > 1 && view.detail ? view.detail : view.show;
@@ -235,7 +235,7 @@ function failure(error) {
   const text = error instanceof Error ? error.message : String(error);
   if (error instanceof Unreachable) return [h("h1", {}, "Waiting for the broker")];
   const again = h("button", { type: "button", onclick: () => void route() }, "Try again");
-  return [h("h1", {}, error instanceof ApiError && error.status === 404 ? "This is not there" : "This did not work"), h("div", { class: "banner", role: "alert" }, text), again];
+  return [h("h1", {}, error instanceof ApiError && error.status === 404 ? "Not found" : "Failed"), h("div", { class: "banner", role: "alert" }, text), again];
 }
 
 /** @param {unknown} error of the last poll, or null */

@@ -25,7 +25,7 @@ export class Away {
     if (this.timer) return;
     const since = this.answered;
     put(this.element, h("strong", {}, "The broker does not answer"), `Last answer at ${clock(since)}`, this.passed);
-    const tell = () => put(this.passed, `(${ago(since)}). The page goes on by itself.`);
+    const tell = () => put(this.passed, `(${ago(since)}). The page reconnects by itself.`);
     tell();
     this.timer = window.setInterval(tell, TELL_MS);
     this.element.hidden = false;

@@ -65,10 +65,10 @@ function readInput(field, input) {
   if (field.type === "check") return input.checked;
   if (field.type === "file") return input.files[0];
   const text = input.value;
-  if (field.required && text === "") throw new Error(`${field.label} must be given`);
+  if (field.required && text === "") throw new Error(`${field.label} is required`);
   if (field.type === "number") {
     if (text.trim() === "") return undefined;
-    if (!/^-?\d+$/.test(text.trim())) throw new Error(`${text} is no whole number`);
+    if (!/^-?\d+$/.test(text.trim())) throw new Error(`${text} is not a whole number`);
     return Number(text);
   }
   if (field.type === "json") {

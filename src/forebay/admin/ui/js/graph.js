@@ -28,7 +28,7 @@ export class Graph {
     this.edges = [];
     this.below = 0; // where a line may go that leads back
     this.drawing = svg("svg", { role: "group", "aria-label": "Exchanges and queues; arrow keys move, plus and minus zoom" });
-    this.none = h("div", { class: "empty", hidden: true }, "Nothing is bound to anything.");
+    this.none = h("div", { class: "empty", hidden: true }, "No bindings.");
     this.controls = h("div", { class: "zoom" }, iconButton("plus", "Zoom in", () => this.zoom(1 / ZOOM)), iconButton("minus", "Zoom out", () => this.zoom(ZOOM)), h("button", { type: "button", onclick: () => this.fit() }, "Fit"));
     this.element = h("div", { class: "graph" }, this.drawing, this.none);
     this.drawing.addEventListener("wheel", (/** @type {WheelEvent} */ event) => this.wheel(event), { passive: false });

@@ -42,7 +42,7 @@ export function openPalette(views) {
         h("span", { class: "muted small" }, entry.kind),
       ),
     );
-    put(list, rows.length ? rows : h("li", { class: "muted" }, "Nothing has that in its name"));
+    put(list, rows.length ? rows : h("li", { class: "muted" }, "No name contains this"));
     input.setAttribute("aria-activedescendant", found.length ? `palette-${at}` : "");
     list.children[at]?.scrollIntoView({ block: "nearest" });
   };

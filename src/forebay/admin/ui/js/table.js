@@ -127,7 +127,7 @@ export class Table {
       return h("th", { scope: "col", role: "columnheader", class: column.num ? "num" : null, "aria-sort": order }, title);
     });
     if (this.options.actions) {
-      this.all = h("input", { type: "checkbox", "aria-label": "Choose all rows of this page" });
+      this.all = h("input", { type: "checkbox", "aria-label": "Select all rows of this page" });
       this.all.addEventListener("change", () => this.chooseAll(this.all.checked));
       cells.unshift(h("th", { scope: "col", role: "columnheader" }, this.all));
     }

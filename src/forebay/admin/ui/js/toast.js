@@ -26,7 +26,7 @@ export function complain(error) {
 /** What became of the messages that something was done to. @param {{done: number, refused: number, refusal: string}} sum @param {string} how */
 export function tellSum({ done, refused, refusal }, how) {
   toast(`${several(done, "message")} ${how}`);
-  if (refused) toast(`${several(refused, "message")} stayed: ${refusal}`, "bad");
+  if (refused) toast(`${several(refused, "message")} not moved: ${refusal}`, "bad");
 }
 
 /**

@@ -78,7 +78,7 @@ export class Browser {
       const answer = await get(path`/api/forebay/queues/${this.vhost}/${this.queue}/messages`, { query, signal: this.life.signal });
       const views = answer.items.map((/** @type {any} */ each) => messageView(each, { fate: () => fateOf(this.vhost, this.queue, each.offset) }));
       for (const view of views) if (open.has(view.dataset.offset)) view.open = true;
-      if (fresh) put(this.list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, this.where.value ? "No message for which this holds." : "No messages."));
+      if (fresh) put(this.list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, this.where.value ? "No message matches." : "No messages."));
       else this.list.append(...views);
       this.more.hidden = answer.next === undefined || answer.next === null;
       put(this.more, `${several(this.list.querySelectorAll(".message").length, "message")} shown`, button("More", () => this.look({ from: answer.next }, false)));

@@ -38,7 +38,7 @@ export async function showConnections(main, life) {
     signal: life.signal,
     sort: { key: "forebay.title", reverse: false },
     hint: "Filter by anything shown",
-    empty: "Nobody is connected.",
+    empty: "No connections.",
     actions: (rows) => {
       const own = rows.filter((row) => mayClose(row));
       return own.length ? [button("Close", () => askClose(own, () => table.reload()), "danger")] : [];
@@ -64,10 +64,10 @@ const mayClose = (row) => isAdministrator() || row.user === user();
 function askClose(rows, done) {
   const form = {
     title: `Close ${several(rows.length, "connection")}?`,
-    about: `${rows.map((row) => row.name).slice(0, 5).join(", ")}${rows.length > 5 ? "…" : ""}. Clients may connect again by themselves.`,
+    about: `${rows.map((row) => row.name).slice(0, 5).join(", ")}${rows.length > 5 ? "…" : ""}. Clients may reconnect.`,
     submit: "Close",
     danger: true,
-    fields: [{ name: "reason", label: "Reason, which clients are told", value: "closed by an administrator" }],
+    fields: [{ name: "reason", label: "Reason for the clients", value: "closed by an administrator" }],
   };
   return askForm(form, async ({ reason }) => {
     const headers = { "X-Reason": reason.replaceAll(/[^\x20-\x7e]/g, "?") }; // a header holds no other letters
@@ -107,9 +107,9 @@ export async function showConnection(main, life, [name]) {
     about.show([connection.state, connection.forebay?.why], () => stateAndWhy(connection));
     slot.show(connection, () => connectionFacts(connection));
     const [listed, all] = await Promise.all([mqtt ? [] : get(`${where}/channels`, { signal: life.signal }), get(path`/api/consumers/${connection.vhost}`, { signal: life.signal })]);
-    channels.show(listed, () => plainTable("Channels", channelColumns(), listed, "No channel is open."));
+    channels.show(listed, () => plainTable("Channels", channelColumns(), listed, "No channels."));
     const own = all.filter((/** @type {any} */ each) => each.channel_details?.connection_name === name);
-    consumers.show(own, () => plainTable("Consumers", consumerColumns(), own, "It consumes from no queue."));
+    consumers.show(own, () => plainTable("Consumers", consumerColumns(), own, "No consumers."));
   });
 }
 
@@ -184,7 +184,7 @@ export async function showChannels(main, life) {
     source: remoteSource(() => inVhost("channels")),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "No channel is open.",
+    empty: "No channels.",
   });
   put(main, heading("Channels"), h("section", { class: "panel", "aria-label": "Channels" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
@@ -214,7 +214,7 @@ export async function showConsumers(main, life) {
     source: localSource((signal) => get(listPath("consumers"), { signal })),
     signal: life.signal,
     sort: { key: "queue.name", reverse: false },
-    empty: "Nobody consumes from a queue.",
+    empty: "No consumers.",
   });
   put(main, heading("Consumers"), h("section", { class: "panel", "aria-label": "Consumers" }, table.element));
   await life.every(POLL_MS, () => table.refresh());

@@ -14,7 +14,7 @@ export function showDefinitions(main) {
   const vhost = chosenVhost();
   const where = vhost ? path`/api/definitions/${vhost}` : "/api/definitions";
   const scope = vhost ? `the virtual host ${vhost}` : "all virtual hosts, users and policies";
-  const file = makeField({ name: "file", label: "File", type: "file", hint: "As this page or RabbitMQ exports it. Nothing is ever deleted; all is checked before anything is changed." });
+  const file = makeField({ name: "file", label: "File", type: "file", hint: "A file that this page or RabbitMQ has exported. It is checked first; an import deletes nothing." });
   const preview = h("p", { class: "muted", "aria-live": "polite" });
   const send = h("button", { type: "button", class: "primary", disabled: true }, "Import");
   /** @type {any} */
@@ -36,7 +36,7 @@ export function showDefinitions(main) {
     send.disabled = true;
     try {
       await post(where, chosen);
-      put(preview, "Imported, and on disk.");
+      put(preview, "Imported and on disk.");
     } catch (error) {
       file.complain(/** @type {Error} */ (error).message);
     } finally {

@@ -27,7 +27,7 @@ export async function showDelayed(main, life) {
     source: localSource((signal) => inVhosts((vhost) => items("delayed.list", { vhost }, signal))),
     signal: life.signal,
     sort: { key: "due_ms", reverse: false },
-    empty: "No message waits for its time.",
+    empty: "No delayed messages.",
     actions: !isAdministrator() ? undefined : (rows) => [
       button("Publish now", () => attempt(async () => {
         for (const row of rows) await operation("delayed.publish", { vhost: row.vhost, name: String(row.number) });

@@ -36,7 +36,7 @@ export async function showExchanges(main, life) {
     source: remoteSource(() => listPath("exchanges")),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "There are no exchanges.",
+    empty: "No exchanges.",
   });
   const declare = maySomewhere("configure") ? [button("New exchange", () => askDeclare(), "primary")] : [];
   put(main, heading("Exchanges", { actions: [h("a", { class: "button", href: "#/topology" }, "Topology"), ...declare] }), h("section", { class: "panel", "aria-label": "Exchanges" }, list.element));
@@ -51,7 +51,7 @@ function askDeclare() {
       vhostField(someVhost()),
       { name: "name", label: "Name", required: true },
       { name: "type", label: "Type", type: /** @type {const} */ ("select"), options: TYPES, value: "topic" },
-      { name: "durable", label: "Durable: kept over a restart", type: /** @type {const} */ ("check"), value: true },
+      { name: "durable", label: "Durable: survives a restart", type: /** @type {const} */ ("check"), value: true },
       { name: "auto_delete", label: "Auto-delete: deleted with its last binding", type: /** @type {const} */ ("check") },
       { name: "internal", label: "Internal: clients cannot publish to it", type: /** @type {const} */ ("check") },
       { name: "arguments", label: "Arguments", type: /** @type {const} */ ("json"), hint: 'JSON, say {"alternate-exchange": "lost"}' },
@@ -60,7 +60,7 @@ function askDeclare() {
   return askForm(form, async ({ vhost, name, ...body }) => {
     await replace(path`/api/exchanges/${vhost}/${name}`, body);
     go(link("exchanges", vhost, name));
-    toast(`Exchange ${name} is there`);
+    toast(`Exchange ${name} declared`);
   });
 }
 
@@ -94,9 +94,9 @@ export async function showExchange(main, life, [vhost, part]) {
       { name: "in", points: rates(stats.publish_in_details) },
       { name: "out", points: rates(stats.publish_out_details) },
     ]);
-    const none = name ? "Nothing is bound to it: what is published here is dropped." : "No queues.";
+    const none = name ? "No bindings: messages published here are dropped." : "No queues.";
     out.show(sources, () => plainTable("Leads to", bindingColumns(vhost, life, "destination"), sources, none));
-    into.show(destinations, () => plainTable("Bound to", bindingColumns(vhost, life, "source"), destinations, "No other exchange leads here."));
+    into.show(destinations, () => plainTable("Bound to", bindingColumns(vhost, life, "source"), destinations, "No exchange is bound to it."));
   });
 }
 
@@ -136,7 +136,7 @@ async function askBind(vhost, source, life) {
 
 /** @param {string} vhost @param {string} name */
 function askDelete(vhost, name) {
-  const about = "Its bindings go with it. Publishers to it get an error.";
+  const about = "Its bindings are deleted, too. Publishers to it get an error.";
   return confirmName({ title: `Delete ${name}?`, about, name, submit: "Delete" }, async () => {
     await remove(path`/api/exchanges/${vhost}/${name}`);
     toast(`Exchange ${name} is deleted`);

@@ -8,7 +8,7 @@ import { facts } from "./parts.js";
 
 /** @param {any} answer of `message.explain` */
 export function explainView(answer) {
-  const none = h("p", { class: "muted" }, answer.complete ? "No queue has it." : "It was not found among the newest messages.");
+  const none = h("p", { class: "muted" }, answer.complete ? "No queue has the message." : "Not found among the newest messages.");
   return h("div", { class: "explained" }, answer.found.length ? answer.found.map(found) : none);
 }
 
@@ -40,7 +40,7 @@ export function historyView(answer) {
     { title: "Facts", wrap: true, cell: ({ type, time_ms, source, ...rest }) => plain(rest) },
   ];
   return answer.found.map((/** @type {any} */ each) => [
-    plainTable("History", columns, each.events, "Nothing is known of it."),
+    plainTable("History", columns, each.events, "No history."),
     each.not_kept?.length ? h("p", { class: "muted small" }, `Not kept: ${each.not_kept.join("; ")}.`) : null,
   ]);
 }

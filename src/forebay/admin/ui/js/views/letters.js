@@ -32,7 +32,7 @@ export async function showDeadLetters(main, life) {
     source: localSource((signal) => inVhosts((vhost) => items("dlq.list", { vhost }, signal))),
     signal: life.signal,
     sort: { key: "messages", reverse: true },
-    empty: "No queue sends its dead letters anywhere. A policy with dead-letter-exchange has them kept.",
+    empty: "No queue has a dead-letter exchange. Set one by a policy with dead-letter-exchange.",
   });
   put(main, heading("Dead letters"), h("section", { class: "panel", "aria-label": "Dead-letter queues" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
@@ -73,7 +73,7 @@ export async function showLetters(main, life, [vhost, queue]) {
       const query = { from: offset, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
       const answer = await get(path`/api/forebay/dead-letters/${vhost}/${queue}`, { query, signal: life.signal });
       const views = answer.items.map((/** @type {any} */ each) => letterView(each));
-      if (fresh) put(list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, where.value ? "No dead letter for which this holds." : "No dead letters are here."));
+      if (fresh) put(list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, where.value ? "No dead letter matches." : "No dead letters."));
       else list.append(...views);
       more.hidden = answer.next === undefined || answer.next === null;
       put(more, `${several(list.querySelectorAll(".message").length, "message")} shown`, button("More", () => look(answer.next, false)));
@@ -106,7 +106,7 @@ export async function showLetters(main, life, [vhost, queue]) {
   };
   const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void look(0, true)) }, where, h("button", { type: "submit" }, "Search"), bar, note);
   const actions = [
-    !isAdministrator() ? null : button("Redrive all", () => redrive({ where: where.value }, where.value ? "what the filter chooses" : "all"), "primary"),
+    !isAdministrator() ? null : button("Redrive all", () => redrive({ where: where.value }, where.value ? "the dead letters that match" : "all"), "primary"),
     !mayHandle(vhost, queue) ? null : button("Discard", () => askDiscard(vhost, queue, where.value, again), "danger"),
   ];
   put(
@@ -141,7 +141,7 @@ async function askRedrive(vhost, queue, which, what, done) {
   const names = (await queueNames(vhost)).filter((each) => each !== queue);
   const form = {
     title: `Redrive ${what}?`,
-    about: "Each goes back to the queue in which it died first, once.",
+    about: "Each goes back, once, to the queue where it first died.",
     submit: "Redrive",
     fields: [{ name: "to", label: "Or to this queue", list: names }],
   };
@@ -153,7 +153,7 @@ async function askRedrive(vhost, queue, which, what, done) {
 
 /** @param {string} vhost @param {string} queue @param {string} where @param {() => Promise<void>} done */
 function askDiscard(vhost, queue, where, done) {
-  const about = where ? `What the filter ${where} chooses will be gone.` : "All dead letters of this queue will be gone.";
+  const about = where ? `Deletes the dead letters that match ${where}.` : "Deletes all dead letters of this queue.";
   return confirmName({ title: "Discard dead letters?", about, name: queue, submit: "Discard" }, async () => {
     tellSum(await through("DELETE", path`/api/forebay/queues/${vhost}/${queue}/messages`, { where }), "discarded");
     await done();
@@ -164,7 +164,7 @@ function askDiscard(vhost, queue, where, done) {
 function askEdit(vhost, queue, letter, done) {
   const form = {
     title: `Edit #${letter.offset}`,
-    about: "The changed message takes its place, at the end of this queue.",
+    about: "The changed message replaces it, at the end of this queue.",
     submit: "Save",
     wide: true,
     fields: [

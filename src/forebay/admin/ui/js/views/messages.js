@@ -101,7 +101,7 @@ export function bodyView(body, cut) {
     return button(name, choose);
   });
   buttons[0].click();
-  const note = cut ? h("span", { class: "muted small" }, "Only its beginning is shown.") : null;
+  const note = cut ? h("span", { class: "muted small" }, "Only the beginning is shown.") : null;
   return h("div", {}, h("div", { class: "row" }, h("h3", {}, "Body"), buttons, note), shown);
 }
 

@@ -27,7 +27,7 @@ export async function showNode(main, life) {
     heading("Node", { actions: isAdministrator() ? [reload] : [] }),
     answer,
     h("div", { class: "columns" }, panel("Process", node.element, [], true), panel("Resources", limits.element, [], true)),
-    options ? panel("Options in force", options.element) : null,
+    options ? panel("Options", options.element) : null,
   );
   if (options) void options.reload();
   await life.every(POLL_MS, async () => {
@@ -89,7 +89,7 @@ function reloaded(result) {
   const applied = result.applied ?? [];
   const restart = result.restart ?? [];
   const lines = [
-    applied.length ? `Applied: ${applied.map((/** @type {any} */ each) => `${each.name} ${plain(each.old)} → ${plain(each.new)}`).join("; ")}.` : "Nothing that can be applied has changed.",
+    applied.length ? `Applied: ${applied.map((/** @type {any} */ each) => `${each.name} ${plain(each.old)} → ${plain(each.new)}`).join("; ")}.` : "No reloadable option has changed.",
     restart.length ? `${several(restart.length, "option")} wait for a restart: ${restart.map((/** @type {any} */ each) => each.name ?? each).join(", ")}.` : null,
   ];
   return h("div", { class: restart.length ? "banner warn" : "banner ok" }, lines.filter(Boolean).join(" "));

@@ -54,7 +54,7 @@ export function troubleOf(nodes) {
   /** @type {[string, string][]} */
   const found = [];
   const members = nodes.filter((node) => node.forebay?.role);
-  if (members.some((node) => node.forebay.too_few_in_sync)) found.push(["bad", "Nothing is confirmed: fewer nodes in sync answer than must. Publishers wait; nothing is lost."]);
+  if (members.some((node) => node.forebay.too_few_in_sync)) found.push(["bad", "Nothing is confirmed: too few nodes in sync answer. Publishers wait; no message is lost."]);
   const out = members.filter((node) => !node.forebay.in_sync);
   for (const node of out) found.push(["warn", `Node ${node.name.replace(/^forebay@/, "")} is out of sync${node.forebay.why ? `: it ${node.forebay.why}` : ""}.`]);
   return found;
@@ -99,7 +99,7 @@ function actionsOf(row, done) {
 
 /** @param {string} node @param {() => Promise<void>} done */
 function askTransfer(node, done) {
-  const about = "All clients are cut off, this page among them, and go on with it when they connect again.";
+  const about = "All clients, including this page, are disconnected and reconnect to it.";
   return confirm({ title: `Have ${node} lead?`, about, submit: "Have it lead" }, async () => {
     try {
       await operation("cluster.transfer", { node });
@@ -113,10 +113,10 @@ function askTransfer(node, done) {
 
 /** @param {string} node @param {() => Promise<void>} done */
 function askRemove(node, done) {
-  const about = "It keeps no messages for the cluster from then on. While it runs it comes back as a new member, if there is room.";
+  const about = "It no longer stores messages for the cluster. While it runs, it joins again as a new member if there is room.";
   return confirm({ title: `Remove ${node} from the cluster?`, about, submit: "Remove" }, async () => {
     await operation("cluster.remove", { node });
-    toast(`${plain(node)} is no member any more`);
+    toast(`${plain(node)} removed from the cluster`);
     await done();
   });
 }

@@ -62,8 +62,8 @@ export async function showOverview(main, life) {
 /** @param {any} node */
 function alarmsOf(node) {
   const found = [];
-  if (node.mem_alarm) found.push(`Memory: ${octets(node.mem_used)} of ${octets(node.mem_limit)} are in use. Publishers are held until it is less.`);
-  if (node.disk_free_alarm) found.push(`Disk: ${octets(node.disk_free)} are free, below the limit of ${octets(node.disk_free_limit)}. Publishers are held.`);
+  if (node.mem_alarm) found.push(`Memory: ${octets(node.mem_used)} of ${octets(node.mem_limit)} are in use. Publishers wait until it is less.`);
+  if (node.disk_free_alarm) found.push(`Disk: ${octets(node.disk_free)} are free, below the limit of ${octets(node.disk_free_limit)}. Publishers wait.`);
   return found;
 }
 

@@ -28,7 +28,7 @@ export async function showPipelines(main, life) {
     source: localSource((signal) => inVhosts(async (vhost) => (await items("group.list", { vhost }, signal)).filter((each) => each.kind === "reader"))),
     signal: life.signal,
     sort: { key: "group", reverse: false },
-    empty: "No Spark query reads from a queue just now.",
+    empty: "No Spark query reads from a queue.",
   });
   const sinks = new Table({
     label: "Sinks",
@@ -45,7 +45,7 @@ export async function showPipelines(main, life) {
     source: localSource((signal) => inVhosts((vhost) => items("transaction.list", { vhost }, signal))),
     signal: life.signal,
     sort: { key: "query", reverse: false },
-    empty: "No query has published in transactions.",
+    empty: "No Spark query has published.",
   });
   put(main, heading("Pipelines"), panel("Queries that read", readers.element), panel("Queries that publish", sinks.element));
   await life.every(POLL_MS, async () => {
@@ -55,7 +55,7 @@ export async function showPipelines(main, life) {
 
 /** @param {any} row @param {any} life */
 function askRelease(row, life) {
-  const about = "What only this query keeps goes. If it still runs, it holds again what is left.";
+  const about = "Messages that only this query keeps are deleted. If it still runs, it holds the rest again.";
   return confirm({ title: `Release ${row.group}?`, about, submit: "Release" }, async () => {
     await operation("group.release", { vhost: row.vhost, queue: row.queue, group: row.group });
     await life.refresh();

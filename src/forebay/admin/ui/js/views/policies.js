@@ -24,7 +24,7 @@ export async function showPolicies(main, life) {
     main,
     heading("Policies"),
     panel("Policies", tables[0].element, [add("policies", tables[0])]),
-    tables[1] ? panel("Operator policies: limits to what users ask for", tables[1].element, [add("operator-policies", tables[1])]) : null,
+    tables[1] ? panel("Operator policies: limits on policies and arguments", tables[1].element, [add("operator-policies", tables[1])]) : null,
   );
   await life.every(POLL_MS, async () => {
     await Promise.all(tables.map((table) => table.refresh()));
@@ -44,7 +44,7 @@ function policyTable(kind, life) {
       { title: "Applies to", sort: "apply-to", cell: (row) => row["apply-to"] },
       { title: "Priority", sort: "priority", num: true, cell: (row) => row.priority },
       { title: "Sets", wrap: true, cell: (row) => plain(row.definition) },
-      { title: "In effect on", wrap: true, cell: (row) => matched(row) },
+      { title: "Applies to queues", wrap: true, cell: (row) => matched(row) },
       { title: "", cell: (row) => button("Delete", () => askDelete(kind, row, () => table.reload())) },
     ],
     key: (row) => `${row.vhost} ${row.name}`,
@@ -54,7 +54,7 @@ function policyTable(kind, life) {
     }),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "There are none.",
+    empty: "No policies.",
   });
   return table;
 }
@@ -78,9 +78,9 @@ function askPolicy(kind, policy, done) {
     fields: [
       vhostField(policy?.vhost ?? someVhost()),
       { name: "name", label: "Name", required: true, value: policy?.name },
-      { name: "pattern", label: "Pattern", required: true, value: policy?.pattern, placeholder: "^orders\\.", hint: "A regular expression that is found in names" },
+      { name: "pattern", label: "Pattern", required: true, value: policy?.pattern, placeholder: "^orders\\.", hint: "A regular expression that matches anywhere in a name" },
       { name: "apply-to", label: "Applies to", type: /** @type {const} */ ("select"), options: APPLY_TO, value: policy?.["apply-to"] ?? "queues" },
-      { name: "priority", label: "Priority", type: /** @type {const} */ ("number"), value: policy?.priority ?? 0, hint: "Of those that match, the highest applies" },
+      { name: "priority", label: "Priority", type: /** @type {const} */ ("number"), value: policy?.priority ?? 0, hint: "The matching policy with the highest priority applies" },
       ...settingFields(by, given),
       { name: "definition", label: "Other keys", type: /** @type {const} */ ("json"), value: Object.keys(others).length ? JSON.stringify(others, null, 2) : "", hint: 'JSON, say {"queue-leader-locator": "balanced"}' },
     ],
@@ -114,7 +114,7 @@ class Preview {
     if (asked === this.asked) return;
     this.asked = asked;
     clearTimeout(this.timer);
-    if (!pattern) return put(this.element, "Which queues will change is said here, once there is a pattern.");
+    if (!pattern) return put(this.element, "Enter a pattern to see which queues will change.");
     this.timer = window.setTimeout(async () => {
       try {
         const found = await post(path`/api/forebay/policies/${vhost}/preview`, body);
@@ -128,15 +128,15 @@ class Preview {
 
 /** @param {any} found @param {string} name */
 function previewOf(found, name) {
-  if (!found.changes) return "No queue gets another policy.";
+  if (!found.changes) return "No queue changes its policy.";
   const rest = found.changes - PREVIEWED_MAX;
   const each = (/** @type {any} */ { queue, from, to }) => h("li", {}, h("b", {}, queue), `: ${from ?? "none"} → ${to ?? "none"}`);
-  return [h("p", {}, h("strong", {}, `${several(found.changes, "queue")} of ${found.queues} will have another policy`), `, with ${name}:`), h("ul", {}, found.items.slice(0, PREVIEWED_MAX).map(each), rest > 0 ? h("li", {}, `and ${several(rest, "more", "more")}`) : null)];
+  return [h("p", {}, h("strong", {}, `${several(found.changes, "queue")} of ${found.queues} will change its policy`), `, with ${name}:`), h("ul", {}, found.items.slice(0, PREVIEWED_MAX).map(each), rest > 0 ? h("li", {}, `and ${several(rest, "more", "more")}`) : null)];
 }
 
 /** @param {string} kind @param {any} policy @param {() => unknown} done */
 function askDelete(kind, policy, done) {
-  const about = `It is in effect on ${several(policy.queues.length, "queue")}.`;
+  const about = `It applies to ${several(policy.queues.length, "queue")}.`;
   return confirmName({ title: "Delete this policy?", about, name: policy.name, submit: "Delete" }, async () => {
     await remove(path`/api/${kind}/${policy.vhost}/${policy.name}`);
     toast(`Policy ${policy.name} is deleted`);

@@ -6,12 +6,12 @@ import { toast } from "../toast.js";
 const TYPES = ["application/json", "text/plain", "application/octet-stream", "application/xml"];
 /** @type {[string, string, string, string[]?][]} name, label, meaning, suggestions */
 const PROPERTIES = [
-  ["content_type", "Content type", "What the body is", TYPES],
-  ["message_id", "Message id", "By which it is found again"],
-  ["correlation_id", "Correlation id", "Which request it answers"],
-  ["reply_to", "Reply to", "The queue for answers"],
-  ["type", "Type", "A name that consumers go by"],
-  ["expiration", "Expiration, ms", "After so long it is dropped or dead-lettered"],
+  ["content_type", "Content type", "Media type of the body", TYPES],
+  ["message_id", "Message id", "Identifier of the message"],
+  ["correlation_id", "Correlation id", "Identifier of the request that it answers"],
+  ["reply_to", "Reply to", "Queue for the answer"],
+  ["type", "Type", "Type of the message, for consumers"],
+  ["expiration", "Expiration, ms", "Time after which it expires"],
 ];
 
 /**
@@ -36,7 +36,7 @@ export function askPublish(vhost, exchange, key) {
         ...PROPERTIES.map(([name, label, hint, list]) => ({ name, label, hint, list, value: last[name], group: "Properties" })),
         { name: "priority", label: "Priority", type: "number", hint: "0 to 255, the highest first where the queue has priorities", value: last.priority, group: "Properties" },
         { name: "properties", label: "Other properties", type: "json", hint: 'JSON, say {"app_id": "shop"}', value: json(last.properties) },
-        { name: "persistent", label: "Kept over a restart (persistent)", type: "check", value: last.persistent ?? true },
+        { name: "persistent", label: "Persistent: survives a restart", type: "check", value: last.persistent ?? true },
       ],
     },
     async (values) => {
@@ -52,7 +52,7 @@ export function askPublish(vhost, exchange, key) {
         properties,
       });
       if (!answer.routed) throw new Error("routing_key: no queue takes a message with this key: it was dropped");
-      toast("Published, and on disk");
+      toast("Published and on disk");
     },
   );
 }

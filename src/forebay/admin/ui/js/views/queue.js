@@ -74,7 +74,7 @@ function drawCharts(charts, kept, stream) {
     { name: "returned and redelivered", points: kept.rate("redeliver") },
     { name: "rejected", points: kept.rate("rejected") },
     { name: "dead-lettered or dropped", points: kept.rate("rejected", "expired", "dropped", "limited") },
-    { name: "refused, being full", points: kept.rate("refused") },
+    { name: "refused: queue full", points: kept.rate("refused") },
   ]);
   charts.size.show([{ name: "on disk and in memory", points: kept.level("message_bytes") }]);
 }
@@ -83,7 +83,7 @@ function drawCharts(charts, kept, stream) {
 async function drawRest(vhost, name, slots, stream, life) {
   const bindings = await get(path`/api/queues/${vhost}/${name}/bindings`, { signal: life.signal });
   const shown = bindings.filter((/** @type {any} */ each) => each.source !== "");
-  slots.bindings.show(shown, () => plainTable("Bindings", bindingColumns(vhost, life, "source"), shown, "Nothing but the default exchange, by its name."));
+  slots.bindings.show(shown, () => plainTable("Bindings", bindingColumns(vhost, life, "source"), shown, "Only the default exchange, by the queue's name."));
   const [groups, leases] = await Promise.all([
     items("group.list", { vhost, queue: name }, life.signal),
     stream ? [] : items("lease.list", { vhost, queue: name }, life.signal),
@@ -110,7 +110,7 @@ function figures(queue) {
     ["Returned and redelivered", count(stats.redeliver)],
     ["Rejected by consumers", count(own.rejected)],
     ["Dead-lettered or dropped", deaths(own)],
-    ["Refused, being full", count(own.refused)],
+    ["Refused: queue full", count(own.refused)],
   ];
 }
 
@@ -125,7 +125,7 @@ function deaths(own) {
 function keptFor({ group, kind, offset, messages, octets: size, frees_messages, active_ms }) {
   const name = kind === "reader" ? `reader ${group}` : group ? `group ${group}` : "the queue's own group";
   const last = active_ms ? `, last active ${ago(active_ms)}` : "";
-  const alone = frees_messages ? `, ${count(frees_messages)} of them for it alone` : "";
+  const alone = frees_messages ? `, ${count(frees_messages)} of them only by it` : "";
   return `${name}, from #${offset} on: ${several(messages, "message", "messages")}, ${octets(size)}${alone}${last}`;
 }
 
@@ -146,7 +146,7 @@ function declared(queue) {
       ["Arguments", table(queue.arguments, "none")],
       ["Policy", queue.policy ? h("a", { href: "#/policies" }, queue.policy) : "none"],
       ["Operator policy", queue.operator_policy],
-      ["In effect by policy", Object.keys(queue.effective_policy_definition ?? {}).length ? table(queue.effective_policy_definition, "") : null],
+      ["From policies", Object.keys(queue.effective_policy_definition ?? {}).length ? table(queue.effective_policy_definition, "") : null],
     ]),
   ];
 }
@@ -162,7 +162,7 @@ function consumers(list) {
     { title: "Prefetch", num: true, cell: (row) => row.prefetch_count || "no limit" },
     { title: "Active", cell: (row) => yes(row.active) },
   ];
-  return plainTable("Consumers", columns, list, "Nobody consumes from this queue.");
+  return plainTable("Consumers", columns, list, "No consumers.");
 }
 
 /** @param {any} row */
@@ -185,14 +185,14 @@ function groupTable(groups, vhost, queue, life) {
     { title: "Hold ends", cell: (row) => (row.seconds_left === undefined ? "–" : `in ${duration(row.seconds_left * 1000)}`) },
     { title: "", cell: (row) => groupActions(row, vhost, queue, life) },
   ];
-  return plainTable("Groups", columns, groups, "No group reads this queue yet.");
+  return plainTable("Groups", columns, groups, "No groups.");
 }
 
 /** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
 function groupActions(group, vhost, queue, life) {
   if (group.kind !== "reader") return [mayHandle(vhost, queue) ? button("Move", () => askSeek(group, vhost, queue, life)) : null, mayDelete(group, vhost, queue) ? button("Delete", () => askDeleteGroup(group, vhost, queue, life)) : null];
   if (!isAdministrator()) return "";
-  const about = "What only this reader keeps goes. A reader that still runs holds again what is left.";
+  const about = "Messages that only this reader keeps are deleted. If it still runs, it holds the rest again.";
   const release = () =>
     confirm({ title: `Release ${group.group}?`, about, submit: "Release" }, async () => {
       await operation("group.release", { vhost, queue, group: group.group });
@@ -211,20 +211,20 @@ const nameOf = (group) => group.key || "the queue's own group";
 function askSeek(group, vhost, queue, life) {
   const form = {
     title: `Move ${nameOf(group)}`,
-    about: group.kind === "work" ? "What is before goes, as far as it is concerned. What follows is handed out anew, and what consumers hold is no longer theirs." : "",
+    about: group.kind === "work" ? "Earlier messages count as settled. Later ones are delivered again, and consumers lose those that they hold." : "",
     submit: "Move",
     fields: [{ name: "to", label: "To", required: true, hint: "first, last, next, an offset, timestamp=<ms since 1970>, or a time ago as 90m", value: String(group.cursor) }],
   };
   return askForm(form, async ({ to }) => {
     const { offset } = await operation("group.seek", { vhost, queue, group: group.key, to });
-    toast(`${nameOf(group)} goes on at ${offset}`);
+    toast(`${nameOf(group)} continues at ${offset}`);
     await life.refresh();
   });
 }
 
 /** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
 function askDeleteGroup(group, vhost, queue, life) {
-  const about = `What only it still wants goes.${group.consumers ? " Its consumers are cancelled." : ""}`;
+  const about = `Messages that only it keeps are deleted.${group.consumers ? " Its consumers are cancelled." : ""}`;
   return confirmName({ title: `Delete group ${group.key}?`, about, name: group.key, submit: "Delete" }, async () => {
     await operation("group.delete", { vhost, queue, group: group.key, if_unused: !group.consumers });
     toast(`Group ${group.key} is deleted`);
@@ -249,13 +249,13 @@ function leaseTable(leases, vhost, queue, life) {
           ? button("Take back", () => attempt(async () => {
               await operation("lease.release", { vhost, queue, group: row.group, offset: row.first });
               await life.refresh();
-            }, `#${row.first} is handed out again`))
+            }, `#${row.first} returned to the queue`))
           : "",
     },
   ];
   const rest = leases.length - LEASES_SHOWN;
   return [
-    plainTable("Held by consumers", columns, leases.slice(0, LEASES_SHOWN), "Nothing is with a consumer just now."),
+    plainTable("Held by consumers", columns, leases.slice(0, LEASES_SHOWN), "Consumers hold no messages."),
     rest > 0 ? h("div", { class: "pager" }, `and ${several(rest, "more run", "more runs")} of messages`) : null,
   ];
 }
@@ -272,10 +272,10 @@ function actions(vhost, name, stream, changed) {
 
 /** @param {string} vhost @param {string} name @param {() => Promise<unknown>} changed */
 function askPurge(vhost, name, changed) {
-  const filter = mayHandle(vhost, name) ? [{ name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu' AND age_ms > 60000", hint: "A filter; all that is ready without one" }] : [];
+  const filter = mayHandle(vhost, name) ? [{ name: "where", label: "Only messages that match", placeholder: "header.region = 'eu' AND age_ms > 60000", hint: "A filter; empty for all ready messages" }] : [];
   const form = {
     title: `Purge ${name}?`,
-    about: "What is ready will be gone. What consumers hold stays.",
+    about: "Deletes the ready messages. Messages that consumers hold remain.",
     submit: "Purge",
     danger: true,
     fields: [...filter, { name: "typed", label: `Type ${name} to confirm`, required: true }],
@@ -296,11 +296,11 @@ async function askMove(vhost, name, changed) {
   const names = (await queueNames(vhost)).filter((each) => each !== name);
   const form = {
     title: `Move messages from ${name}`,
-    about: "Each message is in one place at any time. Those that consumers hold stay.",
+    about: "Each message is in exactly one queue at any time. Messages that consumers hold remain.",
     submit: "Move",
     fields: [
       { name: "to", label: "To queue", required: true, list: names },
-      { name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu'", hint: "A filter; all without one" },
+      { name: "where", label: "Only messages that match", placeholder: "header.region = 'eu'", hint: "A filter; empty for all" },
     ],
   };
   return askForm(form, async ({ to, where }) => {
@@ -311,7 +311,7 @@ async function askMove(vhost, name, changed) {
 
 /** @param {string} vhost @param {string} name */
 function askDelete(vhost, name) {
-  const about = "Its messages, groups and bindings go with it.";
+  const about = "Its messages, groups and bindings are deleted, too.";
   return confirmName({ title: `Delete ${name}?`, about, name, submit: "Delete" }, async () => {
     await remove(path`/api/queues/${vhost}/${name}`);
     toast(`Queue ${name} is deleted`);

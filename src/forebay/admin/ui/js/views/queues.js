@@ -29,7 +29,7 @@ export async function showQueues(main, life, _path, query) {
     source: (wanted, signal) => (type ? all : paged)(wanted, signal),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "There are no queues.",
+    empty: "No queues.",
     bar: [select],
     actions: maySomewhere("configure") || maySomewhere("read") ? (rows) => actions(rows, () => table.reload()) : undefined,
   });
@@ -83,7 +83,7 @@ function actions(rows, changed) {
   return [
     purgeable.length
       ? button("Purge", () => {
-          const about = `All that is ready in ${names(purgeable)} will be gone.`;
+          const about = `Deletes all ready messages of ${names(purgeable)}.`;
           return confirm({ title: `Purge ${several(purgeable.length, "queue")}?`, about, submit: "Purge" }, async () => {
             for (const row of purgeable) await remove(path`/api/queues/${row.vhost}/${row.name}/contents`);
             await changed();
@@ -95,7 +95,7 @@ function actions(rows, changed) {
           "Delete",
           () => {
             const name = deletable.length === 1 ? deletable[0].name : `delete ${deletable.length}`;
-            const about = `${names(deletable)}: their messages go with them, ${count(deletable.reduce((all, row) => all + (row.messages ?? 0), 0))} in all.`;
+            const about = `${names(deletable)}: their messages are deleted, too, ${count(deletable.reduce((all, row) => all + (row.messages ?? 0), 0))} in all.`;
             return confirmName({ title: `Delete ${several(deletable.length, "queue")}?`, about, name, submit: "Delete" }, async () => {
               for (const row of deletable) await remove(path`/api/queues/${row.vhost}/${row.name}`);
               await changed();
@@ -116,7 +116,7 @@ function askDeclare() {
         vhostField(someVhost()),
         { name: "queue", label: "Name", required: true },
         { name: "type", label: "Type", type: "select", options: TYPES, value: "classic" },
-        { name: "durable", label: "Durable: kept over a restart", type: "check", value: true },
+        { name: "durable", label: "Durable: survives a restart", type: "check", value: true },
         { name: "auto_delete", label: "Auto-delete: deleted with its last consumer", type: "check" },
         ...settingFields("argument"),
         { name: "arguments", label: "Other arguments", type: "json", hint: 'JSON, say {"x-priority-mode": "strict"}' },
@@ -127,7 +127,7 @@ function askDeclare() {
     async ({ vhost, queue, type, durable, auto_delete, arguments: given, ...rest }) => {
       const body = { durable, auto_delete, arguments: { "x-queue-type": type, ...settingsOf("argument", rest, type), ...given } };
       await replace(path`/api/queues/${vhost}/${queue}`, body);
-      await attempt(async () => go(link("queues", vhost, queue)), `Queue ${queue} is there`);
+      await attempt(async () => go(link("queues", vhost, queue)), `Queue ${queue} declared`);
     },
   );
 }

@@ -13,7 +13,7 @@ const POLL_MS = 5000;
 
 /** @type {import("../app.js").Show} */
 export async function showRetained(main, life) {
-  const filter = h("input", { type: "text", "aria-label": "Topic filter", placeholder: "Topic filter, say plant/+/temperature", spellcheck: "false", "data-filter": "" });
+  const filter = h("input", { type: "text", "aria-label": "Topic filter", placeholder: "Topic filter, such as plant/+/temperature", spellcheck: "false", "data-filter": "" });
   const table = new Table({
     label: "Retained messages",
     columns: [
@@ -30,9 +30,9 @@ export async function showRetained(main, life) {
     sort: { key: "topic", reverse: false },
     filter: false,
     bar: [filter],
-    empty: "No topic retains a message.",
+    empty: "No retained messages.",
     actions: !isAdministrator() ? undefined : (rows) => [
-      button("Delete", () => confirm({ title: `Forget ${several(rows.length, "retained message")}?`, about: "Who subscribes later does not get them.", submit: "Delete" }, async () => {
+      button("Delete", () => confirm({ title: `Delete ${several(rows.length, "retained message")}?`, about: "Later subscribers do not get them.", submit: "Delete" }, async () => {
         for (const row of rows) await operation("retained.delete", { vhost: row.vhost, topic: row.topic });
         toast(`${several(rows.length, "retained message")} deleted`);
         await table.reload();

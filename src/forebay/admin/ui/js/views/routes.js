@@ -19,11 +19,11 @@ export function routes(nodes, edges) {
       "li",
       {},
       h("div", { class: "stop" }, edge ? edge.keys.filter(Boolean).map((key) => h("code", {}, key)) : null, about(node)),
-      again && below.length ? h("p", { class: "muted small" }, "Where it leads is shown above.") : null,
+      again && below.length ? h("p", { class: "muted small" }, "Its bindings are shown above.") : null,
       !again && below.length ? h("ul", {}, below.map((each) => item(/** @type {Node_} */ (known.get(each.to)), each))) : null,
     );
   };
   const firsts = nodes.filter((node) => !led.has(node.id)).map((node) => item(node, null));
   const circles = nodes.filter((node) => !node.queue).flatMap((node) => (shown.has(node.id) ? [] : [item(node, null)]));
-  return h("ul", { class: "routes", "aria-label": "Exchanges and where they lead" }, firsts, circles);
+  return h("ul", { class: "routes", "aria-label": "Exchanges and their bindings" }, firsts, circles);
 }

@@ -32,7 +32,7 @@ export async function showSessions(main, life) {
     source: localSource((signal) => inVhosts((vhost) => items("session.list", { vhost }, signal))),
     signal: life.signal,
     sort: { key: "client_id", reverse: false },
-    empty: "There are no MQTT sessions.",
+    empty: "No MQTT sessions.",
     actions: !isAdministrator() ? undefined : (rows) => {
       const connected = rows.filter((row) => row.connected);
       return [
@@ -53,7 +53,7 @@ function stateOf(row) {
 
 /** @param {any[]} rows @param {() => unknown} done */
 function askClose(rows, done) {
-  const about = "Their clients may connect again by themselves; durable sessions stay.";
+  const about = "Their clients may reconnect; durable sessions remain.";
   return confirm({ title: `Close ${several(rows.length, "session")}?`, about, submit: "Close" }, async () => {
     for (const row of rows) await operation("session.close", { vhost: row.vhost, client_id: row.client_id });
     toast(`${several(rows.length, "session")} closed`);
@@ -64,7 +64,7 @@ function askClose(rows, done) {
 /** @param {any[]} rows @param {() => unknown} done */
 function askDelete(rows, done) {
   const name = rows.length === 1 ? rows[0].client_id : `delete ${rows.length}`;
-  const about = "Subscriptions and all that waits go with a session. A will is published.";
+  const about = "A session's subscriptions and waiting messages are deleted; its will is published.";
   return confirmName({ title: `Delete ${several(rows.length, "session")}?`, about, name, submit: "Delete" }, async () => {
     for (const row of rows) await operation("session.delete", { vhost: row.vhost, client_id: row.client_id });
     toast(`${several(rows.length, "session")} deleted`);
@@ -92,7 +92,7 @@ export async function showSession(main, life, [vhost, client_id]) {
   );
   const look = async () => {
     const found = await operation("session.messages", { vhost, client_id, limit: MESSAGES, body_octets_max: 4096 }, life.signal);
-    put(list, found.items.length ? found.items.map((/** @type {any} */ each) => messageView(each)) : h("div", { class: "empty" }, "Nothing waits for it."));
+    put(list, found.items.length ? found.items.map((/** @type {any} */ each) => messageView(each)) : h("div", { class: "empty" }, "No messages wait."));
   };
   if (isAdministrator()) void life.once(look);
   await life.every(POLL_MS, async () => {
@@ -101,8 +101,8 @@ export async function showSession(main, life, [vhost, client_id]) {
     const flying = session.inflight_list;
     about.show([session.connected, session.paused], () => stateOf(session));
     slot.show(session, () => sessionFacts(session));
-    subscriptions.show(listed, () => plainTable("Subscriptions", subscriptionColumns(), listed, "It has subscribed to nothing."));
-    inflight.show(flying, () => plainTable("In flight", inflightColumns(), flying, "Nothing is in flight."));
+    subscriptions.show(listed, () => plainTable("Subscriptions", subscriptionColumns(), listed, "No subscriptions."));
+    inflight.show(flying, () => plainTable("In flight", inflightColumns(), flying, "No messages in flight."));
   });
 }
 

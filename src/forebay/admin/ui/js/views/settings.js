@@ -11,14 +11,14 @@ const [EXPIRY, DEAD, CONSUMERS] = ["Expiry and limits", "Dead letters and retrie
 /** @type {Setting[]} */
 const SETTINGS = [
   { key: "message-ttl", label: "Message TTL, ms", hint: "Older messages expire", group: EXPIRY, type: "number" },
-  { key: "expires", label: "Queue TTL, ms", hint: "A queue that nobody uses for so long is deleted", group: EXPIRY, type: "number", on: WORK },
-  { key: "max-length", label: "Max length", hint: "So many messages at most", group: EXPIRY, type: "number" },
+  { key: "expires", label: "Queue TTL, ms", hint: "A queue that is unused for this time is deleted", group: EXPIRY, type: "number", on: WORK },
+  { key: "max-length", label: "Max length", hint: "The largest number of messages", group: EXPIRY, type: "number" },
   { key: "max-length-bytes", label: "Max size, bytes", hint: "All messages together", group: EXPIRY, type: "number" },
   { key: "overflow", label: "Overflow", hint: "A full queue drops its oldest message, or refuses new ones", group: EXPIRY, type: "select", options: ["", "drop-head", "reject-publish", "reject-publish-dlx"], on: WORK },
-  { key: "max-age", label: "Max age", hint: "Older messages of a stream go: 12h, 7D", group: EXPIRY, on: ["stream"], by: "user" },
-  { key: "dead-letter-exchange", label: "Dead-letter exchange", hint: "Gets what is rejected, expires or is dropped", group: DEAD, on: WORK, by: "user" },
-  { key: "dead-letter-routing-key", label: "Dead-letter routing key", hint: "With no exchange: the name of the queue that gets them", group: DEAD, on: WORK, by: "user" },
-  { key: "delivery-limit", label: "Delivery limit", hint: "After so many failed deliveries a message is dead-lettered", group: DEAD, type: "number", on: WORK },
+  { key: "max-age", label: "Max age", hint: "A stream drops older messages: 12h, 7D", group: EXPIRY, on: ["stream"], by: "user" },
+  { key: "dead-letter-exchange", label: "Dead-letter exchange", hint: "Gets rejected, expired and dropped messages", group: DEAD, on: WORK, by: "user" },
+  { key: "dead-letter-routing-key", label: "Dead-letter routing key", hint: "With no exchange: the name of the queue for dead letters", group: DEAD, on: WORK, by: "user" },
+  { key: "delivery-limit", label: "Delivery limit", hint: "Failed deliveries after which a message is dead-lettered", group: DEAD, type: "number", on: WORK },
   { key: "single-active-consumer", label: "Single active consumer: one at a time, the others stand by", hint: "", group: CONSUMERS, type: "check", on: WORK, by: "argument" },
   { key: "max-priority", label: "Max priority", hint: "Higher priorities are delivered first; 1 to 255", group: CONSUMERS, type: "number", on: ["classic"], by: "argument" },
 ];

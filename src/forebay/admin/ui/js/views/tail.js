@@ -29,7 +29,7 @@ export class Tail {
     this.list = h("div", { class: "messages" });
     this.element = h("div", { hidden: true }, h("div", { class: "bar" }, this.said, h("span", { class: "grow" }), this.stop), this.list);
     life.signal.addEventListener("abort", () => this.own.end());
-    document.addEventListener("visibilitychange", () => document.hidden && this.finish("Stopped, as nobody looked."), { signal: life.signal });
+    document.addEventListener("visibilitychange", () => document.hidden && this.finish("Stopped, since the tab was hidden."), { signal: life.signal });
   }
 
   /** @param {Listen} listen */
@@ -145,7 +145,7 @@ function messageOf(event) {
 /** @type {import("../app.js").Show} */
 export function showTail(main, life) {
   const tail = new Tail(life);
-  const filter = h("input", { type: "text", "aria-label": "Topic filter", placeholder: "Topic filter, say plant/+/temperature", spellcheck: "false", "data-filter": "", value: localStorage.getItem(TOPIC) ?? "" });
+  const filter = h("input", { type: "text", "aria-label": "Topic filter", placeholder: "Topic filter, such as plant/+/temperature", spellcheck: "false", "data-filter": "", value: localStorage.getItem(TOPIC) ?? "" });
   const vhost = h("select", { "aria-label": "Vhost" }, vhosts().map((name) => h("option", { value: name }, name)));
   vhost.value = chosenVhost() || someVhost();
   const begin = (/** @type {Event} */ event) => {
@@ -154,6 +154,6 @@ export function showTail(main, life) {
     void tail.run(fromTopics(vhost.value, filter.value.trim() || "#"));
   };
   const form = h("form", { class: "bar", onsubmit: begin }, filter, vhosts().length > 1 ? vhost : null, h("button", { type: "submit", class: "primary" }, "Start"));
-  const about = h("div", { class: "empty" }, `What is published on topics from now on, ${STEP_MESSAGES} messages a second at most. Nothing is taken from anybody. A queue has its own live tail, among its messages.`);
+  const about = h("div", { class: "empty" }, `New messages on topics, at most ${STEP_MESSAGES} a second. No message is taken from anyone. A queue's view has a live tail of its own.`);
   put(main, heading("Live tail"), panel("Topics", [form, tail.element, about]));
 }

@@ -24,12 +24,12 @@ export async function showTopology(main, life) {
   const tree = new Slot();
   const list = new Slot();
   const note = h("span", { class: "muted small" });
-  const bar = h("div", { class: "bar" }, vhosts.length > 1 ? select : null, h("label", { class: "row small", for: "with-unbound" }, idle, "show what nothing is bound to"), h("span", { class: "grow" }), note, graph.controls);
+  const bar = h("div", { class: "bar" }, vhosts.length > 1 ? select : null, h("label", { class: "row small", for: "with-unbound" }, idle, "show unbound exchanges and queues"), h("span", { class: "grow" }), note, graph.controls);
   put(
     main,
     heading("Topology"),
     h("section", { class: "panel", "aria-label": "Drawing" }, bar, graph.element, h("div", { class: "routes-pane" }, tree.element)),
-    panel("The same as a list", list.element),
+    panel("Bindings as a list", list.element),
   );
   const draw = async () => {
     const vhost = select.value;
@@ -44,10 +44,10 @@ export async function showTopology(main, life) {
     put(note, `${several(model.nodes.length, "node")}, ${several(shown.length, "binding")}${left ? `; the first ${NODES_MAX} are drawn` : ""}`);
     const drawn = model.nodes.slice(0, NODES_MAX);
     graph.show(drawn, model.edges);
-    tree.show([drawn, model.edges], () => (drawn.length ? routes(drawn, model.edges) : h("div", { class: "empty" }, "Nothing is bound to anything.")));
+    tree.show([drawn, model.edges], () => (drawn.length ? routes(drawn, model.edges) : h("div", { class: "empty" }, "No bindings.")));
     list.show(shown, () => {
       const [to, ...rest] = bindingColumns(vhost, life, "destination");
-      return plainTable("Bindings", [{ title: "From", lead: true, wrap: true, cell: (row) => h("a", { href: link("exchanges", vhost, row.source) }, row.source) }, { ...to, lead: false }, ...rest], shown, "No bindings but those of the default exchange.");
+      return plainTable("Bindings", [{ title: "From", lead: true, wrap: true, cell: (row) => h("a", { href: link("exchanges", vhost, row.source) }, row.source) }, { ...to, lead: false }, ...rest], shown, "No bindings except those of the default exchange.");
     });
   };
   select.addEventListener("change", () => void life.once(draw));

@@ -31,7 +31,7 @@ export async function showTraces(main, life) {
     source: localSource((signal) => inVhosts((vhost) => items("trace.list", { vhost }, signal))),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "Nothing is traced.",
+    empty: "No traces.",
   });
   put(main, heading("Traces", { actions: [button("New trace", askStart, "primary")] }), h("section", { class: "panel", "aria-label": "Traces" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
@@ -40,13 +40,13 @@ export async function showTraces(main, life) {
 function askStart() {
   const form = {
     title: "New trace",
-    about: `What happens to messages from now on is kept in memory: the latest ${count(EVENTS_MAX)} events.`,
+    about: `Records the events of messages in memory: the latest ${count(EVENTS_MAX)} events.`,
     submit: "Start",
     fields: [
       vhostField(someVhost()),
       { name: "name", label: "Name", value: "trace", required: true },
-      { name: "pattern", label: "Queues", value: ".*", required: true, hint: "A regular expression that is found in their names" },
-      { name: "where", label: "Only messages for which this holds", placeholder: "header.region = 'eu'", hint: "A filter; all without one" },
+      { name: "pattern", label: "Queues", value: ".*", required: true, hint: "A regular expression that matches anywhere in a queue's name" },
+      { name: "where", label: "Only messages that match", placeholder: "header.region = 'eu'", hint: "A filter; empty for all" },
     ],
   };
   return askForm(form, async ({ vhost, name, ...rest }) => {
@@ -57,7 +57,7 @@ function askStart() {
 
 /** @param {any} row @param {() => unknown} done */
 function askStop(row, done) {
-  return confirm({ title: `Stop ${row.name}?`, about: "Its events go with it.", submit: "Stop" }, async () => {
+  return confirm({ title: `Stop ${row.name}?`, about: "Its events are deleted, too.", submit: "Stop" }, async () => {
     await operation("trace.stop", { vhost: row.vhost, name: row.name });
     toast(`${row.name} is stopped`);
     await done();
@@ -80,7 +80,7 @@ export async function showTrace(main, life, [vhost, name]) {
     // The latest first: that is what somebody waits for.
     source: localSource(async (signal) => (await items("trace.show", { vhost, name }, signal)).map(keyed).reverse()),
     signal: life.signal,
-    empty: "Nothing has happened yet.",
+    empty: "No events yet.",
   });
   const stop = button("Stop", () => askStop({ vhost, name }, () => go("#/traces")), "danger");
   put(main, heading(name, { crumbs: [["Traces", "#/traces"], [`vhost ${vhost}`, "#/traces"]], actions: [stop] }), h("section", { class: "panel", "aria-label": "Events" }, table.element));

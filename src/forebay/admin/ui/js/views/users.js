@@ -32,7 +32,7 @@ export async function showUsers(main, life) {
     }),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "There are no users.",
+    empty: "No users.",
   });
   put(main, heading("Users", { actions: [button("New user", () => askUser(() => table.reload()), "primary")] }), h("section", { class: "panel", "aria-label": "Users" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
@@ -117,7 +117,7 @@ function topicTable(given, life) {
     { title: "Exchange", wrap: true, cell: (row) => row.exchange },
     { title: "write", wrap: true, cell: (row) => h("code", {}, row.write) },
     { title: "read", wrap: true, cell: (row) => h("code", {}, row.read) },
-    { title: "", cell: (row) => button("Remove all", () => askClear(path`/api/topic-permissions/${row.vhost}/${row.user}`, `All topic restrictions of ${row.user} in vhost ${row.vhost} are removed.`, life)) },
+    { title: "", cell: (row) => button("Remove all", () => askClear(path`/api/topic-permissions/${row.vhost}/${row.user}`, `Deletes all topic restrictions of ${row.user} in vhost ${row.vhost}.`, life)) },
   ];
   return plainTable("Topic permissions", columns, given, "No restrictions on topic exchanges.");
 }
@@ -134,7 +134,7 @@ function askClear(where, about, life) {
 function askPermission(user, given, life) {
   const form = {
     title: `Permissions of ${user}`,
-    about: "Regular expressions, found in the names of queues and exchanges. “.*” is all of them, an empty one is none.",
+    about: "Regular expressions that match anywhere in names of queues and exchanges. “.*” matches all, an empty one none.",
     submit: "Save",
     fields: [vhostField(given?.vhost ?? someVhost()), ...RIGHTS.map((right) => ({ name: right, label: right, value: given ? given[right] : ".*" }))],
   };
@@ -170,7 +170,7 @@ function askTags(user, life) {
 /** @param {any} user @param {any} life */
 function askLimits(user, life) {
   const limits = user.limits ?? {};
-  const fields = LIMITS.map((limit) => ({ name: limit, label: `At most so many ${limit.slice(4)}`, type: /** @type {const} */ ("number"), value: limits[limit], hint: "Nothing is no limit" }));
+  const fields = LIMITS.map((limit) => ({ name: limit, label: `Largest number of ${limit.slice(4)}`, type: /** @type {const} */ ("number"), value: limits[limit], hint: "Empty for no limit" }));
   return askForm({ title: `Limits of ${user.name}`, submit: "Save", fields }, async (values) => {
     for (const limit of LIMITS) {
       const where = path`/api/user-limits/${user.name}/${limit}`;
@@ -183,7 +183,7 @@ function askLimits(user, life) {
 
 /** @param {any} user */
 function askPassword(user) {
-  const form = { title: `Password of ${user.name}`, about: "Open connections stay open.", submit: "Change", fields: [{ name: "password", label: "New password", type: /** @type {const} */ ("password"), required: true }] };
+  const form = { title: `Password of ${user.name}`, about: "Open connections remain.", submit: "Change", fields: [{ name: "password", label: "New password", type: /** @type {const} */ ("password"), required: true }] };
   return askForm(form, async ({ password }) => {
     await replace(path`/api/users/${user.name}`, { password, tags: tagsOf(user) });
     toast(`The password of ${user.name} is changed`);
@@ -192,7 +192,7 @@ function askPassword(user) {
 
 /** @param {string} name */
 function askDelete(name) {
-  return confirmName({ title: `Delete user ${name}?`, about: "Its permissions go with it.", name, submit: "Delete" }, async () => {
+  return confirmName({ title: `Delete user ${name}?`, about: "Its permissions are deleted, too.", name, submit: "Delete" }, async () => {
     await remove(path`/api/users/${name}`);
     toast(`User ${name} is deleted`);
     go("#/users");

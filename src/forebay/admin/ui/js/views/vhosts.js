@@ -51,8 +51,8 @@ function askVhost(vhost, done) {
     fields: [
       ...(vhost ? [] : [{ name: "name", label: "Name", required: true }]),
       { name: "description", label: "Description", value: vhost?.description },
-      { name: "default_queue_type", label: "Type of queues that are declared without one", type: /** @type {const} */ ("select"), options: ["classic", "quorum", "stream"], value: vhost?.default_queue_type ?? "classic" },
-      ...LIMITS.map((limit) => ({ name: limit, label: `At most so many ${limit.slice(4)}`, type: /** @type {const} */ ("number"), value: vhost?.limits?.[limit], hint: "Nothing is no limit" })),
+      { name: "default_queue_type", label: "Type of queues declared without one", type: /** @type {const} */ ("select"), options: ["classic", "quorum", "stream"], value: vhost?.default_queue_type ?? "classic" },
+      ...LIMITS.map((limit) => ({ name: limit, label: `Largest number of ${limit.slice(4)}`, type: /** @type {const} */ ("number"), value: vhost?.limits?.[limit], hint: "Empty for no limit" })),
     ],
   };
   return askForm(form, async ({ name = vhost?.name, description, default_queue_type, ...limits }) => {
@@ -69,7 +69,7 @@ function askVhost(vhost, done) {
 
 /** @param {string} name @param {() => Promise<void>} done */
 function askDelete(name, done) {
-  const about = "All its queues, exchanges, sessions and messages go with it, and its connections end.";
+  const about = "Its queues, exchanges, sessions and messages are deleted, too, and its connections closed.";
   return confirmName({ title: `Delete virtual host ${name}?`, about, name, submit: "Delete" }, async () => {
     await remove(path`/api/vhosts/${name}`);
     toast(`Virtual host ${name} is deleted`);
