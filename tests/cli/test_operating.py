@@ -193,7 +193,7 @@ def test_definitions_go_out_and_come_in(forebay: Forebay, tmp_path: Path) -> Non
     only: dict[str, Any] = json.loads(forebay("definitions", "export", "--vhost", "from"))
     assert [each["name"] for each in only["queues"]] == ["kept"]
     forebay("vhost", "delete", "from", "--yes")
-    assert "add --yes if that is meant" in forebay.fails(2, "definitions", "import", str(file))
+    assert "add --yes to confirm" in forebay.fails(2, "definitions", "import", str(file))
     forebay("definitions", "import", str(file), "--without", "users,permissions", "--yes")
     (queue,) = [each for each in forebay.json("queue", "list", "--vhost", "from") if each["queue"] == "kept"]
     assert queue["durable"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, ViewportSize, expect, sync_playwright
 
 from tests.broker_process import BrokerProcess
 
@@ -24,8 +24,8 @@ FLAGS = [
     "--disable-sync",
 ]
 expect.set_options(timeout=WAIT_MS_MAX)
-PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+DESK: ViewportSize = {"width": 1280, "height": 860}
 
 
 @contextmanager

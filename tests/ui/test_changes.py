@@ -255,7 +255,7 @@ def test_exchanges_are_bound_and_drawn(page: Page, channel: BlockingChannel) -> 
     page.get_by_role("heading", level=1, name="sketch").wait_for()
     page.get_by_role("button", name="Unbind").click()
     fill(page, "Unbind?", {}, "Unbind")
-    page.get_by_text("Nothing is bound to it").wait_for()
+    page.get_by_text("No bindings: messages published here are dropped").wait_for()
     page.get_by_role("button", name="Delete").click()
     fill(page, "Delete sketch?", {"Type sketch to confirm": "sketch"}, "Delete")
     page.get_by_role("heading", level=1, name="Exchanges").wait_for()

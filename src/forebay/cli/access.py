@@ -343,7 +343,7 @@ def report(access: AdminAccess, sentence: str, done: int, held: int) -> None:
     if access.as_json:
         show_json({"done": done, "held": held})
     else:
-        print(sentence + (f"; {held} are held by consumers and were left" if held else ""))
+        print(sentence + (f"; consumers hold {held:,} more, which remained" if held else ""))
 
 
 def refuse(text: str, way: str = "") -> NoReturn:

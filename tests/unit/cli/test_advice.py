@@ -32,11 +32,11 @@ def forebay(broker: BrokerProcess) -> Forebay:
     ("error", "said"),
     [
         (Unreachable("no broker answers: a:1: Connection refused"), "forebay serve"),
-        (Unreachable("no broker answers: a:1: TLS: [SSL: WRONG_VERSION_NUMBER] wrong"), "speaks no TLS"),
+        (Unreachable("no broker answers: a:1: TLS: [SSL: WRONG_VERSION_NUMBER] wrong"), "has no TLS"),
         (Unreachable("no broker answers: a:1: TLS: certificate verify failed"), "--ca-file FILE"),
         (Unreachable("no broker answers: a:1: Name or service not known"), "FOREBAY_SERVER"),
         (Unreachable("no broker answers: a:1: timed out"), "firewall"),
-        (OutcomeUnknown("a:1: closed"), "look before asking again"),
+        (OutcomeUnknown("a:1: closed"), "check before you repeat it"),
         (RequestError(REFUSED, "a:1: Login was refused. For details see the broker log."), "--user and --password"),
         (RequestError(REFUSED, "user 'ann' lacks the tag administrator"), "forebay user tags ann administrator"),
         (
@@ -48,7 +48,7 @@ def forebay(broker: BrokerProcess) -> Forebay:
             RequestError(PRECONDITION, "inequivalent arg 'durable' for queue 'orders' in vhost '/': received ..."),
             "`forebay queue list`",
         ),
-        (RequestError(INVALID, "a:1: filter, position 5, the end: a value is due here"), "page on filters"),
+        (RequestError(INVALID, "a:1: filter, position 5, the end: a value is due here"), "docs/reference/filters.md"),
         (OptionError("'localhost' is not HOST:PORT with a port"), "localhost:5672"),
         (StorageError("data directory /d is in use by the process 7"), "--data"),
         (DiskFull("/d: cannot write"), "make room"),

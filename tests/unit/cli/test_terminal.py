@@ -112,4 +112,4 @@ def test_what_is_done_at_once_shows_its_end_alone(forebay: Forebay) -> None:
     forebay("queue", "declare", "dead")
     terminal = Terminal(forebay, "dlq", "redrive", "dead")
     assert terminal.end() == 0, terminal.shown
-    assert terminal.shown == "0 messages were sent back\r\n"
+    assert terminal.shown == "0 messages sent back\r\n"

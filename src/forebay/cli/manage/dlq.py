@@ -25,6 +25,7 @@ from forebay.cli.access import (
 )
 from forebay.cli.as_json import show_json
 from forebay.cli.show import cell, show_table
+from forebay.cli.units import messages
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Dead letters: rejected, expired or failed messages, and their queues.", no_args_is_help=True)
@@ -88,7 +89,7 @@ def redrive_letters(
     Example: forebay dlq redrive dead --where '/total < 100'
     """
     done, held = go_through(access, "dlq.redrive", "sent back", queue=queue, where=where, to=to)
-    report(access, f"{done} messages were sent back", done, held)
+    report(access, f"{messages(done)} sent back", done, held)
 
 
 @app.command("purge")
@@ -101,7 +102,7 @@ def purge_letters(access: AdminAccess, queue: Queue, where: WhereOption = None, 
     which = "all messages" if where is None else f"the messages where {where}"
     confirm(f"Discard {which} in {queue}?", yes)
     done, held = go_through(access, "dlq.purge", "discarded", queue=queue, where=where)
-    report(access, f"{done} messages were discarded", done, held)
+    report(access, f"{messages(done)} discarded", done, held)
 
 
 @app.command("edit")

@@ -189,7 +189,7 @@ def test_nothing_is_done_before_somebody_says_yes(folder: Path) -> None:
     before = octets_of(folder)
     done = RUNNER.invoke(command_line("log"), ["log", "repair", str(folder)])
     assert "lost: queue 1, offsets" in done.stdout
-    assert "add --yes if that is meant" in str(done.exception)
+    assert "add --yes to confirm" in str(done.exception)
     assert octets_of(folder) == before
 
 

@@ -46,9 +46,9 @@ def test_queues_are_made_listed_and_deleted(broker: BrokerProcess, forebay: Fore
     said = forebay.fails(1, "queue", "messages", "orders", "--where", "/n >")
     assert said.splitlines()[0] == "filter, position 5, the end: a value is due here"
 
-    assert "add --yes if that is meant" in forebay.fails(2, "queue", "purge", "orders")
-    assert forebay("queue", "purge", "orders", "--yes") == "3 messages are gone from queue orders\n"
-    assert "add --yes if that is meant" in forebay.fails(2, "queue", "truncate", "log", "0")
+    assert "add --yes to confirm" in forebay.fails(2, "queue", "purge", "orders")
+    assert forebay("queue", "purge", "orders", "--yes") == "3 messages deleted from queue orders\n"
+    assert "add --yes to confirm" in forebay.fails(2, "queue", "truncate", "log", "0")
     assert forebay("queue", "truncate", "log", "5", "--yes") == "log starts at offset 0\n"
     assert forebay("queue", "delete", "orders", "--if-empty") == "queue orders deleted with 0 messages\n"
     assert forebay.fails(1, "queue", "show", "orders").splitlines()[0] == "no queue 'orders' in vhost '/'"
@@ -157,7 +157,7 @@ def test_what_waits_is_listed_and_cancelled(broker: BrokerProcess, forebay: Fore
     forebay("queue", "declare", "q")
     publish(broker, "q", b"later", headers={"x-delay": 3_600_000, "x-delay-id": "d"})
     assert " d " in forebay("delayed", "list")
-    assert forebay("delayed", "cancel", "d", "--yes") == "message d will not be published\n"
+    assert forebay("delayed", "cancel", "d", "--yes") == "message d cancelled\n"
     assert forebay.json("delayed", "list") == []
 
 

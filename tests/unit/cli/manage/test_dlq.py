@@ -58,7 +58,7 @@ def test_dead_letters_are_listed_shown_and_sent_back(broker: BrokerProcess, fore
     assert shown[0]["death"]["first_death_queue"] == "orders"
     assert "died: death_reason rejected, death_queue orders" in forebay("dlq", "show", "dead", "--limit", "1")
 
-    assert forebay("dlq", "redrive", "dead", "--where", "/n < 2") == "2 messages were sent back\n"
+    assert forebay("dlq", "redrive", "dead", "--where", "/n < 2") == "2 messages sent back\n"
     assert forebay.json("dlq", "redrive", "dead", "--where", "/n = 7") == {"done": 0, "held": 0}
     assert [body for body, _ in contents(broker, "orders")] == [b'{"n": 0}', b'{"n": 1}']
     assert [body for body, _ in contents(broker, "dead")] == [b'{"n": 2}']
@@ -72,7 +72,7 @@ def test_more_dead_letters_than_one_request_takes_go_where_they_are_sent(
         channel = connection.channel()
         for number in range(2500):
             channel.basic_publish("", "dead", b"%d" % number, pika.BasicProperties(delivery_mode=2))
-    assert forebay("dlq", "redrive", "dead", "--to", "repaired") == "2500 messages were sent back\n"
+    assert forebay("dlq", "redrive", "dead", "--to", "repaired") == "2,500 messages sent back\n"
     assert forebay.json("queue", "show", "repaired")["ready"] == 2500
     assert forebay.json("queue", "show", "dead")["ready"] == 0
     broker.kill9()
@@ -94,7 +94,7 @@ def test_dead_letters_are_changed_and_discarded(broker: BrokerProcess, forebay: 
     assert "cannot be read" in forebay.fails(2, "dlq", "edit", "dead", "2", "--body-file", str(tmp_path / "none"))
     assert "one of the two" in forebay.fails(2, "dlq", "edit", "dead", "2", "--body", "x", "--body-file", "y")
     assert "add --yes" in forebay.fails(2, "dlq", "purge", "dead")
-    assert forebay("dlq", "purge", "dead", "--where", "header.n = 2", "--yes") == "1 messages were discarded\n"
+    assert forebay("dlq", "purge", "dead", "--where", "header.n = 2", "--yes") == "1 message discarded\n"
     (zero, one) = contents(broker, "dead")
     assert (zero[0], zero[1]["n"], zero[1]["who"]) == (b"zero", 10, "me")
     assert one[0] == b"\xff\x00"
@@ -107,7 +107,7 @@ def test_what_a_consumer_holds_is_left(broker: BrokerProcess, forebay: Forebay) 
         channel = connection.channel()
         channel.basic_get("dead")
         said = forebay("dlq", "redrive", "dead")
-        assert said == "1 messages were sent back; 1 are held by consumers and were left\n"
+        assert said == "1 message sent back; consumers hold 1 more, which remained\n"
     assert forebay.json("queue", "show", "orders")["ready"] == 1
 
 
