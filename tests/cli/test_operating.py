@@ -95,7 +95,7 @@ def test_top_obeys_its_keys_and_leaves_the_terminal_as_it_was(forebay: Forebay) 
     screen.press("\r")
     screen.wait_for("/top-b  q quit")
     screen.press(" ")
-    screen.wait_for("held  /top-b")
+    screen.wait_for("paused  /top-b")
     assert all(len(line) <= COLUMNS for line in plain(screen.shown).splitlines())
     screen.press("q")
     assert screen.end() == 0

@@ -37,7 +37,7 @@ def top(
 ) -> None:
     """Watch queues, rates and slow consumers.
 
-    Keys: r, u, i, o, a and n sort, c shows slow consumers, / searches, space pauses, q quits. If the broker goes away,
+    Keys: r, u, i, o, a and n sort, c shows slow consumers, / finds, space pauses, q quits. If the broker goes away,
     the table turns grey until it is back. Without a terminal it prints once; with --json it prints an object a line,
     repeatedly unless --once is given.
 

@@ -28,7 +28,7 @@ ORDERS: Final[dict[str, tuple[str, bool]]] = {
     "a": ("oldest_ms", True),
     "n": ("queue", False),
 }
-HELP: Final = "q quit  r ready  u unacked  i in  o out  a age  n name  c slow consumers  / search  space pause"
+HELP: Final = "q quit  r ready  u unacked  i in  o out  a age  n name  c slow consumers  / find  space pause"
 HEAD_LINES: Final = 6  # above and below the rows
 SUSPECTS_MAX: Final = 50  # queues whose consumers are looked at
 CONSUMERS_MAX: Final = 20  # of each
@@ -215,7 +215,7 @@ class Screen:
     def foot(self, found: int, room: int) -> str:
         """The last line: what is typed, or the keys."""
         if self.finding:
-            return f"search: {self.find}_"
+            return f"find: {self.find}_"
         what = "slow consumers" if self.consumers else "queues"
         if not found:
             return f"no {what}  {'/' + self.find + '  ' if self.find else ''}{HELP}"
