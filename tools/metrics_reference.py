@@ -9,8 +9,8 @@ from forebay.admin.metrics.family import Metric
 from forebay.admin.metrics.objects import CHANNELS, CONNECTIONS, COUNTED, EXCHANGES, GROUPS, QUEUES, VHOSTS
 
 INTRODUCTION = """\
-All metrics, with their types and meanings; [monitoring](../how-to/metrics.md) says where they are asked for. The
-group is what `/metrics/detailed?family=` takes. Counters only grow while the broker runs, and begin at 0 with it.
+This page lists all metrics with their types and meanings; [monitoring](../how-to/metrics.md) shows how to scrape
+them. The group is what `/metrics/detailed?family=` takes. Counters start at 0 with the broker, and only grow.
 """
 BOTH = "`/metrics` has the sum over all of them, gone ones included; per object they have these labels."
 SUMS = "`/metrics` has the sum over all of them where that says something."

@@ -95,7 +95,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     Row(gauge("rabbitmq_queues", family.NODE_COARSE, "Queues."), lambda look: look.queues),
     Row(gauge("rabbitmq_consumers", family.NODE_COARSE, "Consumers."), lambda look: look.consumers),
     Row(
-        counter("rabbitmq_connections_opened", family.CHURN, "Connections taken."),
+        counter("rabbitmq_connections_opened", family.CHURN, "Connections accepted."),
         lambda look: look.totals.sockets,
     ),
     Row(
@@ -111,7 +111,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.traffic.channels) - look.channels,
     ),
     Row(
-        counter("rabbitmq_queues_created", family.CHURN, "Queues made."),
+        counter("rabbitmq_queues_created", family.CHURN, "Queues declared."),
         lambda look: look.queues + look.queues_gone - look.queues_at_start,
     ),
     Row(counter("rabbitmq_queues_deleted", family.CHURN, "Queues deleted."), lambda look: look.queues_gone),
@@ -120,20 +120,28 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: resident_octets(),
     ),
     Row(
-        gauge("rabbitmq_resident_memory_limit_bytes", family.NODE, "Memory above which publishers are not read."),
+        gauge(
+            "rabbitmq_resident_memory_limit_bytes",
+            family.NODE,
+            "Memory above which the broker stops reading publishers.",
+        ),
         lambda look: look.app.options.memory_octets_max,
     ),
     Row(
-        gauge("rabbitmq_disk_space_available_bytes", family.NODE_COARSE, "Room on the disk of the data folder."),
+        gauge("rabbitmq_disk_space_available_bytes", family.NODE_COARSE, "Free space on the data folder's disk."),
         lambda look: look.app.disk.free_octets(),
     ),
     Row(
-        gauge("rabbitmq_disk_space_available_limit_bytes", family.NODE, "Room below which publishers are not read."),
+        gauge(
+            "rabbitmq_disk_space_available_limit_bytes",
+            family.NODE,
+            "Free space below which the broker stops reading publishers.",
+        ),
         lambda look: look.app.options.disk_free_min_octets,
     ),
-    Row(gauge("rabbitmq_process_open_fds", family.NODE_COARSE, "Handles open."), descriptors),
+    Row(gauge("rabbitmq_process_open_fds", family.NODE_COARSE, "Open file descriptors."), descriptors),
     Row(
-        gauge("rabbitmq_process_max_fds", family.NODE, "Handles that may be open."),
+        gauge("rabbitmq_process_max_fds", family.NODE, "Limit of open file descriptors."),
         lambda look: resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     ),
     Row(
@@ -141,31 +149,33 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: len(look.app.open),
     ),
     Row(
-        gauge("rabbitmq_process_max_tcp_sockets", family.NODE, "Connections that there may be."),
+        gauge("rabbitmq_process_max_tcp_sockets", family.NODE, "Limit of connections."),
         lambda look: look.app.options.connections_max,
     ),
     Row(
-        gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; no Erlang is in it."),
+        gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; the name is RabbitMQ's."),
         lambda look: (look.now_us - look.app.stats.topics.started_us) / SECOND_US,
     ),
     Row(
-        gauge("rabbitmq_alarms_memory_used_watermark", family.NODE, "1 while publishers are not read for memory."),
+        gauge("rabbitmq_alarms_memory_used_watermark", family.NODE, "1 during a memory alarm."),
         lambda look: int(MEMORY in look.app.pressure.alarms()),
     ),
     Row(
-        gauge("rabbitmq_alarms_free_disk_space_watermark", family.NODE, "1 while publishers are not read for disk."),
+        gauge("rabbitmq_alarms_free_disk_space_watermark", family.NODE, "1 during a disk alarm."),
         lambda look: int(DISK in look.app.pressure.alarms()),
     ),
     Row(
-        gauge("forebay_damaged_blocks", family.NODE, "Blocks of messages that were asked for and cannot be read."),
+        gauge(
+            "forebay_damaged_blocks", family.NODE, "Blocks of messages that a reader asked for and that cannot be read."
+        ),
         lambda look: len(look.app.store.logs.files.damages),
     ),
     Row(
-        gauge("forebay_connections_choked", family.NODE, "Publishers that are not read for now."),
+        gauge("forebay_connections_choked", family.NODE, "Publishers that the broker does not read now."),
         lambda look: len(look.app.pressure.choked),
     ),
     Row(
-        gauge("forebay_connections_slow", family.NODE, "Connections that do not read what they are sent."),
+        gauge("forebay_connections_slow", family.NODE, "Connections that do not read."),
         lambda look: len(look.app.pressure.slow),
     ),
     Row(
@@ -177,7 +187,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: look.app.options.send_buffers_octets_max,
     ),
     Row(
-        gauge("forebay_connections_slowed", family.NODE, "Publishers that are slowed down for a queue over its share."),
+        gauge("forebay_connections_slowed", family.NODE, "Publishers slowed down because a queue is over its share."),
         lambda look: len(look.app.pressure.slowed),
     ),
     Row(
@@ -185,23 +195,23 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: len(look.app.vhosts.common.crowded),
     ),
     Row(
-        counter("forebay_connections_refused", family.NODE, "Connections that came too soon after others."),
+        counter("forebay_connections_refused", family.NODE, "Connections refused by a rate limit."),
         lambda look: look.app.rates.refused,
     ),
     Row(
-        counter("forebay_logins_put_off", family.NODE, "Logins refused unseen after too many wrong ones."),
+        counter("forebay_logins_put_off", family.NODE, "Logins refused without a check after too many wrong ones."),
         lambda look: look.app.auth.throttle.put_off,
     ),
     Row(
-        counter("forebay_rate_limited", family.NODE, "Times that a connection was not read for its rate."),
+        counter("forebay_rate_limited", family.NODE, "Times that a rate limit stopped reading from a connection."),
         lambda look: look.app.rates.slowed,
     ),
     Row(
-        counter("forebay_reads_put_off", family.NODE, "Times that a read held more than one turn is for."),
+        counter("forebay_reads_put_off", family.NODE, "Times that a read had more than fits into one turn."),
         lambda look: look.app.node.reading.put_off,
     ),
     Row(
-        gauge("forebay_mqtt_sessions_over_quota", family.NODE, "Sessions beyond mqtt_session_octets_max."),
+        gauge("forebay_mqtt_sessions_over_quota", family.NODE, "MQTT sessions over mqtt_session_octets_max."),
         lambda look: sessions_over_quota(look.app.vhosts),
     ),
     Row(
@@ -209,11 +219,11 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.app.vhosts.common.looks.put_off),
     ),
     Row(
-        counter("forebay_filter_looks_cut", family.NODE, "Looks at messages in which a filter asked for too much."),
+        counter("forebay_filter_looks_cut", family.NODE, "Evaluations that a filter's limit cut short."),
         lambda look: int(look.app.vhosts.common.looks.cut),
     ),
     Row(
-        counter("forebay_connections_slow_ended", family.NODE, "Connections ended as they did not read."),
+        counter("forebay_connections_slow_ended", family.NODE, "Connections ended because they did not read."),
         lambda look: look.app.pressure.ended_slow,
     ),
     Row(
@@ -221,19 +231,19 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: look.app.door.connections,
     ),
     Row(
-        gauge("forebay_http_request_bytes", family.NODE, "Octets of HTTP requests that are not answered yet."),
+        gauge("forebay_http_request_bytes", family.NODE, "Octets of unanswered HTTP requests."),
         lambda look: look.app.door.octets,
     ),
     Row(
         gauge(
             "forebay_tls_certificate_expiry_timestamp_seconds",
             family.NODE,
-            "Until when the broker's certificate is good, in seconds since 1970.",
+            "Expiry of the broker's certificate, in seconds since 1970.",
         ),
         expiry_of,
     ),
     Row(
-        gauge("forebay_scrape_duration_seconds", family.NODE, "What it took to gather these metrics."),
+        gauge("forebay_scrape_duration_seconds", family.NODE, "Seconds to gather these metrics."),
         lambda look: look.took_s,
     ),
 )
@@ -248,7 +258,7 @@ LOG_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: look.app.histograms.sync.total / SECOND_US,
     ),
     Row(
-        counter("rabbitmq_io_write_ops", family.PERSISTER, "Commits given to the disk."),
+        counter("rabbitmq_io_write_ops", family.PERSISTER, "Commits written to the disk."),
         lambda look: sum(look.app.histograms.commit.counts),
     ),
     Row(
@@ -277,7 +287,7 @@ LOG_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: look.app.store.logs.segment_totals()[1],
     ),
     Row(
-        gauge("forebay_log_pending_bytes", family.LOG, "Octets accepted and not on the disk so far."),
+        gauge("forebay_log_pending_bytes", family.LOG, "Octets accepted that are not on disk yet."),
         lambda look: look.app.store.pending(),
     ),
     Row(
@@ -304,7 +314,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
         gauge(
             "rabbitmq_build_info",
             family.NODE,
-            "Which software this is, and which RabbitMQ it is like.",
+            "Version of forebay, and of the RabbitMQ that it resembles.",
             ("rabbitmq_version", "product_name", "product_version"),
         ),
         lambda look: {(SPOKEN_VERSION, "forebay", forebay.__version__): 1},
@@ -313,7 +323,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
         gauge(
             "rabbitmq_identity_info",
             family.NODE,
-            "Which broker this is.",
+            "Name of the broker.",
             ("rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"),
         ),
         identity,
@@ -322,29 +332,29 @@ SPREADS: Final[tuple[Spread, ...]] = (
         counter(
             "forebay_internal_errors",
             family.NODE,
-            "Errors of the broker's own, by what each has ended: a connection, a request over HTTP, a callback.",
+            "Internal errors, by what each ended: a connection, an HTTP request, a callback.",
             ("where",),
         ),
         lambda look: {(place,): count for place, count in look.app.faults.counts.items()},
     ),
     Spread(
-        counter("forebay_http_refused", family.NODE, "Connections over HTTP that were refused or ended.", ("why",)),
+        counter("forebay_http_refused", family.NODE, "HTTP connections refused or ended.", ("why",)),
         lambda look: {(why,): count for why, count in look.app.door.refused.items()},
     ),
     Spread(
-        counter("rabbitmq_auth_attempts", family.AUTH, "Logins that were tried.", ("protocol",)),
+        counter("rabbitmq_auth_attempts", family.AUTH, "Login attempts.", ("protocol",)),
         lambda look: by_protocol(look.app.stats.logins + look.app.stats.refused_logins),
     ),
     Spread(
-        counter("rabbitmq_auth_attempts_succeeded", family.AUTH, "Logins that were right.", ("protocol",)),
+        counter("rabbitmq_auth_attempts_succeeded", family.AUTH, "Successful logins.", ("protocol",)),
         lambda look: by_protocol(look.app.stats.logins),
     ),
     Spread(
-        counter("rabbitmq_auth_attempts_failed", family.AUTH, "Logins that were refused.", ("protocol",)),
+        counter("rabbitmq_auth_attempts_failed", family.AUTH, "Refused logins.", ("protocol",)),
         lambda look: by_protocol(look.app.stats.refused_logins),
     ),
     Spread(
-        counter("forebay_webhook_events", family.WEBHOOK, "Events of webhooks, by their fate.", ("webhook", "fate")),
+        counter("forebay_webhook_events", family.WEBHOOK, "Events of webhooks, by outcome.", ("webhook", "fate")),
         webhook_events,
     ),
     Spread(
@@ -360,22 +370,22 @@ SPREADS: Final[tuple[Spread, ...]] = (
 
 TIMINGS: Final[tuple[Timing, ...]] = (
     Timing(
-        histogram("forebay_turn_duration_seconds", family.LATENCY, "What a turn of the broker's loop takes."),
+        histogram("forebay_turn_duration_seconds", family.LATENCY, "Duration of a turn of the broker's loop."),
         lambda app: app.histograms.turn,
         SECOND_US,
     ),
     Timing(
-        histogram("forebay_sync_duration_seconds", family.LATENCY, "What one fdatasync takes."),
+        histogram("forebay_sync_duration_seconds", family.LATENCY, "Duration of an fdatasync."),
         lambda app: app.histograms.sync,
         SECOND_US,
     ),
     Timing(
-        histogram("forebay_commit_duration_seconds", family.LATENCY, "What a commit takes, until the loop knows."),
+        histogram("forebay_commit_duration_seconds", family.LATENCY, "Duration of a commit, until the loop knows."),
         lambda app: app.histograms.wait,
         SECOND_US,
     ),
     Timing(
-        histogram("forebay_commit_size_bytes", family.LATENCY, "Octets that one commit takes to the disk."),
+        histogram("forebay_commit_size_bytes", family.LATENCY, "Octets of a commit."),
         lambda app: app.histograms.commit,
         1,
     ),
@@ -383,7 +393,7 @@ TIMINGS: Final[tuple[Timing, ...]] = (
         histogram(
             "forebay_confirm_latency_seconds",
             family.LATENCY,
-            "From a publish to when it is on the disk; the first publish of each turn.",
+            "From a publish until it is on disk; the first publish of each turn.",
         ),
         lambda app: app.histograms.confirm,
         SECOND_US,

@@ -94,17 +94,17 @@ def of_link(key: str) -> Callable[[Fields], object]:
 CLUSTER_ROWS: Final[tuple[Row[Fields], ...]] = (
     Row(gauge("forebay_cluster_epoch", family.CLUSTER, "The epoch of the cluster."), number("epoch")),
     Row(
-        counter("forebay_cluster_take_overs", family.CLUSTER, "Changes of leader since the cluster was made."),
+        counter("forebay_cluster_take_overs", family.CLUSTER, "Changes of leader since the cluster was created."),
         number("take_overs"),
     ),
     Row(gauge("forebay_cluster_members", family.CLUSTER, "Members of the cluster."), number("members")),
-    Row(gauge("forebay_cluster_in_sync", family.CLUSTER, "Members in sync, as etcd's record says."), number("in_sync")),
+    Row(gauge("forebay_cluster_in_sync", family.CLUSTER, "Members in sync, by etcd's record."), number("in_sync")),
     Row(
-        gauge("forebay_cluster_answering", family.CLUSTER, "Of these, those that the leader hears; of the leader."),
+        gauge("forebay_cluster_answering", family.CLUSTER, "Members in sync that answer; at the leader."),
         leaders("answering"),
     ),
     Row(
-        gauge("forebay_cluster_min_in_sync", family.CLUSTER, "With fewer that answer nothing is confirmed."),
+        gauge("forebay_cluster_min_in_sync", family.CLUSTER, "Members that must answer, or nothing is confirmed."),
         number("min_in_sync"),
     ),
     Row(gauge("forebay_cluster_frame", family.CLUSTER, "The last frame of the node's log."), number("frame")),
@@ -131,17 +131,25 @@ CLUSTER_SPREADS: Final[tuple[tuple[Metric, Callable[[Fields], dict[tuple[str, ..
         role_of,
     ),
     (
-        gauge("forebay_cluster_follower_in_sync", family.CLUSTER, "1 for another member in sync.", NODE_LABEL),
+        gauge("forebay_cluster_follower_in_sync", family.CLUSTER, "1 while another member is in sync.", NODE_LABEL),
         of_others(lambda member: member["in_sync"]),
     ),
     (
         gauge(
-            "forebay_cluster_follower_lag_frames", family.CLUSTER, "Frames that it lacks; of the leader.", NODE_LABEL
+            "forebay_cluster_follower_lag_frames",
+            family.CLUSTER,
+            "Frames that a member lacks; at the leader.",
+            NODE_LABEL,
         ),
         of_others(lambda member: member["frames_behind"]),
     ),
     (
-        gauge("forebay_cluster_follower_lag_seconds", family.CLUSTER, "Since when it lacks some.", NODE_LABEL),
+        gauge(
+            "forebay_cluster_follower_lag_seconds",
+            family.CLUSTER,
+            "Time since a member first lacked a frame.",
+            NODE_LABEL,
+        ),
         of_others(lambda member: member["behind_ms"], MILLISECONDS),
     ),
     (
@@ -149,43 +157,51 @@ CLUSTER_SPREADS: Final[tuple[tuple[Metric, Callable[[Fields], dict[tuple[str, ..
         of_others(of_link("up")),
     ),
     (
-        counter("forebay_cluster_link_received_bytes", family.CLUSTER, "Octets that came from it.", NODE_LABEL),
+        counter(
+            "forebay_cluster_link_received_bytes", family.CLUSTER, "Octets received from another member.", NODE_LABEL
+        ),
         of_others(of_link("octets_in")),
     ),
     (
-        counter("forebay_cluster_link_sent_bytes", family.CLUSTER, "Octets that went to it.", NODE_LABEL),
+        counter("forebay_cluster_link_sent_bytes", family.CLUSTER, "Octets sent to another member.", NODE_LABEL),
         of_others(of_link("octets_out")),
     ),
     (
-        counter("forebay_cluster_link_resets", family.CLUSTER, "Times that the link ended.", NODE_LABEL),
+        counter(
+            "forebay_cluster_link_resets", family.CLUSTER, "Times that the link to another member ended.", NODE_LABEL
+        ),
         of_others(of_link("resets")),
     ),
 )
 COMMIT_LATENCY: Final = histogram(
     "forebay_cluster_commit_latency_seconds",
     family.LATENCY,
-    "From when a commit is given to the leader's disk to when all in sync have it; of the leader.",
+    "From a commit at the leader until all members in sync have it; at the leader.",
 )
-ETCD_TIMES: Final = histogram("forebay_cluster_etcd_duration_seconds", family.LATENCY, "The time of etcd's answers.")
+ETCD_TIMES: Final = histogram("forebay_cluster_etcd_duration_seconds", family.LATENCY, "Duration of etcd's answers.")
 PROCESS: Final[tuple[tuple[Metric, Callable[[ClusterState], Number]], ...]] = (
     (
         gauge("rabbitmq_process_resident_memory_bytes", family.NODE_COARSE, "Memory of the process."),
         lambda state: resident_octets(),
     ),
     (
-        gauge("rabbitmq_disk_space_available_bytes", family.NODE_COARSE, "Room on the disk of the data folder."),
+        gauge("rabbitmq_disk_space_available_bytes", family.NODE_COARSE, "Free space on the data folder's disk."),
         lambda state: state.member.disk.free_octets(),
     ),
     (
-        gauge("rabbitmq_disk_space_available_limit_bytes", family.NODE, "Room below which publishers are not read."),
+        gauge(
+            "rabbitmq_disk_space_available_limit_bytes",
+            family.NODE,
+            "Free space below which the broker stops reading publishers.",
+        ),
         lambda state: state.member.options.disk_free_min_octets,
     ),
     (
-        gauge("rabbitmq_process_open_fds", family.NODE_COARSE, "Handles open."),
+        gauge("rabbitmq_process_open_fds", family.NODE_COARSE, "Open file descriptors."),
         lambda state: len(os.listdir("/proc/self/fd")),
     ),
     (
-        gauge("rabbitmq_process_max_fds", family.NODE, "Handles that may be open."),
+        gauge("rabbitmq_process_max_fds", family.NODE, "Limit of open file descriptors."),
         lambda state: resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     ),
     (
@@ -200,7 +216,7 @@ PROCESS: Final[tuple[tuple[Metric, Callable[[ClusterState], Number]], ...]] = (
 IDENTITY: Final = gauge(
     "rabbitmq_identity_info",
     family.NODE,
-    "Which broker this is.",
+    "Name of the broker.",
     ("rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"),
 )
 BUILD: Final = gauge("forebay_build_info", family.NODE, "Which software this is.", ("version",))

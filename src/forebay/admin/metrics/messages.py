@@ -47,15 +47,15 @@ MESSAGE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.traffic.confirmed),
     ),
     Row(
-        counter("rabbitmq_channel_messages_unroutable_returned", family.CHANNEL, "Mandatory messages given back."),
+        counter("rabbitmq_channel_messages_unroutable_returned", family.CHANNEL, "Mandatory messages returned."),
         lambda look: int(look.traffic.returned),
     ),
     Row(
-        counter("rabbitmq_channel_messages_unroutable_dropped", family.CHANNEL, "Others that went nowhere."),
+        counter("rabbitmq_channel_messages_unroutable_dropped", family.CHANNEL, "Other messages without a route."),
         lambda look: int(look.traffic.dropped),
     ),
     Row(
-        counter("rabbitmq_channel_get_empty", family.CHANNEL, "basic.get that found nothing."),
+        counter("rabbitmq_channel_get_empty", family.CHANNEL, "basic.get on an empty queue."),
         lambda look: int(look.traffic.gets_empty),
     ),
     Row(
@@ -63,7 +63,7 @@ MESSAGE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.counts.delivered),
     ),
     Row(
-        counter("rabbitmq_channel_messages_delivered", family.CHANNEL, "Messages delivered and settled by that."),
+        counter("rabbitmq_channel_messages_delivered", family.CHANNEL, "Messages delivered without acknowledgement."),
         lambda look: int(look.counts.delivered_settled),
     ),
     Row(
@@ -71,7 +71,7 @@ MESSAGE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.counts.got),
     ),
     Row(
-        counter("rabbitmq_channel_get", family.CHANNEL, "Messages fetched, settled by that."),
+        counter("rabbitmq_channel_get", family.CHANNEL, "Messages fetched without acknowledgement."),
         lambda look: int(look.counts.got_settled),
     ),
     Row(
@@ -99,7 +99,7 @@ MESSAGE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.flow.published_out),
     ),
     Row(
-        counter("forebay_exchange_messages_unroutable", family.EXCHANGE, "Messages that exchanges led nowhere."),
+        counter("forebay_exchange_messages_unroutable", family.EXCHANGE, "Messages without a route."),
         lambda look: int(look.flow.unroutable),
     ),
 )
@@ -116,15 +116,15 @@ GLOBAL_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.traffic.confirmed),
     ),
     Row(
-        counter("rabbitmq_global_messages_routed", family.GLOBAL, "Messages published that went somewhere."),
+        counter("rabbitmq_global_messages_routed", family.GLOBAL, "Messages published that had a route."),
         lambda look: int(look.flow.published_in - look.flow.unroutable),
     ),
     Row(
-        counter("rabbitmq_global_messages_unroutable_returned", family.GLOBAL, "Mandatory messages given back."),
+        counter("rabbitmq_global_messages_unroutable_returned", family.GLOBAL, "Mandatory messages returned."),
         lambda look: int(look.traffic.returned),
     ),
     Row(
-        counter("rabbitmq_global_messages_unroutable_dropped", family.GLOBAL, "Other AMQP messages that went nowhere."),
+        counter("rabbitmq_global_messages_unroutable_dropped", family.GLOBAL, "Other AMQP messages without a route."),
         lambda look: int(look.traffic.dropped),
     ),
     Row(
@@ -156,11 +156,15 @@ GLOBAL_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.counts.got),
     ),
     Row(
-        counter("rabbitmq_global_messages_delivered_get_auto_ack", family.GLOBAL, "Messages fetched, settled by that."),
+        counter(
+            "rabbitmq_global_messages_delivered_get_auto_ack",
+            family.GLOBAL,
+            "Messages fetched without acknowledgement.",
+        ),
         lambda look: int(look.counts.got_settled),
     ),
     Row(
-        counter("rabbitmq_global_messages_get_empty", family.GLOBAL, "basic.get that found nothing."),
+        counter("rabbitmq_global_messages_get_empty", family.GLOBAL, "basic.get on an empty queue."),
         lambda look: int(look.traffic.gets_empty),
     ),
     Row(
@@ -172,7 +176,7 @@ GLOBAL_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.counts.acked),
     ),
     Row(
-        counter("rabbitmq_global_messages_dead_lettered_expired", family.GLOBAL, "Dead letters whose time was over."),
+        counter("rabbitmq_global_messages_dead_lettered_expired", family.GLOBAL, "Dead letters that had expired."),
         lambda look: int(look.moved.expired),
     ),
     Row(
@@ -180,7 +184,7 @@ GLOBAL_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: int(look.moved.rejected),
     ),
     Row(
-        counter("rabbitmq_global_messages_dead_lettered_maxlen", family.GLOBAL, "Dead letters of full queues."),
+        counter("rabbitmq_global_messages_dead_lettered_maxlen", family.GLOBAL, "Dead letters from full queues."),
         lambda look: int(look.moved.dropped),
     ),
     Row(
@@ -248,10 +252,10 @@ MQTT_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(gauge("forebay_mqtt_retained_messages", family.MQTT, "Retained messages."), lambda look: look.totals.retained),
     Row(
-        gauge("forebay_mqtt_stored_messages", family.MQTT, "Messages retained, and waiting for clients."),
+        gauge("forebay_mqtt_stored_messages", family.MQTT, "Retained messages, and messages that wait for clients."),
         lambda look: look.totals.stored_messages,
     ),
-    Row(gauge("forebay_mqtt_stored_bytes", family.MQTT, "What these take."), lambda look: look.totals.stored_octets),
+    Row(gauge("forebay_mqtt_stored_bytes", family.MQTT, "Octets of these."), lambda look: look.totals.stored_octets),
 )
 
 MESSAGE_SPREADS: Final[tuple[Spread, ...]] = (
@@ -268,13 +272,18 @@ MESSAGE_SPREADS: Final[tuple[Spread, ...]] = (
         counter(
             "forebay_messages_dropped",
             family.GLOBAL,
-            "Messages that a queue or client did not get or keep, by why; dead letters that went on are among them.",
+            "Messages that a queue or client lost or refused, by reason, including those that became dead letters.",
             ("reason",),
         ),
         dropped_by_reason,
     ),
     Spread(
-        counter("forebay_dead_letters_moved", family.GLOBAL, "Dead letters moved on, by why they died.", ("reason",)),
+        counter(
+            "forebay_dead_letters_moved",
+            family.GLOBAL,
+            "Dead letters moved, by the reason of their death.",
+            ("reason",),
+        ),
         lambda look: by_reason(look.moved),
     ),
 )

@@ -25,7 +25,7 @@ SECOND_US: Final = 1_000_000
 # Of their counters: those of queues that are gone belong to the sums.
 COUNTED: Final[tuple[Row[Counts], ...]] = (
     Row(
-        counter("rabbitmq_queue_messages_published", family.QUEUE_DELIVERY, "Messages that queues took."),
+        counter("rabbitmq_queue_messages_published", family.QUEUE_DELIVERY, "Messages that queues accepted."),
         lambda counts: int(counts.published),
     ),
     Row(
@@ -49,14 +49,14 @@ COUNTED: Final[tuple[Row[Counts], ...]] = (
         lambda counts: int(counts.got),
     ),
     Row(
-        counter("rabbitmq_queue_get", family.QUEUE_DELIVERY, "Messages fetched one by one and settled by that."),
+        counter("rabbitmq_queue_get", family.QUEUE_DELIVERY, "Messages fetched one by one without acknowledgement."),
         lambda counts: int(counts.got_settled),
     ),
     Row(
         counter(
             "rabbitmq_queue_messages_redelivered",
             family.QUEUE_DELIVERY,
-            "Of the delivered and fetched, those handed out before.",
+            "Messages delivered or fetched again.",
         ),
         lambda counts: int(counts.redelivered),
     ),
@@ -68,7 +68,7 @@ COUNTED: Final[tuple[Row[Counts], ...]] = (
         counter(
             "forebay_queue_messages_expired",
             family.QUEUE_DELIVERY,
-            "Messages that died as their time was over; of a stream, that a group of readers passed over for it.",
+            "Messages that expired; in a stream, messages that a group skipped because they had expired.",
         ),
         lambda counts: int(counts.expired),
     ),
@@ -76,7 +76,7 @@ COUNTED: Final[tuple[Row[Counts], ...]] = (
         counter(
             "forebay_queue_messages_dropped",
             family.QUEUE_DELIVERY,
-            "Messages that died from the front of a queue over its length.",
+            "Messages dropped from the head of a queue over its length.",
         ),
         lambda counts: int(counts.dropped),
     ),
@@ -89,12 +89,14 @@ COUNTED: Final[tuple[Row[Counts], ...]] = (
         lambda counts: int(counts.limited),
     ),
     Row(
-        counter("forebay_queue_messages_refused", family.QUEUE_DELIVERY, "Publishes that full queues did not take."),
+        counter("forebay_queue_messages_refused", family.QUEUE_DELIVERY, "Publishes that full queues refused."),
         lambda counts: int(counts.refused),
     ),
     Row(
         counter(
-            "forebay_queue_messages_purged", family.QUEUE_DELIVERY, "Messages that somebody purged, moved or deleted."
+            "forebay_queue_messages_purged",
+            family.QUEUE_DELIVERY,
+            "Messages purged, moved or deleted by administrators.",
         ),
         lambda counts: int(counts.purged),
     ),
@@ -124,9 +126,7 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
         plus,
     ),
     Row(
-        gauge(
-            "rabbitmq_queue_messages_unacked", family.QUEUE_COARSE, "Messages delivered and not acknowledged so far."
-        ),
+        gauge("rabbitmq_queue_messages_unacked", family.QUEUE_COARSE, "Messages delivered and not acknowledged yet."),
         unacked_of,
         plus,
     ),
@@ -144,22 +144,22 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
         gauge(
             "rabbitmq_queue_head_message_timestamp",
             family.QUEUE,
-            "When the first message of a queue came, in seconds since 1970.",
+            "Arrival of a queue's first message, in seconds since 1970.",
         ),
         head_of,
     ),
     Row(
-        gauge("forebay_queue_stored_bytes", family.QUEUE, "What a queue's log takes, on disk or in memory."),
+        gauge("forebay_queue_stored_bytes", family.QUEUE, "Octets of a queue's log, on disk or in memory."),
         lambda queue: int(queue.log.octets),
         plus,
     ),
     Row(
-        gauge("forebay_queue_holds", family.QUEUE, "Readers for whom records of a queue are kept."),
+        gauge("forebay_queue_holds", family.QUEUE, "Readers that hold records of a queue."),
         lambda queue: len(queue.pins.by_name),
         plus,
     ),
     Row(
-        gauge("forebay_queue_crowded", family.QUEUE, "1 while a queue holds more than its share of the room."),
+        gauge("forebay_queue_crowded", family.QUEUE, "1 while a queue is over its share of disk or memory."),
         lambda queue: int(queue.crowded),
         plus,
     ),
@@ -226,13 +226,13 @@ GROUPS: Final[tuple[Row[QueueGroup], ...]] = (
         plus,
     ),
     Row(
-        gauge("forebay_group_resting_messages", family.GROUP, "Messages that came back and wait to be tried again."),
+        gauge("forebay_group_resting_messages", family.GROUP, "Failed messages that wait for their next delivery."),
         lambda member: int(member.group.delayed.count) if isinstance(member.group, WorkGroup) else None,
         plus,
     ),
     Row(
         gauge(
-            "forebay_group_dead_letters_waiting", family.GROUP, "Dead letters that their exchange did not take so far."
+            "forebay_group_dead_letters_waiting", family.GROUP, "Dead letters that their exchange has not taken yet."
         ),
         lambda member: int(member.group.dead_letters.count) if isinstance(member.group, WorkGroup) else None,
         plus,
@@ -253,7 +253,7 @@ EXCHANGES: Final[tuple[Row[Exchange], ...]] = (
         lambda exchange: int(exchange.flow.published_out),
     ),
     Row(
-        counter("forebay_exchange_messages_unroutable", family.EXCHANGE, "Messages that an exchange led nowhere."),
+        counter("forebay_exchange_messages_unroutable", family.EXCHANGE, "Messages without a route."),
         lambda exchange: int(exchange.flow.unroutable),
     ),
 )
@@ -288,7 +288,7 @@ VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
         lambda place: int(place.totals.consumers),
     ),
     Row(
-        counter("forebay_vhost_messages_published", family.VHOST, "Messages published in a vhost that went somewhere."),
+        counter("forebay_vhost_messages_published", family.VHOST, "Messages published in a vhost that had a route."),
         lambda place: int(place.vhost.publishing.published),
     ),
     Row(
@@ -296,11 +296,13 @@ VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
         lambda place: int(place.totals.counts.acked),
     ),
     Row(
-        counter("forebay_vhost_publishes_refused", family.VHOST, "Publishes refused, for a limit or for want of room."),
+        counter(
+            "forebay_vhost_publishes_refused", family.VHOST, "Publishes refused because of a limit or a full disk."
+        ),
         lambda place: int(place.vhost.admission.rejected),
     ),
     Row(
-        counter("forebay_vhost_dead_letters_dropped", family.VHOST, "Dead letters that nobody was to have."),
+        counter("forebay_vhost_dead_letters_dropped", family.VHOST, "Dead letters without a target."),
         lambda place: int(place.vhost.dead_letters.dropped),
     ),
     Row(
@@ -371,11 +373,11 @@ CHANNELS: Final[tuple[Row[Facts], ...]] = (
         "unacked",
     ),
     channel_row(
-        gauge("rabbitmq_channel_messages_unconfirmed", family.CHANNEL, "Messages published and not confirmed so far."),
+        gauge("rabbitmq_channel_messages_unconfirmed", family.CHANNEL, "Messages published and not confirmed yet."),
         "unconfirmed",
     ),
     channel_row(
-        gauge("rabbitmq_channel_prefetch", family.CHANNEL, "Messages that a whole channel may hold; 0 is no limit."),
+        gauge("rabbitmq_channel_prefetch", family.CHANNEL, "Messages that a channel may hold; 0 is no limit."),
         "limit",
     ),
     channel_row(
@@ -383,23 +385,26 @@ CHANNELS: Final[tuple[Row[Facts], ...]] = (
     ),
     channel_row(counter("rabbitmq_channel_messages_confirmed", family.CHANNEL, "Of these, confirmed."), "confirmed"),
     channel_row(
-        counter("rabbitmq_channel_messages_unroutable_returned", family.CHANNEL, "Mandatory messages given back."),
+        counter("rabbitmq_channel_messages_unroutable_returned", family.CHANNEL, "Mandatory messages returned."),
         "returned",
     ),
     channel_row(
-        counter("rabbitmq_channel_messages_unroutable_dropped", family.CHANNEL, "Others that went nowhere."), "dropped"
+        counter("rabbitmq_channel_messages_unroutable_dropped", family.CHANNEL, "Other messages without a route."),
+        "dropped",
     ),
-    channel_row(counter("rabbitmq_channel_get_empty", family.CHANNEL, "basic.get that found nothing."), "gets_empty"),
+    channel_row(counter("rabbitmq_channel_get_empty", family.CHANNEL, "basic.get on an empty queue."), "gets_empty"),
     channel_row(
         counter("rabbitmq_channel_messages_delivered_ack", family.CHANNEL, "Messages delivered, to be acknowledged."),
         "delivered",
     ),
     channel_row(
-        counter("rabbitmq_channel_messages_delivered", family.CHANNEL, "Messages delivered and settled by that."),
+        counter("rabbitmq_channel_messages_delivered", family.CHANNEL, "Messages delivered without acknowledgement."),
         "delivered_settled",
     ),
     channel_row(counter("rabbitmq_channel_get_ack", family.CHANNEL, "Messages fetched, to be acknowledged."), "got"),
-    channel_row(counter("rabbitmq_channel_get", family.CHANNEL, "Messages fetched, settled by that."), "got_settled"),
+    channel_row(
+        counter("rabbitmq_channel_get", family.CHANNEL, "Messages fetched without acknowledgement."), "got_settled"
+    ),
     channel_row(
         counter("rabbitmq_channel_messages_redelivered", family.CHANNEL, "Messages delivered again."), "redelivered"
     ),

@@ -37,7 +37,7 @@ CODES: Final = {
     "leased": "A consumer holds the message, and has not settled it.",
     "retry_delay": "The message failed, and waits before its next delivery.",
     "delayed": "The message is published at a later time.",
-    "not_committed": "In a cluster: not all nodes in sync have the message yet, so it is neither confirmed nor delivered.",
+    "not_committed": "In a cluster: not all nodes in sync have it yet, so it is neither confirmed nor delivered.",
     "not_on_disk": "Readers of a stream see the message once it is on disk.",
     "near_delivery_limit": "The message dies at its next failure.",
     "next": "Nothing delays the message: a consumer gets it in this turn.",
