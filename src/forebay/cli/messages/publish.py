@@ -31,19 +31,12 @@ def publish(
     login: LoginOptions,
     body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body; without it, standard input.")] = None,
     queue: Annotated[
-        str | None,
-        typer.Option("--queue", "-q", metavar="NAME", help="Publish to this queue.", autocompletion=queue_names),
+        str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue.", autocompletion=queue_names)
     ] = None,
-    exchange: Annotated[
-        str | None, typer.Option("--exchange", "-e", metavar="NAME", help="Publish to this exchange.")
-    ] = None,
+    exchange: Annotated[str | None, typer.Option("--exchange", "-e", metavar="NAME", help="The exchange.")] = None,
     key: Annotated[str, typer.Option("--key", "-k", metavar="KEY", help="The routing key, with --exchange.")] = "",
-    topic: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Publish to this MQTT topic.")
-    ] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the body from this file.")
-    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The MQTT topic.")] = None,
+    file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="A file with the body.")] = None,
     lines: Annotated[
         bool, typer.Option("--lines", "-l", help="Each line of the file, or of standard input, is a message.")
     ] = False,
