@@ -463,7 +463,7 @@ class Planner:
         """The order to rewrite a WAL file as this job does."""
         if not self.replicated:
             return None
-        wanted = {int(each.log.queue): coarse(each.wanted) for each in job.rewrites}
+        wanted = {int(each.log.queue): around(each) for each in job.rewrites}
         return FileOrder(next(iter(job.rewrites[0].files)), lsn, wanted)
 
     def order_all(self, frame: GatheredFrame, liveness: Liveness) -> None:
@@ -564,6 +564,12 @@ def settled_files(wals: list[WalFile], durable: int) -> int:
     while count < len(wals) - 1 and 0 < wals[count].empty_lsn <= durable:
         count += 1
     return count
+
+
+def around(rewrite: Rewrite) -> Intervals:
+    """The offsets that are wanted of a rewrite, and all around it: there the same file may have more elsewhere."""
+    before = [(0, rewrite.first)] if rewrite.first else []
+    return [*before, *coarse(rewrite.wanted), (rewrite.end, NO_END)]
 
 
 def noted_lsn(frame: GatheredFrame) -> int:

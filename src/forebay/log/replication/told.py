@@ -19,8 +19,8 @@ class FileOrder:
 
     number  of the WAL file; ALL for whatever there is
     lsn     what it says holds once this frame is committed
-    wanted  for each queue intervals of offsets, ascending. A queue that is not there has nothing in that file; in an
-            order for ALL it was not spoken of
+    wanted  for each queue intervals of offsets, ascending. A queue that is not there was not spoken of: it may have
+            more in that file elsewhere than here, where a rewrite that was cut off has got so far
     """
 
     number: int
@@ -29,7 +29,7 @@ class FileOrder:
 
 
 class ToldLiveness(Liveness):
-    """The liveness that an order gives."""
+    """The liveness that an order gives: of what it does not speak of nothing may be left out."""
 
     def __init__(self, number: int, wanted: dict[int, Intervals]) -> None:
         self.number = number
@@ -38,7 +38,7 @@ class ToldLiveness(Liveness):
     def live(self, queue: int, first: int, end: int) -> Intervals:
         intervals = self.wanted.get(queue)
         if intervals is None:
-            return [(first, end)] if self.number == ALL else []
+            return [(first, end)]
         return clipped(intervals, first, end)
 
 

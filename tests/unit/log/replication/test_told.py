@@ -214,8 +214,63 @@ def test_an_order_that_is_too_long_wants_more(leading: Leading) -> None:
     told = ToldLiveness(7, {1: found})
     for first, end in intervals:
         assert told.live(1, first, end) == [(first, end)]
-    assert told.live(2, 0, 5) == []
-    assert ToldLiveness(ALL, {}).live(2, 0, 5) == [(0, 5)]
+
+
+@pytest.mark.parametrize("number", [ALL, 7])
+def test_an_order_leaves_out_nothing_of_which_it_does_not_speak(number: int) -> None:
+    assert ToldLiveness(number, {1: []}).live(1, 0, 5) == []
+    assert ToldLiveness(number, {1: []}).live(2, 0, 5) == [(0, 5)]
+
+
+def cut_off_rewrite(leading: Leading) -> None:
+    """The first log that the leader's work is about is rewritten, and there the disk is full."""
+    while (job := leading.store.plan(Everything(), leading.clock.now_us())) is not None:
+        is_rewrite = bool(job.rewrites)
+        if is_rewrite:
+            job.rewrites = job.rewrites[:1]
+        job.run()
+        job.full = is_rewrite
+        leading.store.done(job)
+        leading.sync()
+        if is_rewrite:
+            return
+    raise AssertionError("there is nothing to rewrite")
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_followers_lose_nothing_where_their_leader_has_to_rewrite_a_file_in_two_goes(
+    tmp_path: Path, leading: Leading, following: Following, crashes: bool
+) -> None:
+    leading.publish(2, *[b"%d" % number for number in range(5)])
+    leading.full_file(1, 20)
+    ship(leading, following)
+    cut_off_rewrite(leading)
+    if crashes:
+        leading.crash()
+        leading = Following(tmp_path / "a").lead([1, 2], 2)
+        ship(leading, following)
+    leading.clock.us += 3_600_000_000
+    work(leading, Everything())
+    ship(leading, following)
+    assert follow_orders(leading, following) == 1
+    assert [len(records(following, queue)) for queue in (1, 2)] == [20, 5]
+
+
+@pytest.mark.parametrize("begun", [0, 10])
+def test_an_order_speaks_of_what_is_rewritten_and_nothing_around_it(leading: Leading, begun: int) -> None:
+    """A rewrite that was cut off may have come to the middle of a log."""
+    leading.full_file(1, 20)
+    leading.sync()
+    leading.logs[1].replace(0, begun, leading.logs[1].index.part(0, 0))
+    job = None
+    while job is None or not job.rewrites:
+        job = leading.store.plan(Everything(), leading.clock.now_us())
+        assert job is not None
+        job.run()
+        leading.store.done(job)
+    (order,) = leading.store.orders()
+    told = ToldLiveness(order.number, order.wanted)
+    assert told.live(1, 0, 50) == ([(0, 20), (20, 50)] if begun == 0 else [(0, 10), (10, 20), (20, 50)])
 
 
 def test_a_leader_rewrites_nothing_on_the_word_of_a_frame_that_is_not_committed(
