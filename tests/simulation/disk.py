@@ -82,6 +82,10 @@ class SimDisk(Disk):
         """Octets in all files."""
         return octets_in(self.root)
 
+    def files(self) -> list[str]:
+        """The paths of all files."""
+        return paths_in(self.root, "")
+
     def check(self, more: int) -> None:
         if more > 0 and self.octets_max < ROOM and self.used() + more > self.octets_max:
             raise DiskFull(f"the simulated disk has no room for {more} octets")
@@ -269,6 +273,13 @@ def octets_in(folder: Folder) -> int:
     for each in folder.names.values():
         total += octets_in(each) if isinstance(each, Folder) else len(each.now) if isinstance(each, SimFile) else 0
     return total
+
+
+def paths_in(folder: Folder, above: str) -> list[str]:
+    found: list[str] = []
+    for name, each in folder.names.items():
+        found += paths_in(each, f"{above}{name}/") if isinstance(each, Folder) else [above + name]
+    return found
 
 
 def lost(folder: Folder, chance: Random) -> Folder:

@@ -13,7 +13,7 @@ from forebay.log.block import Block
 from forebay.log.folder.inventory import Inventory
 from forebay.log.queue_log import QueueLog
 from forebay.log.replication.copying import Snapshot
-from forebay.log.store import Commit, Recovery, Store
+from forebay.log.store import Commit, Job, Recovery, Store
 from forebay.log.wal import wal_path
 from forebay.node.commit_gate import CommitGate
 from forebay.node.group_member import GroupReady
@@ -182,6 +182,14 @@ class KeepsWhatHadNoRoom(SimGroupMember):
             self.replica.written(epoch, last, now)
 
 
+class IgnoresOrders(SimGroupMember):
+    """Rewrites no files as the leader tells it to."""
+
+    def housekeep(self, now: int) -> Job | None:
+        self.orders.clear()
+        return super().housekeep(now)
+
+
 class SendsAllAtLast(LeaderBroker):
     """Tells clients to go, as it is drained, behind all else that was written for them."""
 
@@ -205,6 +213,7 @@ GROUPS: Final[dict[str, GroupSetup]] = {
         member=SettlesFirst, kinds=("letters", "limited"), is_stormy=True
     ),
     "frames acknowledged that a full disk has not taken": GroupSetup(member=KeepsWhatHadNoRoom, is_stormy=True),
+    "files that followers never rewrite": GroupSetup(member=IgnoresOrders),
     "a farewell of a drained leader behind what waits": GroupSetup(broker=SendsAllAtLast, is_parted=True),
     "a log forgotten that its checkpoint does not name": GroupSetup(member=ForgetsBegun, is_stormy=True),
 }

@@ -18,12 +18,14 @@ from tests.simulation.group.ghosts import Ghost, check_farewell
 from tests.simulation.group.group import HEAL_TICKS, NAMES, TICK_US, Group, GroupSetup
 from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.machine import Machine
+from tests.simulation.leavings import clear_up
 from tests.simulation.model.promises import NEVER, Wrong, check
 from tests.simulation.simulation import Action, Setup, Simulation
 
 MS: Final = 1000
 SETTLE_TICKS: Final = 40
 STRIDE_MAX_US: Final = 1_500_000
+TOLD_US: Final = 8_000_000  # by then followers have heard of all files that nobody needs, and removed them
 
 
 class GroupSimulation(Simulation):
@@ -347,7 +349,7 @@ class GroupSimulation(Simulation):
         """The leader is cut off from everybody but its clients, and goes on with them while another leads."""
         if not self.is_served:
             return
-        for client in chance.sample(self.publishers(), 2):
+        for client in chance.sample([each for each in self.publishers() if not each.model.ending], 2):
             if client.line is None:
                 client.connect(self.broker, chance)
             self.tell(f"{client} {client.prepare(chance)}")
@@ -491,6 +493,16 @@ class GroupSimulation(Simulation):
         self.heal()
         self.drain(chance)
         self.rest(chance)
+        clear_up(self)
+        self.look_at_files()
+
+    def look_at_files(self) -> None:
+        """Everything was deleted: soon followers have no more files than who leads."""
+        self.pass_time(TOLD_US)
+        most = len(self.broker.process.machine.disk.files())
+        for machine in self.group.machines.values():
+            files = machine.disk.files()
+            check(len(files) <= most, f"{machine.name} has {len(files)} files, and the leader {most}: {sorted(files)}")
 
 
 STEPS: Final = (
