@@ -36,6 +36,18 @@ def test_a_publish_that_may_have_come_only_the_second_time_takes_the_place_of_on
     assert not queue.may_go(queue.copies[others[0].number], 0)
 
 
+def test_the_answer_to_a_publish_that_led_nowhere_promises_nothing_once_it_comes_again() -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock()).inside()
+    message = model.new_message("a0", 0)
+    model.published(message, "", "classic")
+    message.promised = True
+    queue = model.declared("classic", KINDS["classic"])
+    model.repeated(message, "", "classic")
+    assert message.number in queue.copies
+    assert not message.promised
+
+
 @pytest.mark.parametrize("tight", [False, True])
 def test_a_publish_may_have_been_refused_for_want_of_room_when_it_comes_again(tight: bool) -> None:
     model = Model()

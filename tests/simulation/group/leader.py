@@ -15,7 +15,7 @@ class LeaderBroker(Broker):
     """As `server/cluster/leader_app.py` has it.
 
     delivers_committed  as the gate is for
-    is_tight  as long as its disk is full
+    is_tight  its disk has been full while it led
     barrier  the frame with which it begins to lead: once that is committed, so is all that it has found
     has_delivered  it might, at some time
     """

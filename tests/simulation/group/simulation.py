@@ -403,12 +403,12 @@ class GroupSimulation(Simulation):
             self.make_room(machine)
             return
         self.fault("full disk", f"the disk of {machine.name} is full")
-        leads = self.is_served and self.broker.process.machine is machine
-        if leads:
+        if self.is_served and self.broker.process.machine is machine:
             for client in self.clients():
                 client.push(self.broker, None)
-            self.broker.is_tight = True
             self.tighten()
+        if machine.process is not None and machine.process.broker is not None:
+            machine.process.broker.is_tight = True  # also of one that does not serve yet
         machine.disk.octets_max = machine.disk.used() + chance.choice((0, 2000, 9000))
         self.ends_in(chance, partial(self.make_room, machine))
 

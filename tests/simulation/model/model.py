@@ -192,8 +192,8 @@ class Model:
 
     def repeated(self, message: Message, exchange: str, key: str) -> None:
         """A publish comes again under a name by which the broker knows whether it has it."""
-        if message.refused or not message.routed:  # then it was not taken
-            message.taken, message.refused = 0, False
+        if message.refused or not message.routed:  # then it was not taken, and what answers that promises nothing
+            message.taken, message.refused, message.promised = 0, False, False
         elif message.promised:
             return
         self.published(message, exchange, key)
