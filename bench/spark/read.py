@@ -17,7 +17,7 @@ from harness import Harness, Way, heading, noop, parser, table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
-from forebay.spark import read
+from forebay.spark import count_by, read
 
 QUEUE = "bench"
 PARQUET = "Parquet"
@@ -46,26 +46,35 @@ class Reads:
     def few(self) -> int:
         return self.bench.rows // FEW
 
+    def options(self, way: str, end: int) -> dict[str, str]:
+        """Those of a read of forebay up to an offset."""
+        place = {"forebay.servers": self.bench.server} if "network" in way else {"forebay.data": str(self.bench.data)}
+        return {**place, "endingOffsets": str(end)}
+
     def frame(self, way: str, schema: str, end: int) -> DataFrame:
         """The rows up to an offset."""
         names = [field.split()[0] for field in schema.split(", ")]
         if way == PARQUET:
             folder: Path = self.parquet if end > self.few else self.few_parquet
             return self.bench.spark.read.parquet(str(folder)).select(names)
-        place = {"forebay.servers": self.bench.server} if "network" in way else {"forebay.data": str(self.bench.data)}
-        options = {**place, "endingOffsets": str(end)}
+        options = self.options(way, end)
         if "read()" in way:
             return read(self.bench.spark, QUEUE, options, columns=names)
         reader = self.bench.spark.read.format("forebay").options(**options).option("subscribe", QUEUE)
         return reader.schema(schema).load()
 
     def run(self, way: str, columns: str, end: int) -> int:
+        if "count_by()" in way:
+            noop(count_by(self.bench.spark, QUEUE, self.options(way, end), by=["key"]))
+            return end
         frame = self.frame(way, COLUMNS[columns], end)
         noop(frame.groupBy("key").count() if columns == "count by key" else frame)
         return end
 
     def ways(self, columns: str) -> list[Way]:
         names = ["network", "network, read()", "data directory", "data directory, read()", PARQUET]
+        if columns == "count by key":
+            names[2:2] = ["network, count_by()"]
         rows = self.bench.rows
         return [
             Way(name, partial(self.run, name, columns, rows), few=partial(self.run, name, columns, self.few))

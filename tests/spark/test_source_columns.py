@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.errors import OptionError, RequestError
-from forebay.spark import read
+from forebay.spark import count_by, read
 from forebay.spark.schema import KAFKA_TYPES
 from tests.spark.conftest import Feed
 from tests.spark_schema import full_schema
@@ -109,6 +109,33 @@ def test_a_function_over_arrow_batches_reads_what_the_source_does(feed: Feed) ->
         read(feed.spark, "s", {**options, "pollMs": 5})
     with pytest.raises(RequestError, match=r"no queue 'nowhere'.*user 'guest', vhost '/'"):
         read(feed.spark, "nowhere", options)
+
+
+def test_rows_are_counted_where_they_are_read(feed: Feed) -> None:
+    feed.stream("s")
+    feed.stream("t")
+    feed.channel.queue_bind("s", "amq.topic", "#")
+    for number in range(50):
+        feed.channel.basic_publish("amq.topic", f"k.{number % 3}", b'{"n": %d}' % number, AMQP)
+    feed.publish("t", [b"other"])
+    feed.publish("s", [b"last"])
+    options = {"forebay.servers": feed.server}
+
+    def both(more: dict[str, object], *by: str) -> None:
+        given = {**options, **more}
+        wanted = read(feed.spark, ["s", "t"], given, columns=by).groupBy(*by).count()
+        found = count_by(feed.spark, ["s", "t"], given, by=by)
+        assert found.schema.simpleString() == wanted.schema.simpleString()
+        assert sorted(found.collect()) == sorted(wanted.collect())
+
+    both({}, "key")
+    both({"minPartitions": 3, "filter": "/n > 30"}, "queue", "routing_key", "content_type")
+    both({}, "queue", "format")
+    assert count_by(feed.spark, "s", {**options, "startingOffsets": 51}, by=["key"]).collect() == []
+    with pytest.raises(OptionError, match="by: column 'properties' is map<string,string>: its values cannot be count"):
+        count_by(feed.spark, "s", options, by=["queue", "properties"])
+    with pytest.raises(OptionError, match="columns: no column 'keys'; known are key, value"):
+        count_by(feed.spark, "s", options, by=["keys"])
 
 
 def test_how_often_messages_were_handed_out(feed: Feed) -> None:

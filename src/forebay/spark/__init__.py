@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from forebay.spark.jobs.tier_read import read_tiered
     from forebay.spark.jobs.views import Source, publish_view, query
     from forebay.spark.progress import show_progress
-    from forebay.spark.reading.direct import read
+    from forebay.spark.reading.direct import count_by, read
     from forebay.spark.setup.tuned import session
     from forebay.spark.source import register
 
@@ -26,6 +26,7 @@ __all__ = [
     "Source",
     "audit",
     "compact",
+    "count_by",
     "decode",
     "letters",
     "matching",
@@ -47,6 +48,7 @@ HOMES: Final = {
     "Source": "forebay.spark.jobs.views",
     "audit": "forebay.spark.jobs.audit",
     "compact": "forebay.spark.jobs.tier",
+    "count_by": "forebay.spark.reading.direct",
     "decode": "forebay.spark.jobs.decoding",
     "letters": "forebay.spark.jobs.letters",
     "matching": "forebay.spark.filters.columns",

@@ -6,10 +6,10 @@ it takes as they are: here over the numbers of the tasks, each of which reads th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import AtomicType, LongType, StructField, StructType
 
 from forebay.core.errors import OptionError
 from forebay.spark.options import ReadOptions, check_batch, parse_options
@@ -23,6 +23,9 @@ from forebay.spark.setup.plain import plainly
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+COUNTED_AT_ONCE: Final = 65_536  # rows: each time costs as much as some thousand of them
+COUNT: Final = "count"
 
 
 class RangeTasks:
@@ -38,6 +41,13 @@ class RangeTasks:
             for number in batch.column(0).to_pylist():
                 with plainly():
                     yield from read_range(self.options, self.schema, self.partitions[number])
+
+
+class CountTasks(RangeTasks):
+    """Counts the rows of its ranges that are alike: values, some of them repeatedly, and how many rows have them."""
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return counts_of(super().__call__(numbers))
 
 
 def read(
@@ -56,6 +66,40 @@ def read(
     columns  only these are fetched, in this order; those of Spark's Kafka source by default
     raises   OptionError naming the option; RequestError; DataLost; Unreachable
     """
+    return planned(spark, queue, options, columns, None)
+
+
+def count_by(
+    spark: SparkSession,
+    queue: str | Sequence[str] = "",
+    options: Mapping[str, object] | None = None,
+    *,
+    by: Sequence[str],
+) -> DataFrame:
+    """The numbers of rows with the same values: `read(…).groupBy(…).count()`, counted where the rows are read.
+
+    The JVM gets each value once for many rows, and no rows.
+
+    by       columns whose values are simple: no headers, no properties
+    raises   as `read`
+    """
+    from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+
+    for name in by:
+        if name in TYPES and not isinstance(TYPES[name], AtomicType):
+            raise OptionError(f"by: column {name!r} is {TYPES[name].simpleString()}: its values cannot be counted")
+    counted = planned(spark, queue, options, by, COUNT)
+    return counted.groupBy(*by).agg(F.sum(COUNT).alias(COUNT))
+
+
+def planned(
+    spark: SparkSession,
+    queue: str | Sequence[str],
+    options: Mapping[str, object] | None,
+    columns: Sequence[str] | None,
+    count: str | None,
+) -> DataFrame:
+    """The tasks of a read; `count` names the column of counts where these are wanted instead of rows."""
     given = {name: str(value) for name, value in (options or {}).items()}
     names = [queue] if isinstance(queue, str) else list(queue)
     if any(names):
@@ -67,7 +111,36 @@ def read(
         ranges = [resolve(logs, asked, name) for name in asked.queues or logs.names(asked.pattern)]
         tasks = [RangePartition(part, logs.share(part)) for part in plan(ranges, cores_of(spark), asked.limits)]
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    return numbers.mapInArrow(RangeTasks(asked, schema, tasks), schema)
+    if count is None:
+        return numbers.mapInArrow(RangeTasks(asked, schema, tasks), schema)
+    counts = StructType([*schema.fields, StructField(count, LongType())])
+    return numbers.mapInArrow(CountTasks(asked, schema, tasks), counts)
+
+
+def counts_of(batches: Iterable[pa.RecordBatch], at_once: int = COUNTED_AT_ONCE) -> Iterator[pa.RecordBatch]:
+    """The rows that are alike among so many at once, and their number in the column COUNT."""
+    parts: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        parts.append(batch)
+        rows += batch.num_rows
+        if rows >= at_once:
+            yield counted(parts)
+            parts = []
+            rows = 0
+    if parts:
+        yield counted(parts)
+
+
+def counted(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(parts)
+    names = table.column_names
+    # In this thread: the tasks of a worker have its core.
+    found = table.group_by(names, use_threads=False).aggregate([([], "count_all")])
+    columns = [found[name].combine_chunks() for name in (*names, "count_all")]
+    return pa.RecordBatch.from_arrays(columns, names=[*names, COUNT])
 
 
 def schema_of(columns: Sequence[str]) -> StructType:
