@@ -54,6 +54,12 @@ def hang_etcd(members: Members) -> Begin:
     return begin
 
 
+def kill_without_etcd(site: Site, chance: Random) -> Heal:
+    """The leader is killed while etcd, which says who that is, answers nobody."""
+    killed = leader(site, chance)
+    return all_of([hang_etcd(all_members)(site, chance), kill(site, killed)])
+
+
 def delay_etcd(site: Site, chance: Random) -> Heal:
     return all_of([site.network.machines[name].delay(*DELAY_MS) for name in ETCDS])
 
@@ -76,11 +82,7 @@ KINDS: dict[str, Kind] = {
     "kill-leaders": Kind(
         "leader and leader of etcd: kill -9", in_turn(kill_etcd(its_leader), at(leader, kill)), KILLED_S
     ),
-    "kill-without-etcd": Kind(
-        "leader: kill -9 while all of etcd is stopped",
-        in_turn(hang_etcd(all_members), at(leader, kill)),
-        from_heal=True,
-    ),
+    "kill-without-etcd": Kind("leader: kill -9 while all of etcd is stopped", kill_without_etcd, from_heal=True),
     "hang-with-slow-etcd": Kind(
         "leader: SIGSTOP, SIGCONT while etcd is slow", in_turn(delay_etcd, at(leader, hang)), from_heal=True
     ),
