@@ -22,6 +22,15 @@ def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
+def assert_told_to_clients(options: Options, within: str) -> None:
+    """Every listener for clients is told by an address of the node: where it listens is the same of all."""
+    advertised = options.cluster.advertise_clients
+    for name in LISTENERS:
+        if address := getattr(advertised, name, ""):
+            assert address == f"{{node}}{within}:{port_of(getattr(options, name))}"
+    assert advertised.amqp and advertised.mqtt and advertised.http, "readers of blocks come by these, redirects by HTTP"
+
+
 # ---- Compose
 
 
@@ -51,6 +60,7 @@ def test_compose_s_nodes_find_each_other_and_etcd(tmp_path: Path) -> None:
         assert node["hostname"] == name, "a node is named like its host"
         assert node["depends_on"].keys() == etcds.keys()
     assert cluster.advertise == f"{{node}}:{port_of(cluster.listen)}"
+    assert_told_to_clients(options, "")
     command = etcds["etcd-1"]["command"][-1]
     for name, etcd in etcds.items():
         assert etcd["hostname"] == name and etcd["command"][-1] == command
@@ -102,6 +112,7 @@ def test_the_pods_are_the_nodes_of_one_cluster(tmp_path: Path) -> None:
     assert stateful_set()["replicas"] == cluster.members
     assert not cluster.node, "a node is named like its pod"
     assert cluster.advertise == f"{{node}}.{stateful_set()['serviceName']}:{port_of(cluster.listen)}"
+    assert_told_to_clients(options, f".{stateful_set()['serviceName']}")
     headless = manifests(CLUSTER)["Service", stateful_set()["serviceName"]]["spec"]
     assert (headless["clusterIP"], headless["publishNotReadyAddresses"]) == ("None", True)
     assert port_of(cluster.listen) in [each["port"] for each in headless["ports"]]

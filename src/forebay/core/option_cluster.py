@@ -83,7 +83,10 @@ class ClusterOptions:
         "Address that other nodes connect to; `{node}` stands for the node's name. Empty: `listen`.",
     )
     advertise_clients: AdvertiseOptions = option(
-        AdvertiseOptions(), TABLE, "Addresses of this node that clients are told.", inner=AdvertiseOptions
+        AdvertiseOptions(),
+        TABLE,
+        "Addresses of this node that clients are told; `{node}` stands for the node's name.",
+        inner=AdvertiseOptions,
     )
     etcd: EtcdOptions = option(EtcdOptions(), TABLE, "The etcd that keeps who leads.", inner=EtcdOptions)
     members: int = integer(3, "members", 1, 7, "Nodes that keep the data.")

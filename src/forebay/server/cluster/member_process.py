@@ -265,9 +265,9 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
 
     def own_addresses(self) -> MemberAddresses:
         """The addresses at which others and clients find this node."""
-        advertised = self.settings.options.advertise_clients
-        clients = {name: getattr(advertised, name, "") or address for name, address in self.listeners.addresses.items()}
-        return MemberAddresses(self.settings.address(self.links.address), clients)
+        settings = self.settings
+        clients = {name: settings.client_address(name, each) for name, each in self.listeners.addresses.items()}
+        return MemberAddresses(settings.address(self.links.address), clients)
 
     # ---- from other nodes
 

@@ -49,6 +49,10 @@ class ClusterSettings:
         """The address at which others are told to connect to this node."""
         return self.options.advertise.replace(NODE_MARK, self.node) or listening
 
+    def client_address(self, listener: str, listening: str) -> str:
+        """The address of one of this node's listeners that clients are told."""
+        return getattr(self.options.advertise_clients, listener, "").replace(NODE_MARK, self.node) or listening
+
 
 def make_settings(options: Options) -> ClusterSettings:
     """The settings of a broker that is a node of a cluster; OptionError names the key and its value."""

@@ -68,6 +68,14 @@ def test_a_node_is_called_as_its_host_unless_it_is_said(monkeypatch: pytest.Monk
 def test_others_are_told_where_it_listens_or_what_is_said() -> None:
     assert settings().address("127.0.0.1:4711") == "127.0.0.1:4711"
     assert settings(advertise="{node}.shop:7100").address("127.0.0.1:4711") == "a.shop:7100"
+    told = settings(advertise_clients={"amqp": "{node}.shop:5672", "mqtt": "mqtt.shop:1883"})
+    assert told.client_address("amqp", "0.0.0.0:5672") == "a.shop:5672"
+    assert told.client_address("mqtt", "0.0.0.0:1883") == "mqtt.shop:1883"
+    assert (
+        told.client_address("http", "127.0.0.1:4711")
+        == told.client_address("odd", "127.0.0.1:4711")
+        == "127.0.0.1:4711"
+    )
 
 
 def test_keys_begin_with_the_cluster() -> None:
