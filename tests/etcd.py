@@ -94,11 +94,11 @@ class EtcdMember:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def values(self, prefix: str) -> list[str]:
+    def values(self, prefix: str, seconds: float = 60.0) -> list[str]:
         """What is under keys that begin so; by HTTP, since tests ask often and a process for each answer is slow."""
         key, end = prefix.encode(), prefix[:-1].encode() + bytes([ord(prefix[-1]) + 1])
         asked = json.dumps({"key": b64encode(key).decode(), "range_end": b64encode(end).decode()}).encode()
-        with urllib.request.urlopen(f"{self.url}/v3/kv/range", asked, timeout=60) as answer:
+        with urllib.request.urlopen(f"{self.url}/v3/kv/range", asked, timeout=seconds) as answer:
             return [b64decode(each["value"]).decode() for each in json.load(answer).get("kvs", [])]
 
     def is_healthy(self) -> bool:
@@ -158,6 +158,17 @@ class Etcd:
                 return b"true" in answer.read()
         except OSError:
             return False
+
+    def first_value(self, prefix: str, seconds: float = 5.0) -> str | None:
+        """The value of the first key that begins so, by the first member that answers; empty where there is no key.
+
+        None where no member answers within so many seconds.
+        """
+        for member in self.members:
+            if member.process is not None:
+                with suppress(OSError):
+                    return next(iter(member.values(prefix, seconds)), "")
+        return None
 
     def log(self, member: EtcdMember) -> str:
         return (self.folder / f"{member.name}.log").read_text(errors="replace")[-2000:]

@@ -8,6 +8,17 @@ import pytest
 from tests.cluster.nodes import Cluster, cluster_of
 from tests.etcd import Etcd, etcd_in
 
+HERE = Path(__file__).parent
+TEST_S_MAX = (
+    600  # guards against a hang: that four processes have started may take a minute where others want the cores
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TEST_S_MAX))
+
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Etcd]:

@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from forebay.client.control import ControlClient
+from forebay.core.errors import ForebayError
 from tests.broker_process import BrokerProcess, free_port
 from tests.etcd import Etcd
 from tests.fork_server import FORKS
 from tests.waiting import until
 
 SECRET = "of nodes that know each other"
+# A node that has no time for a second is not dead: on a slow machine with other work another would lead every now and
+# then, and not the one that led when a test began. One that is killed refuses connections, and is dead at once.
+STEADY_MS = 5_000
 
 
 class ClusterNode(BrokerProcess):
@@ -29,6 +34,7 @@ class ClusterNode(BrokerProcess):
             "listen": self.listen,
             "etcd": {"endpoints": etcd.endpoints},
             "secret": SECRET,
+            "replica_timeout_ms": STEADY_MS,
             **cluster,
         }
         super().__init__(folder, cluster=section, **options)
@@ -80,6 +86,21 @@ class Cluster:
     def leader(self) -> ClusterNode:
         """Who leads, as the record says."""
         return self.nodes[self.record()["leader"]]
+
+    def status(self) -> dict[str, Any]:
+        """The cluster's status, as the leader tells it, whoever that is by then."""
+
+        def asked() -> dict[str, Any] | None:
+            server = f"127.0.0.1:{self.leader().amqp_port}"
+            try:
+                with ControlClient.connect(server, "guest", "guest") as client:
+                    return client.run("cluster.status")
+            except ForebayError:
+                return None
+
+        found = until(asked, self.told)
+        assert found is not None
+        return found
 
     def followers(self) -> list[ClusterNode]:
         """All others."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pika
 import pytest
 from pika.exceptions import AMQPConnectionError, ConnectionClosedByBroker
@@ -41,15 +39,7 @@ def refused_at(node: ClusterNode) -> str:
 
 def members(cluster: Cluster) -> dict[str, dict[str, object]]:
     """As the leader tells of them, whoever that is by then."""
-
-    def asked() -> str:
-        try:
-            return control(cluster.leader(), "cluster", "status", "--json")
-        except AssertionError:  # leadership was on its way to another
-            return ""
-
-    found = json.loads(until(asked, cluster.told))
-    return {each["node"]: each for each in found["members"]}
+    return {each["node"]: each for each in cluster.status()["members"]}
 
 
 def addresses(nodes: list[ClusterNode]) -> list[str]:

@@ -107,7 +107,7 @@ def test_a_follower_with_a_full_disk_waits_for_room(tmp_path: Path, etcd: Etcd) 
 
 @pytest.mark.usefixtures("disks")
 def test_a_node_with_a_full_disk_leaves_it_to_another_to_lead(tmp_path: Path, etcd: Etcd) -> None:
-    with small_cluster(tmp_path, etcd, min_in_sync=1, replica_timeout_ms=5_000) as cluster:
+    with small_cluster(tmp_path, etcd, min_in_sync=1) as cluster:
         nodes = list(cluster.nodes.values())
         publisher = Publisher(nodes, "q")
         publisher.publish(10)
@@ -128,7 +128,7 @@ def test_a_node_with_a_full_disk_leaves_it_to_another_to_lead(tmp_path: Path, et
 
 @pytest.mark.usefixtures("disks")
 def test_the_only_node_left_leads_once_its_disk_has_room(tmp_path: Path, etcd: Etcd) -> None:
-    with small_cluster(tmp_path, etcd, min_in_sync=1, replica_timeout_ms=5_000) as cluster:
+    with small_cluster(tmp_path, etcd, min_in_sync=1) as cluster:
         nodes = list(cluster.nodes.values())
         publisher = Publisher(nodes, "q")
         publisher.publish(10)

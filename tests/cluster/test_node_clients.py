@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.cluster.nodes import Cluster, cluster_of
-from tests.etcd import Etcd
+from tests.cluster.nodes import Cluster
 from tests.interop import npm, test_amqplib, test_mqttjs
 
-STEADY = {"replica_timeout_ms": 5_000}  # nobody is taken for dead since the machine is slow
 
-
-@pytest.fixture
-def steady(tmp_path: Path, etcd: Etcd) -> Iterator[Cluster]:
-    with cluster_of(tmp_path, etcd, cluster=STEADY) as made:
-        yield made
-
-
-def test_amqplib_works_by_way_of_a_follower(steady: Cluster) -> None:
+def test_amqplib_works_by_way_of_a_follower(cluster: Cluster) -> None:
     package = npm.installed("amqplib", test_amqplib.VERSION)
-    first, second = steady.followers()
+    first, second = cluster.followers()
     test_amqplib.test_a_work_queue(package, first)
     test_amqplib.test_questions_and_answers(package, second)
     test_amqplib.test_what_fails(package, first)
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_mqttjs_works_by_way_of_followers(steady: Cluster, version: int) -> None:
+def test_mqttjs_works_by_way_of_followers(cluster: Cluster, version: int) -> None:
     package = npm.installed("mqtt", test_mqttjs.VERSION)
-    first, second = steady.followers()
+    first, second = cluster.followers()
     with (
         test_mqttjs.connection(package, first, "reader", version) as reader,
         test_mqttjs.connection(package, second, "writer", version, "mqtt_websocket") as writer,

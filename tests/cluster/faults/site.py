@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-import urllib.request
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from enum import Enum
 from functools import partial
 from itertools import pairwise
@@ -39,7 +36,7 @@ from tests.waiting import pause, until
 NODES = ("a", "b", "c")
 ETCDS = ("e0", "e1", "e2")
 CLIENT_PORT, PEER_PORT = 2379, 2380
-REGISTER, REGISTER_END = b"/forebay/tests/register/", b"/forebay/tests/register0"
+REGISTER = "/forebay/tests/register/"
 LATE_S = 60.0  # after a fault: until all are in sync, there are confirms, and consumers have what was confirmed
 LOOK_S = 0.05  # between two looks: who looks all the time takes the nodes' cores
 NEVER_S = 300.0  # what has not come by then does not come
@@ -181,15 +178,8 @@ class Site:
 
     def record(self) -> dict[str, Any]:
         """The cluster's record, by the first etcd that answers; empty where none does."""
-        keys = {"key": b64encode(REGISTER).decode(), "range_end": b64encode(REGISTER_END).decode()}
-        for member in self.etcd.members:
-            if member.process is None:
-                continue
-            asked = urllib.request.Request(f"{member.url}/v3/kv/range", json.dumps(keys).encode())
-            with suppress(OSError), urllib.request.urlopen(asked, timeout=1) as answer:
-                found = json.loads(answer.read()).get("kvs", [])
-                return json.loads(b64decode(found[0]["value"])) if found else {}
-        return {}
+        found: dict[str, Any] = json.loads(self.etcd.first_value(REGISTER, 1.0) or "{}")
+        return found
 
     def in_sync(self) -> list[str]:
         return sorted(self.record().get("in_sync", {}))
