@@ -30,7 +30,9 @@ class ReplicaSettings:
     append_octets_max  of frames in one message, unless one frame is longer
     window_octets_max  on their way to one member
     window_frames_max  the same
-    learner_octets_s   of frames a second to a member that is not in sync
+    learner_octets_s   of frames a second to a member that is not in sync; more where the others get more
+    busy_octets_s      the same while the leader has all that it can do
+    learner_burst      octets of frames in one go to a member that is far behind: they are read from files
     members_max        nodes that keep the data
     replace_us         a member that is gone for so long gives its place to a node that has none; 0: never
     min_in_sync        goes back to this once so many are in sync; 0 to leave it
@@ -57,6 +59,8 @@ class ReplicaSettings:
         self.window_octets_max: i64 = 16 << 20
         self.window_frames_max: i64 = 4096
         self.learner_octets_s: i64 = 64 << 20
+        self.busy_octets_s: i64 = 16 << 20
+        self.learner_burst: i64 = 2 << 20
         self.members_max = 3
         self.replace_us: i64 = 600_000 * MS
         self.min_in_sync = 0

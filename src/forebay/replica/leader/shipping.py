@@ -110,21 +110,25 @@ class Shipping:
             return
         if not is_counted:
             self.refill(window, now)
+        burst: i64 = self.settings.learner_burst
         while window.next <= self.followers.end and window.is_open(self.settings):
             is_near = self.followers.end - window.next < self.settings.join_frames_max
-            if not is_counted and not is_near and window.budget <= 0:
+            if not is_counted and not is_near and (window.budget <= 0 or burst <= 0):
                 return
             octets = self.send(node, window, now)
             if octets == 0:
                 return
             window.budget -= octets
+            burst -= octets
 
     def refill(self, window: SendWindow, now: i64) -> None:
         """A member that catches up leaves the leader's disk and network to the others, but gets more than they do.
 
-        With less it would never catch up for as long as there is much to do.
+        With less it would never catch up for as long as there is much to do. While the leader has all that it can do
+        it is a quarter more, and not half as much again: what the learner gets is taken from publishers then.
         """
-        rate = self.settings.learner_octets_s
+        is_busy = self.standing.is_busy
+        rate = self.settings.busy_octets_s if is_busy else self.settings.learner_octets_s
         spent = min(now - window.budget_us, i64(SECOND_US))
         window.budget_us = now
         others: i64 = 0
@@ -133,7 +137,8 @@ class Shipping:
                 others = max(others, each.total)
         more: i64 = 0
         if window.others >= 0:
-            more = max(others - window.others, 0) * 3 // 2
+            gained = max(others - window.others, 0)
+            more = gained * 5 // 4 if is_busy else gained * 3 // 2
         window.others = others
         window.budget = min(window.budget + max(spent * rate // SECOND_US, more), max(rate // 8, more))
 

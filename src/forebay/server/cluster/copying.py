@@ -36,6 +36,7 @@ from forebay.log.replication.copying import (
     clear,
 )
 from forebay.log.store import Store
+from forebay.replica.standing import Standing
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.cluster.links.links import Links
 
@@ -49,6 +50,7 @@ HEAD_OCTETS: Final = 2
 PART_HEAD: Final = struct.Struct("<IQ")
 PART_OCTETS: Final = 1 << 20
 OCTETS_A_LOOK: Final = 2 << 20  # at 50 looks a second: what one learner may cost the leader
+BUSY_OCTETS: Final = 512 << 10  # the same while the leader has all that it can do
 SILENCE_US: Final = 10_000_000  # after which a learner gives a copy up
 ROOM_LOOK_US: Final = 1_000_000
 ASK_AGAIN_US: Final = 60_000_000  # the leader may have less by then
@@ -72,9 +74,10 @@ def message(kind: int, octets: bytes = b"") -> bytes:
 class CopySource:
     """The copies that a leader's members are making of its files."""
 
-    def __init__(self, store: Store, links: Links) -> None:
+    def __init__(self, store: Store, links: Links, standing: Standing) -> None:
         self.store = store
         self.links = links
+        self.standing = standing
         self.senders: dict[str, CopySender] = {}
         self.asked: set[str] = set()
 
@@ -96,9 +99,10 @@ class CopySource:
                 break
             self.asked.discard(node)
             self.senders[node] = CopySender(node, snapshot)
+        most = BUSY_OCTETS if self.standing.is_busy else OCTETS_A_LOOK
         for node, sender in list(self.senders.items()):
             try:
-                is_done = sender.send(self.links, OCTETS_A_LOOK)
+                is_done = sender.send(self.links, most)
             except StorageError:
                 is_done = True  # the files were needed, or could not be read: the learner asks again
             if is_done:
@@ -121,7 +125,7 @@ class CopySender:
     def send(self, links: Links, most: int) -> bool:
         """Send so many octets, if they can be sent now; True once all have been."""
         while most > 0:
-            octets, at, position = self.next()
+            octets, at, position = self.next(min(most, PART_OCTETS))
             if not links.send_bulk(self.node, octets):
                 return False
             most -= len(octets)
@@ -130,15 +134,15 @@ class CopySender:
                 return True
         return False
 
-    def next(self) -> tuple[bytes, int, int]:
-        """The next message, and the place behind it."""
+    def next(self, most: int) -> tuple[bytes, int, int]:
+        """The next message, with at most so many octets of a file, and the place behind it."""
         files = self.snapshot.files
         if self.at < 0:
             return message(FILES, self.offered()), 0, 0
         if self.at == len(files):
             return message(DONE), self.at, 0
         file = files[self.at]
-        octets = self.snapshot.read(file.path, self.position, PART_OCTETS)
+        octets = self.snapshot.read(file.path, self.position, most)
         head = PART_HEAD.pack(self.at, self.position)
         end = self.position + len(octets)
         after = (self.at + 1, 0) if end >= file.octets else (self.at, end)

@@ -476,7 +476,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
     def lead(self) -> None:
         """Begin to serve clients, on what the log tells."""
         began = self.now_us()
-        self.source = CopySource(self.group.store, self.links)
+        self.source = CopySource(self.group.store, self.links, self.group.replica.standing)
         app = self.app = LeaderApp(self, self.options, self.loop, self.tls)
         try:
             app.recover()

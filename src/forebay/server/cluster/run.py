@@ -14,6 +14,7 @@ from forebay.server.app import TICK_S
 from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.scrape import TellMetrics
 from forebay.server.cluster.leader_app import LeaderApp
+from forebay.server.cluster.load import LeaderLoad
 from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
 from forebay.server.cluster.member_process import MemberProcess
 from forebay.server.cluster.settings import make_settings
@@ -51,6 +52,7 @@ async def run_member(
     services: list[Service] = []
     await member.listeners.open(listeners)
     await member.start()
+    member.watchers.append(LeaderLoad(member).look)
     if is_watched():
         member.watchers.append(partial(notify, WATCHDOG))
     serving = loop.create_task(serve_when_leading(member, source, loaded, makers, services))

@@ -131,11 +131,12 @@ def test_a_learner_is_sent_so_many_octets_a_second() -> None:
     assert 20_000 < sent < 60_000
 
 
-def test_a_learner_is_sent_more_than_those_in_sync() -> None:
-    """Else it would never catch up while there is much to do."""
-    held = leader(in_sync="ab", log=frames(*[1] * 3000))
+def sent_under_load(is_busy: bool) -> tuple[int, int]:
+    """The octets that `b`, which is in sync, and `c`, which is far behind, are sent by a leader with much to do."""
+    held = leader(in_sync="ab", log=frames(*[1] * 5000))
     held.settings.window_frames_max = 1 << 20
-    held.settings.learner_octets_s = 80
+    held.settings.learner_octets_s = held.settings.busy_octets_s = 80
+    held.member.standing.is_busy = is_busy
     held.hear("c", RunsDiffer(2, store("c"), [(1, 1, 1)]))
     sent = {"b": 0, "c": 0}
     for _ in range(40):
@@ -148,7 +149,29 @@ def test_a_learner_is_sent_more_than_those_in_sync() -> None:
                 assert isinstance(message, Append)
                 sent[node] += sum(len(each.octets) for each in message.shipments)
                 held.acknowledge(message.shipments[-1].last if message.shipments else 0, node)
-    assert sent["c"] > 1.2 * sent["b"] > 0
+    return sent["b"], sent["c"]
+
+
+def test_a_learner_is_sent_more_than_those_in_sync() -> None:
+    """Else it would never catch up while there is much to do."""
+    in_sync, learner = sent_under_load(is_busy=False)
+    assert learner > 1.2 * in_sync > 0
+
+
+def test_a_busy_leader_sends_a_learner_less_but_still_more_than_those_in_sync() -> None:
+    in_sync, learner = sent_under_load(is_busy=True)
+    assert sent_under_load(is_busy=False)[1] > learner > 1.1 * in_sync > 0
+
+
+def test_a_learner_that_is_far_behind_is_sent_little_in_one_go() -> None:
+    """The frames are read from files by the one thread that everybody waits for."""
+    held = leader(in_sync="ab", log=frames(*[1] * 3000))
+    held.settings.learner_burst = 1
+    held.hear("c", RunsDiffer(2, store("c"), [(1, 1, 1)]))
+    for _ in range(3):
+        (message,) = held.heard_by("c", Append)
+        assert isinstance(message, Append)
+        held.acknowledge(message.shipments[-1].last, "c")  # at which it is sent more
 
 
 def test_a_learner_that_is_near_the_end_is_sent_all() -> None:
