@@ -14,6 +14,8 @@ table in Markdown; `--json` appends each run as a line. CPU is that of all nodes
     failover                   SIGKILL to the leader, until the first confirm on a new connection
     take-over                  the same with many ready messages: from the record's change to the first delivery
     catch-up                   a follower was away for a while: the leader's rate before, and while it comes back
+    readers                    as rate 1-1, in turns without others and beside two readers of a stream, at the followers
+                               and at the leader
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes import Alone, Cluster, Rabbit, Target, wait_for
+from readers import FOLLOWERS, LEADER, readers
 
 from forebay.client.amqp import AmqpClient
 from forebay.core.errors import ForebayError
@@ -45,6 +48,7 @@ SLOW = ["--size", "1024", "--rate", "2000", "--prefetch", "500", "--ack-batch", 
 PROPERTIES = b"\x10\0\x02"  # persistent
 HEADING = "| scenario | target | messages/s | CPU µs/message | p50 ms | p99 ms | |"
 CONNECT_S = 5.0
+READERS = 2
 Run = dict[str, Any]
 
 
@@ -149,8 +153,20 @@ class Bench:
         cluster.mend()
         self.note("catch-up", "until it is in sync", {"seconds": time.monotonic() - began})
 
+    def read_beside(self, cluster: Cluster) -> None:
+        """The rate without readers, and beside them."""
+        queue, messages = "read", 200_000
+        stream = ["--queue", queue, "--subs", "0", "--count", str(messages), "--keep", "--queue-arg"]
+        self.load(cluster, cluster.ports("")[0], [*RATE, *stream, "x-queue-type=stream"])
+        for _ in range(self.options.rounds):
+            self.note("readers", "none", self.load(cluster, cluster.ports("")[0], RATE))
+            for where in (FOLLOWERS, LEADER):
+                with readers(cluster.ports(""), queue, messages, READERS, where) as read:
+                    run = self.load(cluster, cluster.ports("")[0], RATE)
+                self.note("readers", f"{READERS} at the {where}", {**run, "read_mib": sum(read)})
 
-SAID = ("cons_s", "broker_us_msg", "seconds", "since_kill_s")
+
+SAID = ("read_mib", "cons_s", "broker_us_msg", "seconds", "since_kill_s")
 
 
 @contextmanager
@@ -242,6 +258,7 @@ def scenarios(bench: Bench, targets: list[Target], cluster: Cluster) -> dict[str
         "latency 2000/s": lambda: bench.rates(targets, "latency 2000/s", SLOW),
         "relayed": lambda: bench.relayed(cluster),
         "catch-up": lambda: bench.catch_up(cluster),
+        "readers": lambda: bench.read_beside(cluster),
         "failover": lambda: bench.failovers(replicated),
         "take-over": lambda: bench.take_over(cluster),
     }
