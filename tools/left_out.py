@@ -79,6 +79,7 @@ NEEDED_BY = {
         "tests/cluster/test_node_clients.py",
         "tests/cluster/test_preferred_leader.py",
         "tests/cluster/test_rabbitmq_api.py",
+        "tests/cluster/test_read_rights.py",
         "tests/cluster/test_reads.py",
         "tests/cluster/test_relay.py",
         "tests/cluster/test_take_over.py",
