@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -49,6 +50,7 @@ PROPERTIES = b"\x10\0\x02"  # persistent
 HEADING = "| scenario | target | messages/s | CPU µs/message | p50 ms | p99 ms | |"
 CONNECT_S = 5.0
 READERS = 2
+WARMUP_S = 1
 Run = dict[str, Any]
 
 
@@ -77,7 +79,7 @@ class Bench:
     def load(self, target: Target, port: int, words: list[str]) -> Run:
         """One run of the load generator; what it has printed."""
         command = [self.tool, "--port", str(port), "--pid", ",".join(map(str, target.pids()))]
-        command += ["--duration", str(self.options.seconds), "--warmup", "1", *target.arguments, *words]
+        command += ["--duration", str(self.options.seconds), "--warmup", str(WARMUP_S), *target.arguments, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         lines = done.stdout.strip().splitlines()
         if not lines:
@@ -154,19 +156,33 @@ class Bench:
         self.note("catch-up", "until it is in sync", {"seconds": time.monotonic() - began})
 
     def read_beside(self, cluster: Cluster) -> None:
-        """The rate without readers, and beside them."""
+        """The rate without readers, and beside them, with the leader's own CPU: all nodes share the same cores here."""
         queue, messages = "read", 200_000
         stream = ["--queue", queue, "--subs", "0", "--count", str(messages), "--keep", "--queue-arg"]
         self.load(cluster, cluster.ports("")[0], [*RATE, *stream, "x-queue-type=stream"])
         for _ in range(self.options.rounds):
-            self.note("readers", "none", self.load(cluster, cluster.ports("")[0], RATE))
+            self.note("readers", "none", self.led(cluster))
             for where in (FOLLOWERS, LEADER):
                 with readers(cluster.ports(""), queue, messages, READERS, where) as read:
-                    run = self.load(cluster, cluster.ports("")[0], RATE)
+                    run = self.led(cluster)
                 self.note("readers", f"{READERS} at the {where}", {**run, "read_mib": sum(read)})
 
+    def led(self, cluster: Cluster) -> Run:
+        """One run, with the leader's CPU for a message beside that of all nodes."""
+        leader = cluster.nodes[cluster.leader()].pid
+        before = cpu_s(leader)
+        run = self.load(cluster, cluster.ports("")[0], RATE)
+        messages = float(run["cons_s"]) * (self.options.seconds + WARMUP_S)
+        return {**run, "leader_us_msg": 1e6 * (cpu_s(leader) - before) / max(messages, 1)}
 
-SAID = ("read_mib", "cons_s", "broker_us_msg", "seconds", "since_kill_s")
+
+def cpu_s(pid: int) -> float:
+    """Seconds that a process has run."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+SAID = ("read_mib", "leader_us_msg", "cons_s", "broker_us_msg", "seconds", "since_kill_s")
 
 
 @contextmanager
@@ -230,6 +246,9 @@ def row(scenario: str, target: str, runs: list[Run], others: dict[str, list[Run]
         notes.append(f"rate {rate / max(median(first, 'cons_s'), 1):.2f}x of {first_name}")
         cost = median(first, "broker_us_msg")
         notes.append(f"CPU {median(runs, 'broker_us_msg') / max(cost, 1e-9):.1f}x")
+        if "leader_us_msg" in first[0]:
+            own = median(runs, "leader_us_msg") / max(median(first, "leader_us_msg"), 1e-9)
+            notes.append(f"the leader's CPU {own:.2f}x")
     wrong = sum(1 for run in runs if run["gaps"] or run["dups"] or run["reorders"])
     if wrong:
         notes.append(f"{wrong} of {len(runs)} runs lost, doubled or reordered messages")
