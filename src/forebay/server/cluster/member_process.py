@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -62,6 +60,7 @@ from forebay.server.system.chance import SystemRandom
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
 from forebay.server.system.disk_work import Worker
+from forebay.server.system.replacement import Replacement
 from forebay.server.transport.tls import TlsContexts
 
 TICK_S: Final = 0.02
@@ -69,8 +68,7 @@ PLENTY_OCTETS: Final = 1 << 30  # with so much free there is room to begin to le
 NANOSECONDS: Final = 1000  # a microsecond
 HAND_OVER_S: Final = 3.0
 EXIT_CONFIGURATION: Final = 1
-STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
-LAST_SIGNAL_S: Final = 0.02
+LAST_SIGNAL_S: Final = 0.01
 COPY_MARK: Final = bytes((COPY,))
 FIGURES_MARK: Final = bytes((FIGURES,))
 DRAIN_MARK: Final = bytes((DRAIN,))
@@ -145,6 +143,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.handed_over = asyncio.Event()
         self.watchers: list[Callable[[], None]] = []
         self.is_told_to_stop: Callable[[], bool] = lambda: False
+        self.replacement = Replacement()
 
     def make_elsewhere(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
         return self.elsewhere.make(endpoint, peer)
@@ -518,18 +517,16 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.end_process()
 
     def end_process(self) -> None:
-        # A signal that has come by now must not be lost: one that comes from now on waits for the new process.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        self.loop.call_later(LAST_SIGNAL_S, self.replace_process)
+        self.replacement.prepare()
+        # Two timers: between them the loop hears of a signal that came before, however late the first one is.
+        self.loop.call_later(LAST_SIGNAL_S, self.loop.call_later, LAST_SIGNAL_S, self.replace_process)
 
     def replace_process(self) -> None:
         """Have the same command run in the place of this process."""
         for handler in logging.getLogger().handlers:
             handler.flush()
-        if self.is_told_to_stop():
-            os._exit(0)  # nothing is lost by that: what counts is on the disk
         self.draining.keep_for_next()
-        os.execv(sys.executable, sys.orig_argv)
+        self.replacement.begin(self.is_told_to_stop())
 
     # ---- the end
 

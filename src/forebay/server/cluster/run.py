@@ -15,7 +15,6 @@ from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.scrape import TellMetrics
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.load import LeaderLoad
-from forebay.server.cluster.member_process import STOPPING as STOPPING_SIGNALS
 from forebay.server.cluster.member_process import MemberProcess
 from forebay.server.cluster.settings import make_settings
 from forebay.server.config.checks import check_options
@@ -26,6 +25,7 @@ from forebay.server.listen import endpoints, http_endpoints, make_protocol, metr
 from forebay.server.run import MakeService, Service, Signals, grace, how_to_mend, on_hangup
 from forebay.server.system.heap import tune_collector
 from forebay.server.system.notify import READY, STOPPING, WATCHDOG, is_watched, notify
+from forebay.server.system.replacement import heed_signals
 from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
 
@@ -46,7 +46,7 @@ async def run_member(
     with how_to_mend(options.data), placed(loaded):
         member.open()
     signals = Signals(loop)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING_SIGNALS)  # of a process that has begun anew
+    heed_signals()
     member.is_told_to_stop = signals.stop.is_set
     loop.add_signal_handler(signal.SIGHUP, member.hung_up)
     services: list[Service] = []
