@@ -21,7 +21,7 @@ from forebay.spark.setup.tuned import (
 )
 
 PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "how-to" / "spark-setup.md"
-WHERE = {EVERYWHERE: "always", OWN_JVM: "but for Connect", LOCAL: "local masters"}
+WHERE = {EVERYWHERE: "all", OWN_JVM: "all but Connect", LOCAL: "local masters"}
 
 
 @pytest.mark.parametrize(

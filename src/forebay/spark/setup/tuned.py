@@ -47,29 +47,29 @@ class SparkSetting:
 SETTINGS: Final = (
     SparkSetting("spark.sql.session.timeZone", "UTC", EVERYWHERE, "timestamps mean the same everywhere"),
     SparkSetting(
-        "spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` by batches, not by rows"
+        "spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` copies batches instead of rows"
     ),
     SparkSetting(
         "spark.python.unix.domain.socket.enabled",
         "true",
         OWN_JVM,
-        "between the JVM and Python: 0.1 to 0.2 µs of CPU a row less than TCP",
+        "between the JVM and Python it takes 0.1 to 0.2 µs of CPU a row less than TCP",
     ),
-    SparkSetting("spark.ui.showConsoleProgress", "false", OWN_JVM, "no bars between the lines that a program prints"),
+    SparkSetting("spark.ui.showConsoleProgress", "false", OWN_JVM, "no progress bars in a program's output"),
     SparkSetting(
         "spark.sql.streaming.checkpointFileManagerClass",
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
         LOCAL,
-        "a micro-batch spends 30 ms on its checkpoint instead of 60 to 130; right for a disk of this machine",
+        "a checkpoint on a local disk takes 30 ms a micro-batch instead of 60 to 130",
     ),
     SparkSetting(
         "spark.sql.shuffle.partitions",
         "",
         LOCAL,
-        "as many as tasks run at once: with four times as many, a micro-batch that aggregates takes twice as long",
+        "the number of cores: with four times as many, a micro-batch that aggregates takes twice as long",
     ),
     SparkSetting("spark.driver.memory", "", LOCAL, "a quarter of the machine's memory, 1 GiB to 8 GiB"),
-    SparkSetting("spark.driver.host", "127.0.0.1", LOCAL, "only the port of Spark's web page is open to the network"),
+    SparkSetting("spark.driver.host", "127.0.0.1", LOCAL, "only Spark's web page is open to the network"),
     SparkSetting("spark.driver.bindAddress", "127.0.0.1", LOCAL, "the same"),
 )
 
