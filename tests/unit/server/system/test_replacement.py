@@ -13,44 +13,38 @@ import pytest
 from tests.waiting import until
 
 PROGRAM = """
-import os, sys, threading, time
+import os, sys, threading
 from forebay.server.system.replacement import Replacement, heed_signals
 
 mark = sys.argv[1]
-if os.path.exists(mark + ".first"):
-    open(mark + ".second", "w").close()
+if os.path.exists(mark):
     heed_signals()
-    time.sleep(1)
     sys.exit(3)
-threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
 replacement = Replacement()
 replacement.prepare()
-open(mark + ".first", "w").close()
-while not os.path.exists(mark + ".go"):
-    time.sleep(0.01)
+open(mark, "w").close()
+os.read(0, 1)
 replacement.begin(False)
 """
 
 
-def started(mark: Path) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(mark)])
-    until(Path(f"{mark}.first").exists)
+def prepared(mark: Path) -> subprocess.Popen[bytes]:
+    """A process that runs its command again, which then ends with 3, once its input ends."""
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(mark)], stdin=subprocess.PIPE)
+    until(mark.exists)
     return process
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_that_another_thread_has_taken_ends_the_process(tmp_path: Path, number: int) -> None:
-    mark = tmp_path / "mark"
-    process = started(mark)
+    process = prepared(tmp_path / "mark")
     os.kill(process.pid, number)
-    Path(f"{mark}.go").touch()
-    assert process.wait(60) == 0
-    assert not Path(f"{mark}.second").exists()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def test_without_a_signal_the_command_runs_again(tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    process = started(mark)
-    Path(f"{mark}.go").touch()
-    assert process.wait(60) == 3
-    assert Path(f"{mark}.second").exists()
+    process = prepared(tmp_path / "mark")
+    process.communicate(timeout=60)
+    assert process.returncode == 3
