@@ -1,7 +1,7 @@
 """The same command in the place of this process, without losing a signal that tells it to stop.
 
 A signal is for the whole process: while the main thread holds it back, any other thread takes it, and the loop hears of
-it in its next turn, which may not come any more. So a handler of Python's notes it, which runs without the loop.
+it in its next turn, which may not come any more. So it is noted in a pipe of its own, which any thread writes to.
 """
 
 from __future__ import annotations
@@ -9,39 +9,49 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from typing import Final, NoReturn
 
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+TAKEN_S: Final = 0.02  # in which a thread that has taken a signal gets to note it
 
 
 class Replacement:
-    """The next process of this command.
-
-    is_told_to_stop  a signal has come since `prepare`
-    """
+    """The next process of this command."""
 
     def __init__(self) -> None:
-        self.is_told_to_stop = False
+        self.noted = -1  # the end of the pipe that is read from
 
     def prepare(self) -> None:
         """Note signals from now on; one that no other thread takes waits for the next process."""
+        self.noted, end = os.pipe()
+        os.set_blocking(self.noted, False)
+        os.set_blocking(end, False)
         for number in STOPPING:
-            signal.signal(number, self.note)
+            signal.signal(number, heard)
+        signal.set_wakeup_fd(end)
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-
-    def note(self, number: int, frame: object) -> None:
-        """A signal has come."""
-        self.is_told_to_stop = True
 
     def begin(self, is_told_to_stop: bool) -> NoReturn:
         """Run the command again, or end where a signal has come, by then or before."""
         for number in STOPPING:
-            signal.signal(
-                number, signal.SIG_DFL
-            )  # runs the handlers that are due; one that comes later ends the process
-        if is_told_to_stop or self.is_told_to_stop:
+            signal.signal(number, signal.SIG_DFL)  # one that another thread takes from here on ends the process
+        time.sleep(TAKEN_S)
+        if is_told_to_stop or self.is_noted():
             os._exit(0)  # nothing is lost by that: what counts is on the disk
         os.execv(sys.executable, sys.orig_argv)
+
+    def is_noted(self) -> bool:
+        """True if a signal has come since `prepare`."""
+        try:
+            numbers = os.read(self.noted, 4096)
+        except BlockingIOError:
+            return False
+        return any(number in numbers for number in STOPPING)
+
+
+def heard(number: int, frame: object) -> None:
+    """A signal has come, which its thread has noted."""
 
 
 def heed_signals() -> None:
