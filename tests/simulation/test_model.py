@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from tests.conformance.mqtt.raw import V5
-from tests.simulation.broker import Broker, StoredQueue
+from tests.simulation.broker import Broker, Inside, StoredQueue
 from tests.simulation.clients.amqp import AmqpClient
 from tests.simulation.clients.channel import OFFSET, Consuming, Taken
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.disk import SimDisk
-from tests.simulation.kinds import GROUPED, GROUPS, KINDS, SHARES
+from tests.simulation.kinds import GROUPED, GROUPS, KEEPERS, KINDS, SHARES
 from tests.simulation.model.audit import Audit
 from tests.simulation.model.model import Model
 from tests.simulation.model.promises import NEVER, Wrong
@@ -102,6 +102,20 @@ def compare(client: AmqpClient, queue: Queue, messages: list[Message]) -> None:
     count = len(bodies)
     stored = StoredQueue(queue.id, queue.name, bodies, list(range(count)), count, count)
     Audit(client.model, restarted=False).check_found(queue, stored)
+
+
+@pytest.mark.parametrize(("offset", "is_wrong"), [(UNKNOWN, False), (1, True), (2, False)])
+def test_a_group_begins_at_the_first_record_whose_place_is_known(
+    monkeypatch: pytest.MonkeyPatch, offset: int, is_wrong: bool
+) -> None:
+    queue, client, (message,) = stream_of("")
+    queue.copies[message.number].offset = offset
+    monkeypatch.setattr(Inside, "places", lambda _, group: {f"1/{group}": 2})
+    if is_wrong:
+        with pytest.raises(Wrong, match="1/keepers does not begin at the first record"):
+            client.model.reads(queue, KEEPERS)
+    else:
+        client.model.reads(queue, KEEPERS)
 
 
 def test_what_never_came_to_a_stream_does_not_make_what_nobody_has_read_come_late() -> None:

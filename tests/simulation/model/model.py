@@ -127,7 +127,8 @@ class Model:
             first = self.broker.places(group).get(name, 0)  # a purge may have taken what was before
             assert isinstance(first, int)
             for copy in queue.copies.values() if not queue.was_careless else []:
-                check(copy.settled or copy.vague or copy.offset >= first, f"{name} does not begin at the first record")
+                skipped = 0 <= copy.offset < first  # below 0: nobody has said yet where it is
+                check(copy.settled or copy.vague or not skipped, f"{name} does not begin at the first record")
             self.places.change(name, first)
         place = self.places.value(name)
         return place if isinstance(place, int) and self.places.is_sure(name) and not self.doubts else -1
