@@ -109,7 +109,7 @@ def test_a_group_begins_at_the_first_record_whose_place_is_known(
     monkeypatch: pytest.MonkeyPatch, offset: int, is_wrong: bool
 ) -> None:
     queue, client, (message,) = stream_of("")
-    queue.copies[message.number].offset = offset
+    queue.copies[message.number].place = offset
     monkeypatch.setattr(Inside, "places", lambda _, group: {f"1/{group}": 2})
     if is_wrong:
         with pytest.raises(Wrong, match="1/keepers does not begin at the first record"):

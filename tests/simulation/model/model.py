@@ -127,7 +127,7 @@ class Model:
             first = self.broker.places(group).get(name, 0)  # a purge may have taken what was before
             assert isinstance(first, int)
             for copy in queue.copies.values() if not queue.was_careless else []:
-                skipped = 0 <= copy.offset < first  # below 0: nobody has said yet where it is
+                skipped = 0 <= copy.offset < first  # below 0: nobody knows where it is
                 check(copy.settled or copy.vague or not skipped, f"{name} does not begin at the first record")
             self.places.change(name, first)
         place = self.places.value(name)
