@@ -24,15 +24,17 @@ class Client:
 
 def test_what_nobody_holds_is_closed_before_it_is_too_much() -> None:
     files = OpenFiles()
+    gc.collect()
+    before = count()  # of tests before this one, too: some are held as long as the worker lives
     gc.disable()
     try:
         for _ in range(MANY):
             Client()
-        assert count() > MANY
+        assert count() >= before + MANY
         files.check()
     finally:
         gc.enable()
-    assert count() < MANY
+    assert count() < before + MANY
 
 
 def test_what_is_held_is_told() -> None:
