@@ -134,7 +134,8 @@ def test_records_that_are_gone_at_the_end_of_the_log_end_no_turn_and_stop_nothin
     assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(8, 1)]
 
 
-def test_returned_records_that_are_gone_are_passed_over(tmp_path: Path) -> None:
+def test_records_that_are_gone_below_the_cursor_do_not_count_as_ready_after_a_restart(tmp_path: Path) -> None:
+    """Housekeeping left them out before the group began; its first note, of a later record, moves the cursor past them."""
     log = filled(tmp_path, 3)
     log.recovered(0, 8)
     group = group_on(log)
@@ -143,11 +144,11 @@ def test_returned_records_that_are_gone_are_passed_over(tmp_path: Path) -> None:
         write_i64_le(settled, bound)
     group.restore(settled.getvalue())
     group.finish_restore()
-    assert group.ready() == 7
+    assert group.ready() == 3
+    assert group.settlement.unsettled(3, 8) == []
     group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
     assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(0, 3)]
     assert group.ready() == 0
-    assert group.settlement.unsettled(3, 8) == []
 
 
 def test_a_group_that_begins_anew_passes_over_what_was_left_out_of_the_log(tmp_path: Path) -> None:

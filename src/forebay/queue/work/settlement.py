@@ -56,16 +56,19 @@ class Settlement:
         self.settle_missing(gone)
 
     def settle_missing(self, gone: list[tuple[int, int]]) -> None:
-        """Settle what stands behind the cursor and was, or is going to be, left out of the log."""
-        cursor = self.cursor
-        missing = self.log.missing(cursor)
+        """Settle what was, or is going to be, left out of the log: nobody holds it.
+
+        Below the cursor, too: a note of what came later has moved the cursor past it.
+        """
+        committed = self.committed
+        missing = self.log.missing(committed)
         for first, end in gone:
-            if end > cursor:
-                missing.append((max(first, int(cursor)), end))
+            if end > committed:
+                missing.append((max(first, int(committed)), end))
         if not missing:
             return
         missing.sort()
-        next = cursor
+        next = self.cursor
         for first, end in missing:
             self.mark(next, first, RETURNED)
             next = max(next, end)
