@@ -166,6 +166,18 @@ def test_a_session_whose_subscribe_was_not_answered_may_be_the_last_member_with_
     assert share.missing() == []
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_member_may_read_late_what_was_sent_to_it_before_another_got_it_for_good(is_late: bool) -> None:
+    share = Model().shares.by_filter[SHARES["jobs"]]
+    share.delivered("m0", 1, 2, is_late=False, text="m0 got message 1")
+    if is_late:  # its line was over before the broker sent the message to the other
+        share.delivered("m2", 1, 1, is_late=True, text="m2 got message 1")
+    else:
+        with pytest.raises(Wrong, match="which m0 got for good"):
+            share.delivered("m2", 1, 1, is_late=False, text="m2 got message 1")
+    assert share.got[1] == ("m0", 2)
+
+
 def test_a_delayed_message_that_was_put_off_takes_the_place_of_one_more_as_long_as_it_may_come() -> None:
     model = Model()
     model.broker = Broker(SimDisk(), TestClock()).inside()

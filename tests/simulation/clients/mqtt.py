@@ -379,16 +379,14 @@ class MqttClient(Client, Subscriber):
         check(number not in self.settled, f"{text}, which it has acknowledged")
         check(not message.void, f"{text}, which was a will, and was called off")
         share = self.model.shares.of_topic(message.topic)
+        is_late = self.is_late(message.topic)
         if share is not None:
-            share.delivered(self.name, number, qos, text)
+            share.delivered(self.name, number, qos, is_late, text)
         if qos == 2:
             check(self.got.get(number) != 2, f"{text} twice")
             self.held[id] = number
             self.answers.append((PUBREC, id, number))
         elif qos == 1:
-            is_late = any(
-                fits(shared(filter), message.topic) for filter, _ in self.asked if filter.startswith("$share")
-            )
             self.answers.append((PUBACK, id, 0 if is_late else number))
         assert self.model.broker is not None
         if message.qos and not message.late and self.model.broker.delivers_committed:
@@ -398,6 +396,11 @@ class MqttClient(Client, Subscriber):
             if qos and not message.late and message.expiry_ms == NEVER and share is None:
                 self.check_order(message, text)
             self.got[number] = qos
+
+    def is_late(self, topic: str) -> bool:
+        """A message of a shared subscription on this topic may have gone to another member since it was sent."""
+        is_changing = any(fits(shared(filter), topic) for filter, _ in self.asked if filter.startswith("$share"))
+        return is_changing or self.line is None or self.line.lost or self.line.is_ending()
 
     def on_lease(self, qos: int, id: int, properties: bytes, body: bytes) -> None:
         """A message from the queue, which it holds until it is settled; a client of 3.1.1 settles by PUBACK."""

@@ -33,8 +33,11 @@ class Share:
         if self.members and message.qos:
             self.owed[message.number] = message
 
-    def delivered(self, name: str, number: int, qos: int, text: str) -> None:
-        """A member gets a message, perhaps after another one."""
+    def delivered(self, name: str, number: int, qos: int, is_late: bool, text: str) -> None:
+        """A member gets a message, perhaps after another one; late: this was sent when it still was the member's."""
+        if is_late:
+            self.got.setdefault(number, (name, qos))
+            return
         check(number not in self.settled, f"{text}, which was acknowledged")
         before, before_qos = self.got.get(number, (name, qos))
         check(before == name or before_qos < EXACTLY_ONCE, f"{text}, which {before} got for good")
