@@ -135,7 +135,7 @@ def test_records_that_are_gone_at_the_end_of_the_log_end_no_turn_and_stop_nothin
 
 
 def test_records_that_are_gone_below_the_cursor_do_not_count_as_ready_after_a_restart(tmp_path: Path) -> None:
-    """Housekeeping left them out before the group began; its first note, of a later record, moves the cursor past them."""
+    """Housekeeping left them out before the group began; a note of a later record moves its cursor past them."""
     log = filled(tmp_path, 3)
     log.recovered(0, 8)
     group = group_on(log)
