@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import pty
 import struct
 import subprocess
 import sys
@@ -12,9 +14,11 @@ import termios
 import pika
 import pytest
 
+from forebay.cli.top.command import keyboard
 from tests.broker_process import BrokerProcess
 from tests.cli.test_operating import Screen, plain
 from tests.unit.cli.commands import Forebay
+from tests.waiting import WAIT_S_MAX
 
 HOME = "\x1b[H"
 
@@ -42,6 +46,28 @@ def test_another_size_is_drawn_at_once_and_names_are_cut(own: Forebay) -> None:
     assert max(len(line) for line in plain(drawn).splitlines()) <= 60
     screen.press("q")
     assert screen.end() == 0
+
+
+@pytest.mark.parametrize("keys", ["", "/text", " "], ids=["table", "finding", "paused"])
+def test_a_terminal_that_is_gone_ends_it(own: Forebay, keys: str) -> None:
+    screen = Screen(own, "top", "--interval", "30")  # without a terminal of its own: nothing sends it SIGHUP
+    screen.wait_for("ready*")
+    screen.press(keys)
+    if keys:
+        screen.wait_for({"/text": "find: text_", " ": "paused"}[keys])
+    os.close(screen._end)
+    assert screen._process.wait(WAIT_S_MAX) == 1  # as wherever the output goes nowhere
+
+
+def test_a_letter_that_comes_in_two_parts_is_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    end, inner = pty.openpty()
+    with open(end, "wb", buffering=0) as fingers, open(inner) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with keyboard() as keys:
+            fingers.write(b"\xc3")
+            assert keys(WAIT_S_MAX) == ""
+            fingers.write(b"\xa4")
+            assert keys(WAIT_S_MAX) == "ä"
 
 
 def test_a_broker_that_goes_is_greyed_out_until_it_is_back(own: Forebay, broker: BrokerProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import select
@@ -10,7 +11,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Final
 
 import typer
@@ -101,9 +102,11 @@ def watch(screen: Screen, interval_s: float) -> None:
         while True:
             size = console.size
             live.update(screen.view(size.height, size.width), refresh=True)
-            pressed = ""
-            while not pressed and time.monotonic() < due and console.size == size:
+            pressed: str | None = ""
+            while pressed == "" and time.monotonic() < due and console.size == size:
                 pressed = keys(min(max(due - time.monotonic(), 0.0), LOOK_S))
+            if pressed is None:
+                return
             for key in pressed:
                 if not screen.press(key):
                     return
@@ -114,18 +117,27 @@ def watch(screen: Screen, interval_s: float) -> None:
 
 
 @contextmanager
-def keyboard() -> Iterator[Callable[[float], str]]:
-    """A function that gives the keys pressed within so many seconds; the terminal is as it was afterwards."""
+def keyboard() -> Iterator[Callable[[float], str | None]]:
+    """A function that gives the keys pressed within so many seconds; the terminal is as it was afterwards.
+
+    It gives None once the terminal is gone: no key says that, as a text to be found takes any key.
+    """
     handle = sys.stdin.fileno()
     before = termios.tcgetattr(handle)
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")  # a letter may come in two parts
 
-    def keys(wait_s: float) -> str:
+    def keys(wait_s: float) -> str | None:
         if not select.select([handle], [], [], wait_s)[0]:
             return ""
-        return os.read(handle, 64).decode("utf-8", "ignore") or "q"  # nothing: the terminal is gone
+        try:
+            read = os.read(handle, 64)
+        except OSError:
+            return None
+        return decoder.decode(read) if read else None
 
     try:
         tty.setcbreak(handle)
         yield keys
     finally:
-        termios.tcsetattr(handle, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it is gone
+            termios.tcsetattr(handle, termios.TCSADRAIN, before)

@@ -217,9 +217,7 @@ class Screen:
         if self.finding:
             return f"find: {self.find}_"
         what = "slow consumers" if self.consumers else "queues"
-        if not found:
-            return f"no {what}  {'/' + self.find + '  ' if self.find else ''}{HELP}"
-        more = f"{found - room} more {what}  " if found > room else ""
+        more = f"{found - room} more {what}  " if found > room else "" if found else f"no {what}  "
         return f"{more}{'paused  ' if self.held else ''}{'/' + self.find + '  ' if self.find else ''}{HELP}"
 
 
