@@ -141,6 +141,17 @@ def test_consuming_takes_as_many_as_are_asked_for(forebay: Forebay) -> None:
     assert ready(forebay, "counted") == 0
 
 
+def test_more_than_the_broker_sends_ahead_come_to_the_last(forebay: Forebay) -> None:
+    forebay("queue", "declare", "ahead")
+    lines = "".join(f"{number}\n" for number in range(600))
+    forebay("publish", "-q", "ahead", "--lines", stdin=lines)
+    assert forebay("consume", "-q", "ahead", "-n", "550", "-o", "lines") == lines[: lines.index("550\n")]
+    (next_one,) = received(forebay("consume", "-q", "ahead", "-n", "1", "--json"))
+    assert (next_one["body"], next_one["redelivered"]) == ("550", False)
+    said = forebay.fails(2, "consume", "-q", "ahead", "-n", "65536", "--settle", "requeue")
+    assert "at most 65,535" in said
+
+
 def test_filters_groups_and_places(forebay: Forebay) -> None:
     forebay("queue", "declare", "chosen")
     forebay("publish", "-q", "chosen", "--lines", stdin='{"n": 1}\n{"n": 2}\n{"n": 3}\n')
@@ -294,4 +305,14 @@ def test_progress_is_shown_where_somebody_looks(forebay: Forebay) -> None:
     terminal = Terminal(forebay, "publish", "-q", "progress", "x", "-n", "40", "--rate", "16")
     assert terminal.end() == 0, terminal.shown
     assert "published" in terminal.shown
+    assert " of 40" in terminal.shown
     assert "40 messages are on disk" in terminal.shown
+
+
+def test_progress_counts_the_lines_of_a_file(forebay: Forebay, tmp_path: Path) -> None:
+    forebay("queue", "declare", "progress")
+    file = tmp_path / "lines"
+    file.write_text("x\n" * 40)
+    terminal = Terminal(forebay, "publish", "-q", "progress", "--lines", "--file", str(file), "--rate", "16")
+    assert terminal.end() == 0, terminal.shown
+    assert " of 40" in terminal.shown

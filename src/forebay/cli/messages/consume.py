@@ -96,12 +96,16 @@ def consume(
         raise OptionError("one of --queue and --topic says which messages are meant")
     if mode == NO_ACK and count:
         raise OptionError("--count: with --settle no-ack the broker sends more than that, and what it sends is gone")
+    if mode == REQUEUE and count > PREFETCH_MAX:
+        raise OptionError(
+            f"--count: with --settle requeue at most {PREFETCH_MAX:,}, as all are held to the end; 0 is all"
+        )
     address = None if topic is None else consumed_address(topic)
     arguments = {"x-filter": filter, "x-consumer-group": group, "x-stream-offset": place(starting)}
     given = {name: value for name, value in arguments.items() if value is not None}
     with login.amqp() as client, progress_bar("messages", count or None, out is not None) as advance:
         source = queue or address or client.temporary_queue(TOPIC_EXCHANGE, str(topic).translate(SWAPPED))
-        prefetch = min(count, PREFETCH_MAX) if mode == REQUEUE else min(count or PREFETCH, PREFETCH)
+        prefetch = count if mode == REQUEUE else min(count or PREFETCH, PREFETCH)
         client.consume(source, prefetch, mode == NO_ACK, given)
         reading = Consumption(client, Printer(form, opened(out)), mode, count, prefetch)
         reading.run(follow or topic is not None, wait, advance)
@@ -126,6 +130,7 @@ class Consumption:
         self.stopped = False
         self._printed_tag = 0
         self._acked = 0
+        self._flushed = 0
 
     def run(self, follow: bool, wait_s: float, advance: Callable[[int], None]) -> None:
         """Take and print messages; all that are printed are settled when it returns."""
@@ -133,7 +138,7 @@ class Consumption:
             signal.signal(number, self._stop)
         until = time.monotonic() + wait_s
         while not self.stopped and (self.taken < self.count or not self.count):
-            if not self.client.has_next or self.taken - self._acked >= ACK_AFTER:
+            if not self.client.has_next or self.taken - self._flushed >= ACK_AFTER:
                 self._settle(False)
             message = self.client.next(POLL_S)
             if message is not None:
@@ -151,15 +156,17 @@ class Consumption:
 
         Each acknowledgement has the broker send another: not beyond --count, whose rest would go back as redelivered.
         """
-        self.printer.flush()
+        if self._flushed < self.taken:
+            self.printer.flush()
+            self._flushed = self.taken
         if last:
             self.client.cancel()
-        if self.taken == self._acked or (not last and self.count and self.taken + self.prefetch > self.count):
-            return
         if self.mode == ACK:
-            self.client.ack(self._printed_tag)
-            self._acked = self.taken
-        elif self.mode == REQUEUE and last:
+            most = self.taken if last or not self.count else min(self.taken, max(self.count - self.prefetch, 0))
+            if most > self._acked:
+                self.client.ack(self._printed_tag - (self.taken - most))  # tags count what one consumer gets
+                self._acked = most
+        elif self.mode == REQUEUE and last and self.taken:
             self.client.requeue(self._printed_tag)
         self.client.flush()
 
