@@ -327,14 +327,17 @@ def go_through(access: AdminAccess, operation: str, what: str, **arguments: obje
     done = held = 0
     place: int | None = 0
     end: int | None = None
-    with progress_bar(what, None) as advance:
+    with progress_bar(what, None) as bar:
         while place is not None and (end is None or place < end):
             answer = access.run(operation, **{**arguments, "from": place, "limit": PORTION})
             done += whole(answer["done"])
             held += whole(answer["held"])
             end = whole(answer["end"]) if end is None else end
-            before, place = place, whole(answer["next"]) if "next" in answer else None
-            advance((end if place is None else place) - before)
+            place = whole(answer["next"]) if "next" in answer else None
+            # Offsets below the first message, and those that are settled, are no messages.
+            taken = whole(answer["done"]) + whole(answer["held"])
+            bar.expect(done + held + (0 if place is None else max(end - place, 0)))
+            bar(taken)
     return done, held
 
 

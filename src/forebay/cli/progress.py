@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+from forebay.cli.units import octets_said
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 AFTER_S: Final = 1.0
+DRAWN_S: Final = 0.1  # between two pictures: drawing costs more than a message
 OCTETS: Final = "octets"  # what is counted so is shown as sizes
 
 
 @contextmanager
-def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal; give the function what is done more.
+def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[ProgressBar]:
+    """A progress bar on standard error, where that is a terminal; call it with what is done more.
 
-    total  None: nobody knows, and it shows the time alone
+    total  None: nobody knows
     """
-    if not shown or not sys.stderr.isatty():
-        yield lambda done: None
-        return
     bar = ProgressBar(what, total)
+    if not shown or not sys.stderr.isatty():
+        yield bar
+        return
     timer = threading.Timer(AFTER_S, bar.show)
     timer.daemon = True
     timer.start()
     try:
-        yield bar.advance
+        yield bar
     finally:
         timer.cancel()
         bar.end()
@@ -42,48 +46,64 @@ class ProgressBar:
         self._what = what
         self._total = total
         self._done = 0.0
+        self._began = time.monotonic()
+        self._due = 0.0
         self._progress: Progress | None = None
         self._ended = False
         self._lock = threading.Lock()
 
-    def advance(self, done: float) -> None:
+    def __call__(self, done: float) -> None:
         """So much more is done."""
-        with self._lock:
-            self._done += done
-            if self._progress is not None:
-                self._progress.update(self._progress.task_ids[0], completed=self._done)
+        self._done += done
+        if self._progress is not None and time.monotonic() >= self._due:
+            with self._lock:
+                self._draw()
+
+    def expect(self, total: float) -> None:
+        """So much is to be done altogether, as is known by now."""
+        self._total = total
 
     def show(self) -> None:
         """Begin to show it, unless it has ended."""
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         with self._lock:
             if self._ended:
                 return
-            counted = DownloadColumn(binary_units=True) if self._what == OCTETS else MofNCompleteColumn()
-            text, bar = TextColumn("{task.description}"), BarColumn()
-            columns = (
-                (text, bar, TimeElapsedColumn()) if self._total is None and not self._done else (text, bar, counted)
-            )
-            rest = () if self._total is None else (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"))
+            rest = () if self._total is None else (TextColumn("left"), TimeRemainingColumn())
             console = Console(stderr=True)
-            progress = Progress(*columns, *rest, console=console, transient=True, redirect_stdout=False)
-            progress.add_task(self._what, total=self._total, completed=int(self._done))
-            progress.start()
+            progress = Progress(
+                *columns, TimeElapsedColumn(), *rest, console=console, transient=True, redirect_stdout=False
+            )
+            progress.add_task(self._what, total=self._total, counted=self.counted())
+            progress.tasks[0].start_time = self._began  # the clock of both is the monotonic one
             self._progress = progress
+            self._draw()
+            progress.start()
+
+    def counted(self) -> str:
+        """How far it is: 1,204 of 5,000, or sizes; nothing where nothing is counted."""
+        if self._total is None and not self._done:
+            return ""
+        done, total = (
+            octets_said(int(number)) if self._what == OCTETS else f"{int(number):,}"
+            for number in (self._done, self._total or 0)
+        )
+        return done if self._total is None else f"{done} of {total}"
 
     def end(self) -> None:
         """Take it away."""
         with self._lock:
             self._ended = True
             if self._progress is not None:
+                self._draw()
                 self._progress.stop()
+
+    def _draw(self) -> None:
+        """Tell the picture how far it is."""
+        assert self._progress is not None
+        task = self._progress.task_ids[0]
+        self._progress.update(task, completed=self._done, total=self._total, counted=self.counted())
+        self._due = time.monotonic() + DRAWN_S

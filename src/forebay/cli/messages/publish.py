@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import repeat
+from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
 import typer
@@ -69,7 +70,7 @@ def publish(
     heed_delay(where, given)
     properties = encode_properties(given)
     bodies = bodies_of(body, file, lines, count)
-    total = None if lines else count
+    total = lines_of(file) if lines else count
     with login.amqp() as client, progress_bar("published", total, shown=lines or count > 1) as advance:
         client.select_confirms()
         began = time.monotonic()
@@ -159,6 +160,14 @@ def bodies_of(body: str | None, file: str | None, lines: bool, count: int) -> It
 def source(file: str | None) -> BinaryIO:
     """The source of bodies: a file or standard input, either open until the command ends."""
     return sys.stdin.buffer if file in {None, "-"} else open(str(file), "rb")
+
+
+def lines_of(file: str | None) -> int | None:
+    """The number of lines of a file; None where it can be read only once."""
+    if file is None or not Path(file).is_file():
+        return None
+    with Path(file).open("rb") as counted:
+        return sum(1 for _ in counted)
 
 
 def wait_turn(client: AmqpClient, due: float) -> None:
