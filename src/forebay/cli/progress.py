@@ -84,7 +84,7 @@ class ProgressBar:
             progress.start()
 
     def counted(self) -> str:
-        """How far it is: 1,204 of 5,000, or sizes; nothing where nothing is counted."""
+        """The count, such as 1,204 of 5,000, or the sizes; nothing where nothing is counted."""
         if self._total is None and not self._done:
             return ""
         done, total = (

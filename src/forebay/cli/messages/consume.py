@@ -92,14 +92,7 @@ def consume(
     """
     form = JSON if login.as_json else checked("--output", output, OUTPUTS)
     mode = checked("--settle", settle, MODES)
-    if (queue is None) == (topic is None):
-        raise OptionError("one of --queue and --topic says which messages are meant")
-    if mode == NO_ACK and count:
-        raise OptionError("--count: with --settle no-ack the broker sends more than that, and what it sends is gone")
-    if mode == REQUEUE and count > PREFETCH_MAX:
-        raise OptionError(
-            f"--count: with --settle requeue at most {PREFETCH_MAX:,}, as all are held to the end; 0 is all"
-        )
+    check_together(queue, topic, mode, count)
     address = None if topic is None else consumed_address(topic)
     arguments = {"x-filter": filter, "x-consumer-group": group, "x-stream-offset": place(starting)}
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -111,6 +104,18 @@ def consume(
         reading.run(follow or topic is not None, wait, advance)
     if reading.taken < count and not reading.stopped:
         refuse(f"{messages(reading.taken)} came, not {count:,}")
+
+
+def check_together(queue: str | None, topic: str | None, mode: str, count: int) -> None:
+    """Refuse options that do not go together."""
+    if (queue is None) == (topic is None):
+        raise OptionError("one of --queue and --topic says which messages are meant")
+    if mode == NO_ACK and count:
+        raise OptionError("--count: with --settle no-ack the broker sends more than that, and what it sends is gone")
+    if mode == REQUEUE and count > PREFETCH_MAX:
+        raise OptionError(
+            f"--count: with --settle requeue at most {PREFETCH_MAX:,}, as all are held to the end; 0 is all"
+        )
 
 
 class Consumption:

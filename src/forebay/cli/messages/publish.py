@@ -71,18 +71,19 @@ def publish(
     properties = encode_properties(given)
     bodies = bodies_of(body, file, lines, count)
     total = lines_of(file) if lines else count
-    with login.amqp() as client, progress_bar("published", total, shown=lines or count > 1) as advance:
+    with login.amqp() as client:
         client.select_confirms()
         began = time.monotonic()
-        for each in bodies:
-            if rate:
-                wait_turn(client, began + client.published / rate)
-            client.publish(where.exchange, where.key, properties, each)
-            unconfirmed_max = min(UNCONFIRMED_MAX, UNCONFIRMED_OCTETS // (len(each) + 1))
-            if client.unconfirmed > unconfirmed_max:
-                client.settle(unconfirmed_max // 2)
-            advance(1)
-        client.settle(0)
+        with progress_bar("published", total, shown=lines or count > 1) as advance:
+            for each in bodies:
+                if rate:
+                    wait_turn(client, began + client.published / rate)
+                client.publish(where.exchange, where.key, properties, each)
+                unconfirmed_max = min(UNCONFIRMED_MAX, UNCONFIRMED_OCTETS // (len(each) + 1))
+                if client.unconfirmed > unconfirmed_max:
+                    client.settle(unconfirmed_max // 2)
+                advance(1)
+            client.settle(0)
         report(login, client, where, time.monotonic() - began)
 
 
