@@ -19,9 +19,9 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Final, Self
 
+from forebay.client.closing import Closing
 from forebay.client.connecting import ClientTls, connect_any
 from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError, RequestError
 from forebay.wire.blocks.frames import (
@@ -110,7 +110,7 @@ class Fetched:
     offsets_follow: bool = False
 
 
-class BlockClient:
+class BlockClient(Closing):
     """One connection; not for two threads at a time."""
 
     vhost: str | None = None  # which it enters; None leaves it to the broker
@@ -152,14 +152,6 @@ class BlockClient:
             client.vhost = vhost
         client._greet(user, password, timeout_s)
         return client
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def is_idle(self) -> bool:

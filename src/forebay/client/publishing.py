@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
-from types import TracebackType
 from typing import Final, Self
 
 from librt.strings import BytesWriter
 
+from forebay.client.closing import Closing
 from forebay.client.connecting import ClientTls, connect_any
 from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError
 
@@ -20,7 +20,7 @@ RECEIVE_OCTETS: Final = 1 << 18
 SEND_OCTETS: Final = 1 << 16  # published octets are gathered up to here
 
 
-class PublishingClient(ABC):
+class PublishingClient(Closing):
     """One connection; one thread at a time.
 
     published           messages that were handed over
@@ -67,14 +67,6 @@ class PublishingClient(ABC):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         client._greet(user, password, place)
         return client
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the connection."""

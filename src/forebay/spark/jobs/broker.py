@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from forebay.client.blocks import TIMEOUT_S
+from forebay.client.closing import Closing
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
 from forebay.spark.access import BROKER_OPTIONS, DATA, SERVERS
@@ -49,19 +49,15 @@ class Broker:
         return Administrator(self)
 
 
-class Administrator:
+class Administrator(Closing):
     """Runs operations one after the other. A broker that goes away meanwhile is waited for."""
 
     def __init__(self, broker: Broker) -> None:
         self.access = broker.access
         self.client = self.connect()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the connection."""
         self.client.close()
 
     def connect(self) -> ControlClient:

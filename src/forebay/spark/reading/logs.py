@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from forebay.client.blocks import TIMEOUT_S, BlockClient, StoredDataError
+from forebay.client.closing import Closing
 from forebay.core.columns import COLUMNS
 from forebay.core.errors import (
     INVALID,
@@ -67,16 +67,8 @@ class CheckedAnswer(NamedTuple):
     views: list[BlockView]
 
 
-class LogAccess(ABC):
+class LogAccess(Closing):
     """Read-only access to the logs of queues."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @abstractmethod
     def names(self, pattern: str) -> list[str]:
@@ -131,9 +123,6 @@ class LogAccess(ABC):
     @abstractmethod
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
         """By offset of [first, end), the number of times that a record was handed out; None where nobody knows."""
-
-    @abstractmethod
-    def close(self) -> None: ...
 
 
 class Patience:
