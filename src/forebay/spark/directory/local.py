@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from forebay.core.columns import TIMESTAMPS
-from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.filter.pattern import Pattern
 from forebay.spark.arrow.batches import BlockView
 from forebay.spark.directory.files import ReadOnlyDisk, Vanished
@@ -48,14 +47,8 @@ class LocalLogs(LogAccess):
         deadline = time.monotonic() + wait_s
         while True:
             self.known = {}
-            found: dict[str, LogEnd] = {}
             began = time.monotonic()
-            for queue in after:
-                try:
-                    found[queue] = self.look(queue)
-                except RequestError as error:
-                    if error.reason != NOT_FOUND:
-                        raise
+            found = self.ends_of_existing(after)
             now = time.monotonic()
             if now >= deadline or any(each.end > after[queue] for queue, each in found.items()):
                 return found

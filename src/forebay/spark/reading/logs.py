@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
@@ -85,6 +85,17 @@ class LogAccess(Closing):
         after   by queue: while every end is at most this, the answer waits
         wait_s  but no longer
         """
+
+    def ends_of_existing(self, queues: Iterable[str]) -> dict[str, LogEnd]:
+        """These queues as they are, at once; those that do not exist are left out."""
+        found: dict[str, LogEnd] = {}
+        for queue in queues:
+            try:
+                found[queue] = self.look(queue)
+            except RequestError as error:
+                if error.reason != NOT_FOUND:
+                    raise
+        return found
 
     def bounds(self, queue: str) -> tuple[int, int]:
         """First offset and end of what is on disk; RequestError(NOT_FOUND) if there is no such queue."""
@@ -170,18 +181,8 @@ class RemoteLogs(LogAccess):
         except RequestError as error:
             if error.reason != NOT_FOUND:
                 raise
-            return self.ends_of_existing(list(after))
+            return self.ends_of_existing(after)
         return {queue: LogEnd(each.id, each.start, each.end, each.octets) for queue, each in found.items()}
-
-    def ends_of_existing(self, queues: list[str]) -> dict[str, LogEnd]:
-        found: dict[str, LogEnd] = {}
-        for queue in queues:
-            try:
-                found[queue] = self.look(queue)
-            except RequestError as error:
-                if error.reason != NOT_FOUND:
-                    raise
-        return found
 
     def offset_at(self, queue: str, timestamp_us: int) -> int:
         return self.patiently(lambda client: client.offset_at(queue, timestamp_us))
