@@ -128,13 +128,17 @@ class App(Host):
     def recover(self) -> None:
         """Open the data directory and come to the state in which it was left."""
         self.look_around()
-        alone_identity(self.disk, SystemRandom())  # before anything is written
-        self.node.load()
+        self.load()
         self.write_lines(self.node.journal.take())
         import_definitions(self.vhosts, self.options)
         self.event_log.log(self.options.log_events)
         self.node.begin()
         self.look()
+
+    def load(self) -> None:
+        """Come to the state that the log tells."""
+        alone_identity(self.disk, SystemRandom())  # before anything is written
+        self.node.load()
 
     def tell_of_events(self) -> None:
         """Have events told as the options say."""

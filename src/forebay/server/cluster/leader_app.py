@@ -19,7 +19,6 @@ from forebay.node.ready import Ready
 from forebay.server.app import NANOSECONDS, App
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.cluster.reads.offers import Offers
-from forebay.server.config.definitions import import_definitions
 from forebay.server.listen import Closable, Endpoint, MakeProtocol
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.disk import DataDisk
@@ -53,16 +52,10 @@ class LeaderApp(App):
         group = self.member.group
         return Node(self.options, self.disk, self.clock, SystemRandom(), built_us, group.store)
 
-    def recover(self) -> None:
-        """Finish what every follower does all the time: come to the state that the log tells."""
-        self.look_around()
+    def load(self) -> None:
+        """Finish what every follower does all the time."""
         group = self.member.group
         self.node.load_from(group.recovery(), group.epoch)
-        self.write_lines(self.node.journal.take())
-        import_definitions(self.vhosts, self.options)
-        self.event_log.log(self.options.log_events)
-        self.node.begin()
-        self.look()
 
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
         return self.member.listeners.serve(make, endpoint.name)
