@@ -1,4 +1,4 @@
-"""Clients of MQTT for tests over HTTP."""
+"""Clients of MQTT and AMQP for tests over HTTP."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import paho.mqtt.client as paho
+import pika
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.broker_process import BrokerProcess
 from tests.waiting import until
@@ -28,6 +30,17 @@ def mqtt(broker: BrokerProcess, client_id: str, expiry_s: int = 0, manual: bool 
     yield client
     client.disconnect()
     client.loop_stop()
+
+
+@contextmanager
+def open_channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
+    """A channel of a real client, with confirms."""
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    if connection.is_open:
+        connection.close()
 
 
 def publish_mqtt(broker: BrokerProcess, topic: str, body: str, retain: bool = False) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.broker_process import BrokerProcess, running
+from tests.broker_process import BrokerProcess
 
 FILES = Path(__file__).parent / "definitions"
 WAIT_S_MAX = 60
@@ -28,12 +28,6 @@ Document = dict[str, Any]
 def asking(broker: BrokerProcess, user: str = "guest", password: str = "guest") -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"{broker.http_url}/api", auth=(user, password), timeout=WAIT_S_MAX) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
-        yield process
 
 
 def take_in(broker: BrokerProcess, document: object) -> None:

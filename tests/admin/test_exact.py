@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from forebay.admin.api import add_routes
 from forebay.admin.openapi.document import api_routes
-from tests.broker_process import BrokerProcess, running
+from tests.broker_process import BrokerProcess
 
 WAIT_S_MAX: Final = 60
 OWN: Final = ("/api/forebay/", "/publish", "/subscribe/", "/ack")
@@ -32,12 +32,6 @@ def own_routes() -> list[tuple[str, str]]:
         if route.path_format.startswith(OWN) and isinstance(route, APIRoute)
         for method in route.methods or ()
     )
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("exact"), http="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(scope="module")

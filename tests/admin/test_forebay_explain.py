@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import httpx
 import pika
@@ -13,7 +12,7 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.admin.clients import mqtt, publish_mqtt
+from tests.admin.clients import mqtt, open_channel, publish_mqtt
 from tests.broker_process import BrokerProcess, running
 from tests.waiting import until
 
@@ -26,28 +25,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     options = {"send_buffer_octets_max": 65_536, "mqtt_max_inflight": 2}
     with running(tmp_path_factory.mktemp("explain"), http="127.0.0.1:0", **options) as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def http(broker: BrokerProcess) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=broker.http_url + "/api/forebay", auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
-        yield client
-
-
-@contextmanager
-def open_channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    with open_channel(broker) as channel:
-        yield channel
 
 
 def publish(channel: BlockingChannel, queue: str, *numbers: int, **properties: object) -> None:

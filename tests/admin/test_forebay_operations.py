@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import httpx
 import pika
-import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
@@ -15,32 +13,10 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic
 
 from tests.admin.clients import mqtt
-from tests.broker_process import BrokerProcess, running
+from tests.broker_process import BrokerProcess
 from tests.waiting import until
 
 WAIT_S_MAX = 60
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("forebay"), http="127.0.0.1:0") as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def http(broker: BrokerProcess) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=broker.http_url + "/api/forebay", auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
-        yield client
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
 
 
 def run(http: httpx.Client, operation: str, **arguments: object) -> dict[str, object]:

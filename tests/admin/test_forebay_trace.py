@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pika
-import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.broker_process import BrokerProcess, running
 from tests.waiting import until
 
 WAIT_S_MAX = 60
 Event = dict[str, object]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("trace"), http="127.0.0.1:0") as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def http(broker: BrokerProcess) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=broker.http_url + "/api/forebay", auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
-        yield client
-
-
-@pytest.fixture
-def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        yield channel
 
 
 def take(channel: BlockingChannel, queue: str) -> int:

@@ -20,12 +20,6 @@ Facts = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
 def api(broker: BrokerProcess) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"{broker.http_url}/api", auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
         yield client

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -19,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.broker_process import BrokerProcess, running
+from tests.broker_process import BrokerProcess
 from tests.password_hash import password_hash
 
 EXAMPLES = 4  # of each operation; half of them with names of what is there
@@ -48,12 +47,6 @@ KNOWN = {
     "limit": "max-queues",
     "props": "known",
 }
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
-        yield process
 
 
 @pytest.fixture(scope="module")

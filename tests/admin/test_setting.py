@@ -16,12 +16,6 @@ CREATED, DONE = 201, 204
 BAD, DENIED, MISSING, PROTECTED = 400, 401, 404, 412
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
-        yield process
-
-
 @contextmanager
 def asking(broker: BrokerProcess, user: str = "guest", password: str = "guest") -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"{broker.http_url}/api", auth=(user, password), timeout=WAIT_S_MAX) as client:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import httpx
-import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from playwright.sync_api import Browser, Page, StorageState
 
+from tests.admin.clients import open_channel
 from tests.broker_process import BrokerProcess, running
 from tests.ui.browser import WAIT_S_MAX, Watch, log_in, open_browser, open_page
 
@@ -61,10 +61,5 @@ def watch(watched: tuple[Page, Watch]) -> Watch:
 
 @pytest.fixture
 def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    """A channel of a real client, with confirms."""
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    if connection.is_open:
-        connection.close()
+    with open_channel(broker) as channel:
+        yield channel
