@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -57,7 +58,34 @@ class Expected:
     then: Effect | None = None
 
 
-class Administrator(Client):
+class BlocksClient(Client):
+    """A client over the block protocol."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.greeted = False
+
+    def take(self, data: bytes) -> int:
+        at = 0
+        if not self.greeted:
+            if len(data) < len(PREFACE):
+                return 0
+            self.greeted = True
+            at = len(PREFACE)
+        while at + HEAD_OCTETS <= len(data):
+            end = at + HEAD_OCTETS + int.from_bytes(data[at : at + 4], "little")
+            if end > len(data):
+                break
+            self.answered(data[at + 4], data[at + HEAD_OCTETS : end])
+            at = end
+        return at
+
+    @abstractmethod
+    def answered(self, kind: int, payload: bytes) -> None:
+        """A frame has come."""
+
+
+class Administrator(BlocksClient):
     """One administrator, with one connection at a time.
 
     expected  in the order of the requests
@@ -71,7 +99,6 @@ class Administrator(Client):
 
     def begin(self) -> None:
         super().begin()
-        self.greeted = False
         self.is_in = False  # logged in
         self.expected: deque[Expected] = deque()
 
@@ -246,21 +273,6 @@ class Administrator(Client):
         return f"{do} {name} of {vhost}"
 
     # ---- what it is told
-
-    def take(self, data: bytes) -> int:
-        at = 0
-        if not self.greeted:
-            if len(data) < len(PREFACE):
-                return 0
-            self.greeted = True
-            at = len(PREFACE)
-        while at + HEAD_OCTETS <= len(data):
-            end = at + HEAD_OCTETS + int.from_bytes(data[at : at + 4], "little")
-            if end > len(data):
-                break
-            self.answered(data[at + 4], data[at + HEAD_OCTETS : end])
-            at = end
-        return at
 
     def answered(self, kind: int, payload: bytes) -> None:
         self.is_in = True

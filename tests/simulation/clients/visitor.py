@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.simulation.clients.admin import ERROR, HEAD_OCTETS, NAMES, PREFACE, REPLY, asked
-from tests.simulation.clients.client import Client
+from tests.simulation.clients.admin import ERROR, NAMES, PREFACE, REPLY, BlocksClient, asked
 from tests.simulation.model.facts import Change
 from tests.simulation.model.passwords import PASSWORDS, is_of
 from tests.simulation.model.promises import check
@@ -15,7 +14,7 @@ DELETED = b"is deleted"  # the user: the broker has let the visitor in, and ende
 REFUSED_THERE = b"access to vhost"  # the password was right, and the user has no business there
 
 
-class Visitor(Client):
+class Visitor(BlocksClient):
     """A login over the block protocol on each connection.
 
     user, password  by which it logs in
@@ -32,7 +31,6 @@ class Visitor(Client):
         self.might_enter: bool | None = None
         self.was: Change | None = None
         self.is_told = False
-        self.greeted = False
 
     def open(self, chance: Random) -> None:
         # As a rule somebody who is there, by the right password: a wrong one costs the broker time, on purpose.
@@ -68,21 +66,6 @@ class Visitor(Client):
             return f"waits to be let in as {self.user}"
         self.is_over = True
         return "goes"
-
-    def take(self, data: bytes) -> int:
-        at = 0
-        if not self.greeted:
-            if len(data) < len(PREFACE):
-                return 0
-            self.greeted = True
-            at = len(PREFACE)
-        while at + HEAD_OCTETS <= len(data):
-            end = at + HEAD_OCTETS + int.from_bytes(data[at : at + 4], "little")
-            if end > len(data):
-                break
-            self.answered(data[at + 4], data[at + HEAD_OCTETS : end])
-            at = end
-        return at
 
     def answered(self, kind: int, payload: bytes) -> None:
         """It was right when the broker began to look, and is still: let in. It was wrong: refused."""
