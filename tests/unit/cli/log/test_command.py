@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pika
-import pytest
 from typer.testing import CliRunner
 
 from forebay.cli.commands import command_line
@@ -35,27 +34,6 @@ def verified(folder: Path) -> tuple[int, dict[str, object]]:
     code, printed = run("verify", str(folder), "--json")
     found: dict[str, object] = json.loads(printed)
     return code, found
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A data folder with segments and several WAL files, left without being closed."""
-    path = tmp_path / "data"
-    opened = Opened(path, [1, 2])
-    live = Everything()
-    for number in range(60):
-        opened.publish(1, *(b"%d %d" % (number, each) * 20 for each in range(5)))
-        opened.publish(2, b"other")
-        opened.sync()
-        if opened.store.checkpoint_due():
-            opened.store.rotate([])
-            opened.sync()
-        while number < 40 and opened.housekeep(live):  # later files stay as they are
-            pass
-    opened.crash()
-    assert list(path.rglob("*.seg"))
-    assert len(list(path.rglob("*.wal"))) > 1
-    return path
 
 
 def test_a_sound_folder_is_verified_and_left_as_it_is(folder: Path) -> None:

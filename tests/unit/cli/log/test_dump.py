@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from forebay.cli.commands import command_line
 from tests.broker_process import BrokerProcess
-from tests.stores import Everything, Opened
 from tests.unit.cli.commands import Forebay
 
 RUNNER = CliRunner()
@@ -26,25 +24,6 @@ def dumped(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
 
 def of(rows: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["row"] == kind]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A data folder with segments and several WAL files, left without being closed."""
-    path = tmp_path / "data"
-    opened = Opened(path, [1, 2])
-    live = Everything()
-    for number in range(60):
-        opened.publish(1, *(b"%d %d" % (number, each) * 20 for each in range(5)))
-        opened.publish(2, b"other")
-        opened.sync()
-        if opened.store.checkpoint_due():
-            opened.store.rotate([])
-            opened.sync()
-        while number < 40 and opened.housekeep(live):
-            pass
-    opened.crash()
-    return path
 
 
 def test_every_octet_of_the_log_is_some_frame_and_every_record_in_some_block(folder: Path) -> None:
