@@ -83,6 +83,13 @@ def told(node: ClusterNode, words: str) -> int:
     return node.log_text().count(words)
 
 
+def all_are_there(cluster: Cluster, publisher: Publisher, count: int) -> None:
+    """All nodes are in sync, and the queue has what was confirmed: so many numbers, in their order."""
+    cluster.wait_in_sync(*NAMES)
+    publisher.close()
+    assert list(dict.fromkeys(drained(list(cluster.nodes.values()), "q"))) == list(range(count))
+
+
 @pytest.mark.usefixtures("disks")
 def test_a_follower_with_a_full_disk_waits_for_room(tmp_path: Path, etcd: Etcd) -> None:
     with small_cluster(tmp_path, etcd) as cluster:
@@ -101,8 +108,7 @@ def test_a_follower_with_a_full_disk_waits_for_room(tmp_path: Path, etcd: Etcd) 
         filler.unlink()
         cluster.wait_in_sync(*NAMES)
         until(lambda: told(full, FOLLOWS_AGAIN) > 0, cluster.told)
-        publisher.close()
-        assert list(dict.fromkeys(drained(nodes, "q"))) == list(range(publisher.confirmed))
+        all_are_there(cluster, publisher, publisher.confirmed)
 
 
 @pytest.mark.usefixtures("disks")
@@ -121,9 +127,7 @@ def test_a_node_with_a_full_disk_leaves_it_to_another_to_lead(tmp_path: Path, et
         filler.unlink()
         cluster.wait_in_sync(first.name, second.name)
         leader.start()
-        cluster.wait_in_sync(*NAMES)
-        publisher.close()
-        assert list(dict.fromkeys(drained(nodes, "q"))) == list(range(20))
+        all_are_there(cluster, publisher, 20)
 
 
 @pytest.mark.usefixtures("disks")
@@ -147,9 +151,7 @@ def test_the_only_node_left_leads_once_its_disk_has_room(tmp_path: Path, etcd: E
         for node in nodes:
             if node is not last:
                 node.start()
-        cluster.wait_in_sync(*NAMES)
-        publisher.close()
-        assert list(dict.fromkeys(drained(nodes, "q"))) == list(range(20))
+        all_are_there(cluster, publisher, 20)
 
 
 @pytest.mark.usefixtures("disks")
@@ -174,6 +176,4 @@ def test_files_are_copied_once_the_disk_has_room_for_them(tmp_path: Path, etcd: 
         assert told(empty, "are not copied until there is room") < MANY
         assert told(empty, "begins anew") < MANY
         filler.unlink()
-        cluster.wait_in_sync(*NAMES)
-        publisher.close()
-        assert list(dict.fromkeys(drained(nodes, "q"))) == list(range(20))
+        all_are_there(cluster, publisher, 20)

@@ -62,7 +62,7 @@ def limited(connection: BlockingConnection) -> Iterator[None]:
     connection._impl._adapter_remove_timeout(timer)
 
 
-class Client(ABC, threading.Thread):
+class Reconnecting(ABC, threading.Thread):
     """A client that goes on until it is told to stop, on one connection after the other."""
 
     def __init__(self, name: str, hosts: list[str], seed: int) -> None:
@@ -82,8 +82,18 @@ class Client(ABC, threading.Thread):
             self.error = error
             raise
 
+    def is_hung(self) -> bool:
+        return time.monotonic() - self.alive_at > HUNG_S
+
+    @abstractmethod
     def live(self, host: str) -> None:
         """One connection, from its begin to its end."""
+
+
+class Client(Reconnecting):
+    """A client over AMQP."""
+
+    def live(self, host: str) -> None:
         try:
             connection = connection_to(host)
         except Cut:
@@ -97,9 +107,6 @@ class Client(ABC, threading.Thread):
             pass
         finally:
             drop(connection)
-
-    def is_hung(self) -> bool:
-        return time.monotonic() - self.alive_at > HUNG_S
 
     @abstractmethod
     def use(self, connection: BlockingConnection, channel: BlockingChannel) -> None:

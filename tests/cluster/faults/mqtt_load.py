@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from random import Random
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -13,9 +12,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MessageState
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from tests.cluster.faults.amqp_load import AGAIN_S, DIAL_S, HUNG_S, STEP_S, body_of, number_of
+from tests.cluster.faults.amqp_load import DIAL_S, STEP_S, Reconnecting, body_of, number_of
 from tests.cluster.faults.ledger import DUPLICATED, Line
-from tests.waiting import pause
 
 PORT = 1883
 KEEP_ALIVE_S = 5
@@ -35,18 +33,13 @@ class Paho(paho.Client):
         super()._messages_reconnect_reset_out()
 
 
-class MqttClient(threading.Thread):
+class MqttClient(Reconnecting):
     """A client with one session, on one connection after the other."""
 
     def __init__(self, name: str, line: Line, hosts: list[str], seed: int, qos: int) -> None:
-        super().__init__(name=f"{name} of {line.name}", daemon=True)
+        super().__init__(f"{name} of {line.name}", hosts, seed)
         self.line = line
-        self.hosts = hosts
         self.qos = qos
-        self.chance = Random(f"{self.name} {seed}")
-        self.stopping = threading.Event()
-        self.alive_at = 0.0
-        self.error: BaseException | None = None
         self.is_connected = False
         self.had_session = False
         newer = qos == 2  # version 5 with QoS 2, version 3.1.1 with QoS 1
@@ -73,15 +66,6 @@ class MqttClient(threading.Thread):
         self.alive_at = time.monotonic()
         self.begin()
 
-    def run(self) -> None:
-        try:
-            while not self.stopping.is_set():
-                self.live(self.chance.choice(self.hosts))
-                pause(AGAIN_S)
-        except BaseException as error:
-            self.error = error
-            raise
-
     def live(self, host: str) -> None:
         """One connection, from its begin to its end."""
         self.is_connected = False
@@ -92,7 +76,7 @@ class MqttClient(threading.Thread):
         except OSError:
             return
         while not self.stopping.is_set() and self.client.loop(STEP_S) == paho.MQTT_ERR_SUCCESS:
-            if time.monotonic() - self.alive_at > HUNG_S:
+            if self.is_hung():
                 break
             if self.is_connected:
                 self.work()
