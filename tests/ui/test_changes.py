@@ -281,6 +281,12 @@ def test_a_policy_limits_at_once(page: Page, watch: Watch, channel: BlockingChan
     for number in range(4):
         channel.basic_publish("", "short", str(number).encode())
     assert bodies(channel, "short") == [b"2", b"3"]
+    row.get_by_role("button", name="few").click()
+    preview = page.get_by_role("dialog").get_by_role("status")
+    expect(preview).to_have_text("No queue changes its policy.")
+    page.get_by_role("dialog").get_by_label("Max length").fill("3")
+    expect(preview.get_by_role("listitem")).to_have_text("short: few with other settings")
+    page.get_by_role("button", name="Cancel").click()
     row.get_by_role("button", name="Delete").click()
     fill(page, "Delete this policy?", {"Type few to confirm": "few"}, "Delete")
     expect(row).to_have_count(0)

@@ -136,9 +136,19 @@ function laidOut(fields) {
   return made;
 }
 
-/** @param {ReturnType<typeof makeField>[]} fields */
+/** What stands in the form while it is filled in: texts as they are, numbers and JSON where they are whole. @param {ReturnType<typeof makeField>[]} fields */
 function readLoosely(fields) {
-  return Object.fromEntries(fields.map((each) => [each.field.name, each.field.type === "check" ? each.input.checked : each.input.value]));
+  return Object.fromEntries(fields.map((each) => [each.field.name, loosely(each)]));
+}
+
+/** @param {ReturnType<typeof makeField>} each */
+function loosely({ field, input, read }) {
+  if (field.type !== "number" && field.type !== "json" && field.type !== "check") return input.value;
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 /** @param {ReturnType<typeof makeField>[]} fields @param {Element} wrong @param {any} send @param {(values: any) => Promise<unknown>} work */
@@ -229,5 +239,6 @@ export function open(body, label, closed = () => {}, wide = false) {
   });
   document.body.append(dialog);
   dialog.showModal();
+  dialog.scrollTop = 0; // what has the focus may stand at its end
   return dialog;
 }

@@ -71,7 +71,7 @@ function askPolicy(kind, policy, done) {
   const by = kind === "policies" ? "policy" : "operator";
   const given = policy?.definition ?? {};
   const others = otherSettings(by, given);
-  const preview = new Preview(by === "operator", policy?.definition);
+  const preview = new Preview(by);
   const form = {
     title: policy ? `Policy ${policy.name}` : kind === "policies" ? "New policy" : "New operator policy",
     submit: "Save",
@@ -98,18 +98,18 @@ function askPolicy(kind, policy, done) {
 
 /** Says which queues a policy would change, while it is written. */
 class Preview {
-  /** @param {boolean} operator @param {any} definition what it sets now, if there is one */
-  constructor(operator, definition) {
-    this.operator = operator;
-    this.definition = definition;
+  /** @param {"policy" | "operator"} by */
+  constructor(by) {
+    this.by = by;
     this.element = h("div", { class: "preview-of small", role: "status" });
     this.timer = 0;
     this.asked = "";
   }
 
   /** @param {any} values as they stand in the form */
-  ask({ vhost, name, pattern, "apply-to": applyTo, priority }) {
-    const body = { name: name || "new", pattern, "apply-to": applyTo, priority: Number(priority) || 0, operator: this.operator, definition: this.definition ?? {} };
+  ask({ vhost, name, pattern, "apply-to": applyTo, priority, definition, ...rest }) {
+    const settings = { ...settingsOf(this.by, rest), ...definition };
+    const body = { name: name || "new", pattern, "apply-to": applyTo, priority: priority ?? 0, operator: this.by === "operator", definition: settings };
     const asked = JSON.stringify([vhost, body]);
     if (asked === this.asked) return;
     this.asked = asked;
@@ -130,8 +130,8 @@ class Preview {
 function previewOf(found, name) {
   if (!found.changes) return "No queue changes its policy.";
   const rest = found.changes - PREVIEWED_MAX;
-  const each = (/** @type {any} */ { queue, from, to }) => h("li", {}, h("b", {}, queue), `: ${from ?? "none"} → ${to ?? "none"}`);
-  return [h("p", {}, h("strong", {}, `${several(found.changes, "queue")} of ${found.queues} will change its policy`), `, with ${name}:`), h("ul", {}, found.items.slice(0, PREVIEWED_MAX).map(each), rest > 0 ? h("li", {}, `and ${several(rest, "more", "more")}`) : null)];
+  const each = (/** @type {any} */ { queue, from, to }) => h("li", {}, h("b", {}, queue), from === to ? `: ${to} with other settings` : `: ${from ?? "none"} → ${to ?? "none"}`);
+  return [h("p", {}, h("strong", {}, `${several(found.changes, "queue")} of ${found.queues} will change ${found.changes === 1 ? "its" : "their"} policy`), `, with ${name}:`), h("ul", {}, found.items.slice(0, PREVIEWED_MAX).map(each), rest > 0 ? h("li", {}, `and ${several(rest, "more", "more")}`) : null)];
 }
 
 /** @param {string} kind @param {any} policy @param {() => unknown} done */
