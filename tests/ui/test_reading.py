@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 
@@ -282,6 +283,51 @@ def test_names_and_bodies_with_markup_are_only_text(api: httpx.Client, page: Pag
     page.keyboard.type("onerror")
     expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(NASTY)
     assert "broken out" not in page.title()
+
+
+def test_bodies_of_every_kind_and_many_headers_are_shown(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("kinds", durable=True)
+    for body in (b"", b"\x00", gzip.compress(b"x"), b"two\tcolumns\n"):
+        channel.basic_publish("", "kinds", body)
+    headers = {f"header-{number:03}": "x" for number in range(200)}
+    channel.basic_publish("", "kinds", b"many", pika.BasicProperties(headers=headers))
+    show(page, "#/queues/%2F/kinds", "kinds")
+    messages = page.locator("details.message")
+    previews = messages.locator(".preview")
+    expect(previews).to_have_text(["empty", "1 octet", re.compile("^[0-9]+ octets$"), re.compile("columns"), "many"])
+    for at, (shown, forms) in enumerate([("", []), ("000000  00", ["Hex", "Text"]), ("1f 8b", ["Hex"])]):
+        messages.nth(at).locator("summary").first.click()
+        inside = messages.nth(at).locator(".inside")
+        expect(inside.locator("pre")).to_have_count(1 if forms else 0)
+        expect(inside).to_contain_text(shown or "empty")
+        assert inside.locator(".row button[aria-pressed]").all_inner_texts() == forms
+    messages.nth(4).locator("summary").first.click()
+    expect(messages.nth(4).locator("pre")).to_be_visible()
+    found = messages.nth(4).get_by_role("region", name="Headers")
+    expect(found).to_contain_text("header-199")
+    size = found.bounding_box()
+    assert size is not None and size["height"] <= 340
+
+
+def test_a_chart_of_long_times_has_whole_minutes(page: Page) -> None:
+    labels = page.evaluate(
+        """async () => {
+          const own = document.querySelector("script[type=module]").src;
+          const { topOf } = await import(new URL("axis.js", own));
+          const { duration } = await import(new URL("format.js", own));
+          const ends = [40, 70_000, 100_000, 200_000, 5_000_000, 90_000_000, 900_000_000];
+          return ends.map((each) => [1, 2, 3].map((third) => duration((topOf(each, true, false) * third) / 3)));
+        }"""
+    )
+    assert labels == [
+        ["20 ms", "40 ms", "60 ms"],
+        ["30 s", "1 min", "1 min 30 s"],
+        ["1 min", "2 min", "3 min"],
+        ["2 min", "4 min", "6 min"],
+        ["30 min", "1 h", "1 h 30 min"],
+        ["10 h", "20 h", "1 d 6 h"],
+        ["5 d", "10 d", "15 d"],
+    ]
 
 
 def test_the_theme_is_kept(browser: Browser, broker: BrokerProcess) -> None:

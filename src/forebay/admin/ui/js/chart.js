@@ -5,8 +5,9 @@
  * @typedef {[number, number | null]} Point milliseconds and a value
  * @typedef {{name: string, points: Point[]}} Series
  */
+import { topOf } from "./axis.js";
 import { h, put, svg } from "./dom.js";
-import { clock, short } from "./format.js";
+import { clock, duration, short } from "./format.js";
 import { Zoom } from "./zoom.js";
 
 const HEIGHT = 150;
@@ -91,7 +92,8 @@ export class Chart {
   bounds() {
     const { start, end } = this.shownSpan();
     const values = this.series.flatMap((each) => each.points.filter(([ms]) => ms >= start && ms <= end).map(([, value]) => value ?? 0));
-    const top = nice(Math.max(this.floor, this.limit?.value ?? 0, ...values), this.binary ? 1024 : 1000);
+    const highest = Math.max(this.floor, this.limit?.value ?? 0, ...values);
+    const top = topOf(highest, this.format === duration, this.binary);
     return { start, end, top };
   }
 
@@ -213,13 +215,6 @@ export class Chart {
     this.at = ms;
     this.draw();
   }
-}
-
-/** The next value that an axis can end at: its thirds are short to write. @param {number} value @param {number} base of its units */
-function nice(value, base) {
-  const unit = base ** Math.floor(Math.log(value) / Math.log(base) + 1e-9);
-  const power = unit * 10 ** Math.floor(Math.log10(value / unit) + 1e-9);
-  return power * ([1.5, 3, 6, 9].find((each) => each * power >= value) ?? 15);
 }
 
 /** @param {Point[]} points @param {number} start @param {number} end @param {(ms: number) => number} x @param {(v: number) => number} y */

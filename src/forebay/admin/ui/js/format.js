@@ -50,9 +50,15 @@ export function duration(ms) {
   if (ms < 1000) return `${trim(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 60) return `${trim(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  if (seconds < 3600) return two(seconds, 60, "min", 1, "s");
+  if (seconds < 86400) return two(seconds, 3600, "h", 60, "min");
+  return two(seconds, 86400, "d", 3600, "h");
+}
+
+/** 5 min 20 s, or 5 min. @param {number} seconds @param {number} large @param {string} unit @param {number} small @param {string} next */
+function two(seconds, large, unit, small, next) {
+  const rest = Math.floor((seconds % large) / small);
+  return `${Math.floor(seconds / large)} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
 }
 
 /** How long ago. @param {unknown} ms */

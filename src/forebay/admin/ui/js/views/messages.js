@@ -4,6 +4,7 @@ import { moment, octets, several } from "../format.js";
 import { button, facts, table } from "./parts.js";
 
 const PREVIEW_CHARACTERS = 160;
+const HEADERS_MAX = 12; // shown without scrolling
 const HEX_COLUMNS = 16;
 const HEX_OCTETS_MAX = 8192;
 
@@ -14,7 +15,8 @@ const HEX_OCTETS_MAX = 8192;
  */
 export function messageView(message, { chosen = null, actions = [], fate = () => null } = {}) {
   const body = bodyOf(message);
-  const preview = body.text === null ? `${body.octets.length} octets` : body.text.slice(0, PREVIEW_CHARACTERS);
+  const size = several(body.octets.length, "octet");
+  const preview = !body.octets.length ? "empty" : isReadable(body) ? body.text?.slice(0, PREVIEW_CHARACTERS) : size;
   const inside = h("div", { class: "inside" });
   const element = h(
     "details",
@@ -62,11 +64,18 @@ function messageInside(message, body) {
         h("h3", {}, "Properties"),
         table(message.properties, "none"),
         h("h3", {}, "Headers"),
-        table(message.headers, "none"),
+        headers(message.headers),
       ),
     ),
     bodyView(body, message.is_cut),
   ];
+}
+
+/** Headers; many of them scroll, so that the body is not far below. @param {Record<string, unknown>} headers */
+function headers(headers) {
+  const many = Object.keys(headers ?? {}).length > HEADERS_MAX;
+  const shown = table(headers, "none");
+  return many ? h("div", { class: "many", tabindex: "0", role: "region", "aria-label": "Headers" }, shown) : shown;
 }
 
 /** @param {Record<string, unknown> | undefined} death @returns {[string, any][]} */
@@ -84,14 +93,21 @@ export function bodyOf(message) {
   return { text: null, octets: Uint8Array.from(raw, (character) => character.charCodeAt(0)) };
 }
 
+/** Whether it is text that shows what is in it: no control characters but tabs and ends of lines. @param {{text: string | null}} body */
+function isReadable(body) {
+  return body.text !== null && !/[\x00-\x08\x0b\x0e-\x1f\x7f]/.test(body.text);
+}
+
 /** The body in the forms that fit it. @param {{text: string | null, octets: Uint8Array}} body @param {boolean} cut */
 export function bodyView(body, cut) {
   const pretty = body.text === null ? null : prettyJson(body.text);
   /** @type {[string, () => any][]} */
   const forms = [];
+  if (!body.octets.length) return h("div", {}, h("h3", {}, "Body"), h("span", { class: "muted" }, "empty"));
   if (pretty !== null) forms.push(["JSON", () => h("pre", { tabindex: "0" }, pretty)]);
   if (body.text !== null) forms.push(["Text", () => h("pre", { tabindex: "0" }, body.text)]);
   forms.push(["Hex", () => h("pre", { class: "hex", tabindex: "0" }, hexDump(body.octets))]);
+  if (!isReadable(body)) forms.reverse(); // as hex at first
   const shown = h("div");
   const buttons = forms.map(([name, make], at) => {
     const choose = () => {

@@ -103,7 +103,7 @@ function figures(queue) {
     ["Size", octets(queue.message_bytes)],
     ["Oldest unsettled", own.oldest_ms > 0 ? ago(own.oldest_ms) : null],
     ["Kept for", own.pinned_by ? keptFor(own.pinned_by) : null],
-    ["Offsets", own.end === undefined ? null : `${count(own.start)} to ${count(own.end)}`],
+    ["Offsets", own.end === undefined ? null : own.start < own.end ? `${count(own.start)} to ${count(own.end - 1)}` : `none; ${count(own.end)} is next`],
     ["Published", count(stats.publish)],
     ["Delivered", count(stats.deliver_get)],
     ["Acknowledged", count(stats.ack)],
