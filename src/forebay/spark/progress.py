@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
+PARTS_HEADING: Final = "parts of it"
+PARTS_COLUMNS: Final = 100  # of a terminal that has room for them
 REFRESH_S: Final = 0.5
 NAME_CHARACTERS: Final = 8  # of the id of a query that has no name
 # The parts of a micro-batch as Spark calls them, in their order, and as they are shown.
@@ -205,28 +207,41 @@ class ProgressDisplay(StreamingQueryListener):
     # ---- what is shown
 
     def table(self) -> Table:
-        """A row for each query."""
-        made = Table()
-        for heading in ("query", "batch", "rows", "in/s", "done/s", "lag", "ms", "parts of it", "state", "watermark"):
-            is_text = heading in {"query", "lag", "parts of it", "watermark"}
-            made.add_column(heading, justify="left" if is_text else "right")
+        """A row for each query; columns that say nothing of any are left out, and on a narrow terminal the parts."""
+        headings = ("query", "batch", "rows", "in/s", "done/s", "lag", "ms", PARTS_HEADING, "state", "watermark")
         with self.lock:
             shown = [(batch, self.ended.get(run, "")) for run, batch in self.batches.items()]
-        for batch, ended in shown:
-            made.add_row(
-                f"{batch.query} ({ended})" if ended else batch.query,
-                f"{batch.number:,}",
-                f"{batch.rows:,}",
-                f"{batch.arriving:,.0f}",
-                f"{batch.done:,.0f}",
-                lag_text(batch.lag) if batch.lag else "",
-                f"{batch.whole_ms:,}",
-                " ".join(f"{name} {ms:,}" for name, ms in batch.parts_ms.items()),
-                f"{batch.state_rows:,}" if batch.state_rows else "",
-                batch.watermark,
-                style="red" if ended == "failed" else "dim" if ended else None,
-            )
+        rows = [cells_of(batch, ended) for batch, ended in shown]
+        kept = [
+            at
+            for at, heading in enumerate(headings)
+            if (not rows or any(cells[at] for cells in rows))
+            and (heading != PARTS_HEADING or self.console.width >= PARTS_COLUMNS)
+        ]
+        made = Table()
+        for at in kept:
+            is_text = headings[at] in {"query", "lag", PARTS_HEADING, "watermark"}
+            made.add_column(headings[at], justify="left" if is_text else "right")
+        for cells, (_, ended) in zip(rows, shown, strict=True):
+            style = "red" if ended == "failed" else "dim" if ended else None
+            made.add_row(*(cells[at] for at in kept), style=style)
         return made
+
+
+def cells_of(batch: MicroBatch, ended: str) -> tuple[str, ...]:
+    """The row of a query, as `ProgressDisplay.table` heads it."""
+    return (
+        f"{batch.query} ({ended})" if ended else batch.query,
+        f"{batch.number:,}",
+        f"{batch.rows:,}",
+        f"{batch.arriving:,.0f}",
+        f"{batch.done:,.0f}",
+        lag_text(batch.lag) if batch.lag else "",
+        f"{batch.whole_ms:,}",
+        " ".join(f"{name} {ms:,}" for name, ms in batch.parts_ms.items()),
+        f"{batch.state_rows:,}" if batch.state_rows else "",
+        batch.watermark,
+    )
 
 
 def show_progress(spark: SparkSession, console: Console | None = None) -> ProgressDisplay:

@@ -96,3 +96,15 @@ def test_the_table_has_a_row_for_each_query() -> None:
         "│ flights        │    12 │ 5,000 │ 1,234 │  2,346 │ 1,120 (b 1,100, a 20) │ 210 │ look 20 note 15 work" in text
     )
     assert "│ other (failed) │    12 │ 5,000 │ 1,234 │  2,346 │ " in text
+
+
+def test_the_table_fits_a_narrow_terminal() -> None:
+    spark: Any = Streams()
+    out = io.StringIO()
+    with ProgressDisplay(spark, Console(file=out, width=80, force_terminal=True, color_system=None)) as display:
+        display.batches = {"1": batch_of(progress(sources=[]))}
+        display.console.print(display.table())
+        head = out.getvalue().splitlines()[1]
+    words = head.replace("┃", " ").split()
+    assert words == ["query", "batch", "rows", "in/s", "done/s", "ms", "watermark"]
+    assert "…" not in out.getvalue()

@@ -15,6 +15,7 @@ from forebay.cli.access import SERVER, USER, AdminAccess, asks, pairs, part_list
 from forebay.cli.as_json import show_json
 from forebay.cli.show import cell, show_table
 from forebay.cli.spark.jobs import SparkJob, works
+from forebay.cli.units import octets_said
 from forebay.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -216,7 +217,8 @@ def tier_queues(
         return
     done = job.shown(start)
     assert isinstance(done, Tiered)
-    job.show(asdict(done), f"{done.rows} rows are in {into}, in {done.files} new files of {done.octets} octets")
+    files = f"{done.files:,} new file{'' if done.files == 1 else 's'}"
+    job.show(asdict(done), f"{done.rows:,} rows are in {into}, in {files} of {octets_said(done.octets)}")
 
 
 @app.command("compact")
@@ -345,7 +347,9 @@ def replay_range(
         rate=rate,
         where=where,
     )
-    job.show(asdict(done), f"{done.rows} messages of offsets {done.first} to below {done.end} were published to {into}")
+    job.show(
+        asdict(done), f"{done.rows:,} messages of offsets {done.first} to below {done.end} were published to {into}"
+    )
 
 
 @app.command("audit")
