@@ -233,6 +233,25 @@ def test_a_connection_is_closed_and_its_client_told(page: Page, broker: BrokerPr
     expect(row).to_have_count(0)
 
 
+def test_a_client_that_does_not_read_is_named_with_what_waits(page: Page, broker: BrokerProcess) -> None:
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1", broker.amqp_port, heartbeat=0, client_properties={"connection_name": "the sleeper"}
+    )
+    with pika.BlockingConnection(parameters) as filler:
+        channel = filler.channel()
+        channel.queue_declare("heavy", durable=True)
+        for _ in range(300):
+            channel.basic_publish("", "heavy", b"x" * 200_000)
+        channel.queue_declare("heavy", passive=True)
+        sleeper = pika.BlockingConnection(parameters)
+        sleeper.channel().basic_consume("heavy", lambda *_: None, auto_ack=True)  # and from here on nothing is read
+        show(page, "#/connections", "Connections")
+        row = page.get_by_role("row", name="the client does not read")
+        expect(row).to_contain_text(re.compile(r"slow.*the client does not read: [0-9.]+ MiB wait for it since"))
+        channel.queue_delete("heavy")
+        sleeper._impl._transport.abort()
+
+
 def test_exchanges_are_bound_and_drawn(page: Page, channel: BlockingChannel) -> None:
     channel.queue_declare("drawn", durable=True)
     show(page, "#/exchanges", "Exchanges")

@@ -41,7 +41,8 @@ def why_slow(app: App, connection: Connection) -> str:
     since_us = pressure.slow.get(connection)
     if since_us is not None:
         since = datetime.fromtimestamp(since_us / MICROSECONDS_S, UTC).strftime("%H:%M:%S")
-        return f"the client does not read: {connection.waiting_octets()} octets wait for it since {since} UTC"
+        waiting = connection.waiting_octets() / (1 << 20)
+        return f"the client does not read: {waiting:.1f} MiB wait for it since {since} UTC"
     return unconfirmed(app, connection)
 
 
