@@ -155,7 +155,8 @@ export class Table {
   /** @param {string} field */
   sortBy(field) {
     const again = this.wanted.sort === field;
-    this.wanted = { ...this.wanted, sort: field, reverse: again ? !this.wanted.reverse : false, page: 1 };
+    const largest = this.columns.find((column) => column.sort === field)?.num ?? false; // first, of figures
+    this.wanted = { ...this.wanted, sort: field, reverse: again ? !this.wanted.reverse : largest, page: 1 };
     this.drawHead();
     const at = this.columns.findIndex((column) => column.sort === field) + (this.options.actions ? 1 : 0);
     if (!document.activeElement?.closest(".sorter")) this.head.children[at]?.querySelector("button")?.focus();
