@@ -11,7 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.broker_process import BrokerProcess
-from tests.waiting import WAIT_S_MAX
+from tests.waiting import WAIT_S_MAX, until
 
 NAME = "q"
 
@@ -52,6 +52,20 @@ def open_channel(broker: BrokerProcess) -> BlockingChannel:
     channel = connection.channel()
     channel.confirm_delivery()
     return channel
+
+
+def next_message(channel: BlockingChannel) -> tuple[int, pika.BasicProperties, bytes]:
+    """Tag, properties and body of the next message of `q`, waited for."""
+    found: list[tuple[int, pika.BasicProperties, bytes]] = []
+
+    def is_there() -> bool:
+        method, properties, body = channel.basic_get(NAME)
+        if method is not None:
+            found.append((method.delivery_tag, properties, body))
+        return method is not None
+
+    until(is_there, f"a message in {NAME}")
+    return found[0]
 
 
 @pytest.fixture

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import Counter
 
-import paho.mqtt.client as mqtt
 import pika
 import pika.exceptions
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.behaviour.kinds import open_channel
-from tests.behaviour.test_topology import drain, publish_mqtt
+from tests.behaviour.test_topology import drain, publish_mqtt, told_one
 from tests.broker_process import BrokerProcess
 
 
@@ -119,30 +116,9 @@ def test_an_mqtt_subscriber_is_reached_through_exchanges_and_a_topic_leads_throu
     channel.queue_declare("hot", durable=True)
     channel.queue_bind("hot", "copies", "", {"state": "hot"})
 
-    got: list[tuple[str, bytes]] = []
-    arrived = threading.Event()
-    subscribed = threading.Event()
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
-    client.username_pw_set("guest", "guest")
-    client.on_subscribe = lambda *_: subscribed.set()
-
-    def on_connect(*_: object) -> None:
-        client.subscribe("sensors/+", qos=1)
-
-    def on_message(_client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
-        got.append((message.topic, bytes(message.payload)))
-        arrived.set()
-
-    client.on_connect = on_connect
-    client.on_message = on_message
-    client.connect("127.0.0.1", broker.mqtt_port)
-    client.loop_start()
-    assert subscribed.wait(10)
-    hot = pika.BasicProperties(headers={"state": "hot"})
-    channel.basic_publish("entry", "sensors.kitchen", b"19", hot, mandatory=True)
-    assert arrived.wait(10)
-    client.disconnect()
-    client.loop_stop()
+    with told_one(broker, "sensors/+") as got:
+        hot = pika.BasicProperties(headers={"state": "hot"})
+        channel.basic_publish("entry", "sensors.kitchen", b"19", hot, mandatory=True)
     assert got == [("sensors/kitchen", b"19")]
     publish_mqtt(broker, "sensors/cellar", b"no header")
     assert drain(channel, "hot") == [b"19"]

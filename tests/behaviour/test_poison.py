@@ -12,7 +12,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.test_bridge import Subscriber
-from tests.behaviour.kinds import open_channel
+from tests.behaviour.kinds import next_message, open_channel
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import Client, client, told
 from tests.waiting import until
@@ -40,20 +40,6 @@ def declared(broker: Broker, kind: str, **arguments: object) -> BlockingChannel:
     return channel
 
 
-def taken(channel: BlockingChannel) -> tuple[int, pika.BasicProperties]:
-    """Tag and properties of the message, once it is there."""
-    found: list[tuple[int, pika.BasicProperties]] = []
-
-    def is_there() -> bool:
-        method, properties, _ = channel.basic_get("q")
-        if method is not None:
-            found.append((method.delivery_tag, properties))
-        return method is not None
-
-    until(is_there, "the message")
-    return found[0]
-
-
 def dead(channel: BlockingChannel) -> tuple[str, int]:
     """Why the message died, and how often it had been handed out, once it is dead."""
     found: list[pika.BasicProperties] = []
@@ -73,26 +59,26 @@ def dead(channel: BlockingChannel) -> tuple[str, int]:
 
 def amqp_nack(broker: Broker) -> None:
     channel = open_channel(broker)
-    channel.basic_nack(taken(channel)[0])
+    channel.basic_nack(next_message(channel)[0])
     channel.connection.close()
 
 
 def amqp_recover(broker: Broker) -> None:
     channel = open_channel(broker)
-    taken(channel)
+    next_message(channel)
     channel.basic_recover(requeue=True)
     channel.connection.close()
 
 
 def amqp_reject(broker: Broker) -> None:
     channel = open_channel(broker)
-    channel.basic_reject(taken(channel)[0], requeue=True)
+    channel.basic_reject(next_message(channel)[0], requeue=True)
     channel.connection.close()
 
 
 def amqp_lost(broker: Broker) -> None:
     channel = open_channel(broker)
-    taken(channel)
+    next_message(channel)
     channel.connection.close()
 
 
@@ -193,7 +179,7 @@ def test_a_nack_does_not_count_on_a_quorum_queue(broker: Broker, protocol: str) 
     channel = declared(broker, "quorum")
     for _ in range(LIMIT + 2):
         NACKS[protocol](broker)
-    tag, properties = taken(channel)
+    tag, properties, _ = next_message(channel)
     assert properties.headers == {"x-acquired-count": LIMIT + 2, "x-delivery-count": 0}
     channel.basic_ack(tag)
 
@@ -208,18 +194,18 @@ def test_a_queue_may_say_otherwise(broker: Broker, protocol: str) -> None:
     channel = declared(broker, "classic", x_nack_counts=False)
     for _ in range(LIMIT + 2):
         NACKS[protocol](broker)
-    channel.basic_ack(taken(channel)[0])
+    channel.basic_ack(next_message(channel)[0])
 
 
 def test_what_an_administrator_takes_back_or_looks_at_has_not_failed(broker: Broker) -> None:
     channel = declared(broker, "classic")
     with httpx.Client(base_url=broker.http_url, auth=("guest", "guest"), timeout=WAIT_S_MAX) as http:
         for _ in range(LIMIT + 1):
-            taken(channel)
+            next_message(channel)
             http.request("DELETE", "/api/forebay/leases/%2F/q/0").raise_for_status()
             wanted = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
             assert len(http.post("/api/queues/%2F/q/get", json=wanted).json()) == 1
-    assert taken(channel)[1].headers["x-delivery-count"] == 0
+    assert next_message(channel)[1].headers["x-delivery-count"] == 0
 
 
 def test_retries_of_the_configuration_end_whatever_the_way_and_the_multiplier(

@@ -6,28 +6,12 @@ import time
 
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.behaviour.kinds import open_channel
+from tests.behaviour.kinds import next_message, open_channel
 from tests.broker_process import BrokerProcess
-from tests.waiting import until
 
 WAIT_S = 20
 each_type = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-
-
-def next_delivery(channel: BlockingChannel) -> tuple[int, bytes]:
-    """Tag and body of the next message of `q`, waited for."""
-    found: list[tuple[int, bytes]] = []
-
-    def is_there() -> bool:
-        method, _, body = channel.basic_get("q")
-        if method is not None:
-            found.append((method.delivery_tag, body))
-        return method is not None
-
-    until(is_there, "a message in q")
-    return found[0]
 
 
 @each_type
@@ -43,10 +27,10 @@ def test_what_failed_waits_longer_each_time(broker: BrokerProcess, queue_type: s
     channel.basic_publish("", "q", b"x")
     waited = []
     for _ in range(4):
-        tag, _ = next_delivery(channel)
+        tag, *_ = next_message(channel)
         begun = time.monotonic()
         channel.basic_reject(tag, requeue=True)
-        next_tag, _ = next_delivery(channel)
+        next_tag, *_ = next_message(channel)
         waited.append(time.monotonic() - begun)
         channel.basic_reject(next_tag, requeue=True)
     # Never sooner: 300 ms after the first failure, then 600.
@@ -61,10 +45,10 @@ def test_others_pass_what_waits_for_its_retry(broker: BrokerProcess, queue_type:
     channel.queue_declare("q", durable=True, arguments=arguments)
     for body in (b"bad", b"good"):
         channel.basic_publish("", "q", body)
-    tag, body = next_delivery(channel)
+    tag, _, body = next_message(channel)
     assert body == b"bad"
     channel.basic_reject(tag, requeue=True)
-    assert [next_delivery(channel)[1] for _ in range(2)] == [b"good", b"bad"]
+    assert [next_message(channel)[2] for _ in range(2)] == [b"good", b"bad"]
 
 
 @each_type
@@ -75,16 +59,16 @@ def test_messages_of_one_group_come_one_at_a_time_and_in_order(broker: BrokerPro
         for key in ("a", "b"):
             properties = pika.BasicProperties(headers={"x-group-id": key})
             channel.basic_publish("", "q", f"{key}{number}".encode(), properties)
-    held = dict([next_delivery(channel)[::-1] for _ in range(2)])
+    held = {body: tag for tag, _, body in [next_message(channel) for _ in range(2)]}
     assert set(held) == {b"a0", b"b0"}
     assert channel.basic_get("q")[0] is None  # whoever asks: the others wait for those before them
     channel.basic_ack(held[b"a0"])
-    tag, body = next_delivery(channel)
+    tag, _, body = next_message(channel)
     assert body == b"a1"
     # What failed comes again before what is behind it.
     channel.basic_reject(tag, requeue=True)
-    tag, body = next_delivery(channel)
+    tag, _, body = next_message(channel)
     assert body == b"a1"
     channel.basic_ack(tag)
     channel.basic_ack(held[b"b0"])
-    assert {next_delivery(channel)[1] for _ in range(2)} == {b"a2", b"b1"}
+    assert {next_message(channel)[2] for _ in range(2)} == {b"a2", b"b1"}

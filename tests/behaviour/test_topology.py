@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import paho.mqtt.client as mqtt
 import pika
@@ -34,6 +35,34 @@ def publish_mqtt(broker: BrokerProcess, topic: str, *payloads: bytes) -> None:
     assert connected.wait(10)
     for payload in payloads:
         client.publish(topic, payload, qos=1).wait_for_publish(10)
+    client.disconnect()
+    client.loop_stop()
+
+
+@contextmanager
+def told_one(broker: BrokerProcess, filter: str) -> Iterator[list[tuple[str, bytes]]]:
+    """What a subscriber at QoS 1 is told until it ends, which is after a first message."""
+    got: list[tuple[str, bytes]] = []
+    arrived = threading.Event()
+    subscribed = threading.Event()
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    client.username_pw_set("guest", "guest")
+    client.on_subscribe = lambda *_: subscribed.set()
+
+    def on_connect(*_: object) -> None:
+        client.subscribe(filter, qos=1)
+
+    def on_message(_client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
+        got.append((message.topic, bytes(message.payload)))
+        arrived.set()
+
+    client.on_connect = on_connect
+    client.on_message = on_message
+    client.connect("127.0.0.1", broker.mqtt_port)
+    client.loop_start()
+    assert subscribed.wait(10)
+    yield got
+    assert arrived.wait(10)
     client.disconnect()
     client.loop_stop()
 
@@ -141,29 +170,8 @@ def test_an_mqtt_topic_reaches_queues_bound_to_amq_topic_and_back(broker: Broker
     assert (frame.exchange, frame.routing_key, body) == ("amq.topic", "sensors.kitchen.temperature", b"21")
     assert properties.headers in (None, {})
 
-    got: list[tuple[str, bytes]] = []
-    arrived = threading.Event()
-    subscribed = threading.Event()
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
-    client.username_pw_set("guest", "guest")
-    client.on_subscribe = lambda *_: subscribed.set()
-
-    def on_connect(*_: object) -> None:
-        client.subscribe("sensors/+/set", qos=1)
-
-    def on_message(_client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
-        got.append((message.topic, bytes(message.payload)))
-        arrived.set()
-
-    client.on_connect = on_connect
-    client.on_message = on_message
-    client.connect("127.0.0.1", broker.mqtt_port)
-    client.loop_start()
-    assert subscribed.wait(10)
-    channel.basic_publish("amq.topic", "sensors.kitchen.set", b"19")
-    assert arrived.wait(10)
-    client.disconnect()
-    client.loop_stop()
+    with told_one(broker, "sensors/+/set") as got:
+        channel.basic_publish("amq.topic", "sensors.kitchen.set", b"19")
     assert got == [("sensors/kitchen/set", b"19")]
 
 

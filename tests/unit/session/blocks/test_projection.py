@@ -10,7 +10,7 @@ import pytest
 
 from forebay.core.columns import ANNOTATIONS, BODIES, COLUMNS, PROPERTIES
 from forebay.core.message import ACCEPTED, AMQP091
-from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, Block, BlockWriter, block_octets, parse_whole
+from forebay.log.block import LONG_OCTETS, Block, BlockWriter
 from forebay.log.columns.parts import parse_part, parse_parts, part_of
 from forebay.session.blocks.projection import OCTETS_A_WORK, WORK_A_REQUEST
 from forebay.wire.blocks.frames import (
@@ -22,6 +22,7 @@ from forebay.wire.blocks.frames import (
     decode_blocks_head,
     encode_json,
 )
+from tests.blocks import blocks_of
 from tests.unit.session.blocks.test_connection import LOGIN, Rig, error, fetch
 
 SUBSETS = list(chain.from_iterable(combinations(COLUMNS, count) for count in (0, 1, 2, len(COLUMNS))))
@@ -48,13 +49,6 @@ def publish(rig: Rig, queue: bytes, bodies: list[bytes]) -> None:
         assert rig.vhost.publishing.publish(route, AMQP091, b"properties %d" % number, body) == ACCEPTED
     rig.clock.us += 1000
     rig.turn()
-
-
-def blocks_of(octets: bytes) -> Iterator[Block]:
-    while octets:
-        length = block_octets(octets[:HEAD_OCTETS])
-        yield parse_whole(octets[:length])
-        octets = octets[length:]
 
 
 def bits(columns: tuple[str, ...]) -> int:
