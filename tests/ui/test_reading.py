@@ -333,6 +333,24 @@ def test_a_chart_of_long_times_has_whole_minutes(page: Page) -> None:
     ]
 
 
+def test_a_zoomed_chart_reads_out_only_what_it_shows(page: Page) -> None:
+    read = page.evaluate(
+        """async () => {
+          const { Chart } = await import(new URL("chart.js", document.querySelector("script[type=module]").src));
+          const chart = new Chart("Zoomed");
+          document.querySelector("main").append(chart.element);
+          chart.show([{ name: "line", points: [...Array(100).keys()].map(at => [at * 5000, at]) }]);
+          return [400_000, 495_000].map(at => {
+            chart.zoom.show(null);
+            chart.look(at);
+            chart.zoom.show({ start: 300_000, end: 450_000 });
+            return chart.at;
+          });
+        }"""
+    )
+    assert read == [400_000, None]
+
+
 def test_the_theme_is_kept(browser: Browser, broker: BrokerProcess) -> None:
     with open_page(browser, broker, color_scheme="light") as (page, _):
         log_in(page)

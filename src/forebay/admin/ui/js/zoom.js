@@ -24,6 +24,8 @@ export class Zoom {
   show(span) {
     this.span = span;
     this.reset.hidden = span === null;
+    const { at } = this.chart;
+    if (span && at !== null && (at < span.start || at > span.end)) this.chart.at = null; // it is not shown any more
     this.chart.draw();
   }
 
