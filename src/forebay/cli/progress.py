@@ -19,6 +19,11 @@ DRAWN_S: Final = 0.1  # between two pictures: drawing costs more than a message
 OCTETS: Final = "octets"  # what is counted so is shown as sizes
 
 
+def is_watched() -> bool:
+    """True where a bar is seen: a total that costs time is found out for nobody else."""
+    return sys.stderr.isatty()
+
+
 @contextmanager
 def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[ProgressBar]:
     """A progress bar on standard error, where that is a terminal; call it with what is done more.
@@ -26,7 +31,7 @@ def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator
     total  None: nobody knows
     """
     bar = ProgressBar(what, total)
-    if not shown or not sys.stderr.isatty():
+    if not shown or not is_watched():
         yield bar
         return
     timer = threading.Timer(AFTER_S, bar.show)

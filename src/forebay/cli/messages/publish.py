@@ -14,7 +14,7 @@ import typer
 from forebay.cli.access import LoginOptions, logs_in, pairs, queue_names, refuse, value_of
 from forebay.cli.as_json import show_json
 from forebay.cli.messages.topics import TOPIC_EXCHANGE, Destination, heed_delay, place_of
-from forebay.cli.progress import progress_bar
+from forebay.cli.progress import is_watched, progress_bar
 from forebay.cli.units import messages
 from forebay.client.amqp import AmqpClient
 from forebay.core.errors import NOT_FOUND, OptionError, RequestError
@@ -164,8 +164,8 @@ def source(file: str | None) -> BinaryIO:
 
 
 def lines_of(file: str | None) -> int | None:
-    """The number of lines of a file; None where it can be read only once."""
-    if file is None or not Path(file).is_file():
+    """The number of lines of a file; None where it can be read only once, or nobody sees the number."""
+    if file is None or not is_watched() or not Path(file).is_file():
         return None
     with Path(file).open("rb") as counted:
         return sum(1 for _ in counted)
