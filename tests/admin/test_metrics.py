@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import httpx
 import pika
 import pytest
-from pika.adapters.blocking_connection import BlockingChannel
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from forebay.admin.metrics.gather import known_groups
-from tests.admin.clients import mqtt, publish_mqtt
+from tests.admin.clients import mqtt, open_channel, publish_mqtt
 from tests.broker_process import BrokerProcess, running
 from tests.waiting import until
 
@@ -27,15 +25,6 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with running(tmp_path_factory.mktemp("metrics"), http=ADDRESS, prometheus=ADDRESS) as made:
         yield made
-
-
-@contextmanager
-def channel_of(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
-    channel = connection.channel()
-    channel.confirm_delivery()
-    yield channel
-    connection.close()
 
 
 def scrape(broker: BrokerProcess, path: str = "/metrics") -> Samples:
@@ -60,7 +49,7 @@ def one(samples: Samples, name: str, *values: str) -> float:
 
 def test_every_step_of_a_message_is_counted(broker: BrokerProcess) -> None:
     before = scrape(broker)
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("counted", durable=True, arguments={"x-max-length": 10})
         for _ in range(12):
             channel.basic_publish("", "counted", b"x")
@@ -110,7 +99,7 @@ def test_every_step_of_a_message_is_counted(broker: BrokerProcess) -> None:
 
 
 def test_consumers_are_told_from_who_fetches(broker: BrokerProcess) -> None:
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("consumed")
         for _ in range(6):
             channel.basic_publish("", "consumed", b"x")
@@ -133,7 +122,7 @@ def acked(broker: BrokerProcess, queue: str) -> float:
 
 def test_no_counter_falls_when_its_objects_go(broker: BrokerProcess) -> None:
     httpx.put(f"{broker.http_url}/api/vhosts/passing", auth=("guest", "guest")).raise_for_status()
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("passing")
         channel.exchange_declare("passing", "fanout")
         channel.queue_bind("passing", "passing")
@@ -157,7 +146,7 @@ def test_no_counter_falls_when_its_objects_go(broker: BrokerProcess) -> None:
 
 def test_dead_letters_are_counted_by_why_they_died(broker: BrokerProcess) -> None:
     before = scrape(broker)
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("letters")
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
         channel.queue_declare("dying", arguments=arguments)
@@ -177,7 +166,7 @@ def test_dead_letters_are_counted_by_why_they_died(broker: BrokerProcess) -> Non
 
 def test_logins_are_counted(broker: BrokerProcess) -> None:
     before = scrape(broker)
-    with channel_of(broker):
+    with open_channel(broker):
         pass
     assert httpx.get(f"{broker.http_url}/api/whoami", auth=("guest", "wrong")).status_code == 401
     until(lambda: grown_since(broker, before, "rabbitmq_auth_attempts_failed_total", "http") == 1)
@@ -191,7 +180,7 @@ def grown_since(broker: BrokerProcess, before: Samples, name: str, *values: str)
 
 def test_webhooks_are_counted(tmp_path: Path) -> None:
     hook = {"name": "nobody", "url": "http://127.0.0.1:9/", "events": ["queue.created"]}
-    with running(tmp_path, prometheus=ADDRESS, webhooks=[hook]) as broker, channel_of(broker) as channel:
+    with running(tmp_path, prometheus=ADDRESS, webhooks=[hook]) as broker, open_channel(broker) as channel:
         channel.queue_declare("told")
         until(lambda: one(scrape(broker), "forebay_webhook_events_total", "nobody", "retried") >= 1)
 
@@ -214,7 +203,7 @@ def test_mqtt_is_counted(broker: BrokerProcess) -> None:
 
 
 def test_a_stream_reader_has_a_lag(broker: BrokerProcess) -> None:
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("flow", durable=True, arguments={"x-queue-type": "stream"})
         for _ in range(5):
             channel.basic_publish("", "flow", b"x")
@@ -232,7 +221,7 @@ def test_groups_of_metrics_are_asked_for(broker: BrokerProcess) -> None:
     assert {name.split("_")[1] for name in scrape(broker, "/metrics/detailed?family=queue_coarse_metrics")} == {
         "detailed"
     }
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("grouped")
         channel.basic_publish("", "grouped", b"x")
         channel.basic_get("grouped", auto_ack=True)
@@ -281,7 +270,7 @@ def test_on_the_page_s_listener_only_who_sees_everything_may_ask(broker: BrokerP
 
 
 def test_figures_have_quantiles(broker: BrokerProcess) -> None:
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         channel.queue_declare("timed", durable=True)
         channel.basic_publish("", "timed", b"x")
         channel.basic_get("timed", auto_ack=True)
@@ -296,7 +285,7 @@ def test_figures_have_quantiles(broker: BrokerProcess) -> None:
 
 
 def test_names_may_hold_anything(broker: BrokerProcess) -> None:
-    with channel_of(broker) as channel:
+    with open_channel(broker) as channel:
         name = 'a "b"\t\\ü'  # RabbitMQ takes line ends out of names
         channel.queue_declare(name)
         assert one(scrape(broker, "/metrics/per-object"), "rabbitmq_queue_messages", "/", name) == 0

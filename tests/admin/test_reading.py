@@ -13,18 +13,12 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.clients import mqtt, publish_mqtt
-from tests.broker_process import BrokerProcess, running
+from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import connected
 from tests.waiting import until
 
 EXCHANGE = "readings"
 QUEUE = "reading"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(tmp_path_factory.mktemp("reading"), http="127.0.0.1:0") as broker:
-        yield broker
 
 
 @pytest.fixture(scope="module")

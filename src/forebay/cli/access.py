@@ -330,14 +330,14 @@ def go_through(access: AdminAccess, operation: str, what: str, **arguments: obje
     with progress_bar(what, None) as bar:
         while place is not None and (end is None or place < end):
             answer = access.run(operation, **{**arguments, "from": place, "limit": PORTION})
-            done += whole(answer["done"])
-            held += whole(answer["held"])
+            moved, kept = whole(answer["done"]), whole(answer["held"])
+            done += moved
+            held += kept
             end = whole(answer["end"]) if end is None else end
             place = whole(answer["next"]) if "next" in answer else None
             # Offsets below the first message, and those that are settled, are no messages.
-            taken = whole(answer["done"]) + whole(answer["held"])
             bar.expect(done + held + (0 if place is None else max(end - place, 0)))
-            bar(taken)
+            bar(moved + kept)
     return done, held
 
 

@@ -100,10 +100,10 @@ function isReadable(body) {
 
 /** The body in the forms that fit it. @param {{text: string | null, octets: Uint8Array}} body @param {boolean} cut */
 export function bodyView(body, cut) {
+  if (!body.octets.length) return h("div", {}, h("h3", {}, "Body"), h("span", { class: "muted" }, "empty"));
   const pretty = body.text === null ? null : prettyJson(body.text);
   /** @type {[string, () => any][]} */
   const forms = [];
-  if (!body.octets.length) return h("div", {}, h("h3", {}, "Body"), h("span", { class: "muted" }, "empty"));
   if (pretty !== null) forms.push(["JSON", () => h("pre", { tabindex: "0" }, pretty)]);
   if (body.text !== null) forms.push(["Text", () => h("pre", { tabindex: "0" }, body.text)]);
   forms.push(["Hex", () => h("pre", { class: "hex", tabindex: "0" }, hexDump(body.octets))]);
