@@ -14,8 +14,8 @@ table in Markdown; `--json` appends each run as a line. CPU is that of all nodes
     failover                   SIGKILL to the leader, until the first confirm on a new connection
     take-over                  the same with many ready messages: from the record's change to the first delivery
     catch-up                   a follower was away for a while: the leader's rate before, and while it comes back
-    readers                    as rate 1-1, in turns without others and beside two readers of a stream, at the followers
-                               and at the leader
+    readers                    20,000 a second, then as rate 1-1: in turns without others, and beside two readers of a
+                               stream at the followers and at the leader
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ LOAD = HERE / "load" / "amqp091_load.c"
 RATE = ["--size", "1024", "--window", "1000", "--prefetch", "500", "--ack-batch", "50"]
 TEN = [*RATE, "--pubs", "10", "--subs", "10", "--queues", "10"]
 SLOW = ["--size", "1024", "--rate", "2000", "--prefetch", "500", "--ack-batch", "10"]
+# A quarter of what two cores can: whoever shares the cores with readers can publish no more than is left of them.
+PACED = ["--size", "1024", "--rate", "20000", "--prefetch", "500", "--ack-batch", "50"]
 PROPERTIES = b"\x10\0\x02"  # persistent
 HEADING = "| scenario | target | messages/s | CPU µs/message | p50 ms | p99 ms | |"
 CONNECT_S = 5.0
@@ -156,22 +158,23 @@ class Bench:
         self.note("catch-up", "until it is in sync", {"seconds": time.monotonic() - began})
 
     def read_beside(self, cluster: Cluster) -> None:
-        """The rate without readers, and beside them, with the leader's own CPU: all nodes share the same cores here."""
+        """A rate without readers, and beside them, with the leader's own CPU: all nodes share the same cores here."""
         queue, messages = "read", 200_000
         stream = ["--queue", queue, "--subs", "0", "--count", str(messages), "--keep", "--queue-arg"]
         self.load(cluster, cluster.ports("")[0], [*RATE, *stream, "x-queue-type=stream"])
         for _ in range(self.options.rounds):
-            self.note("readers", "none", self.led(cluster))
-            for where in (FOLLOWERS, LEADER):
-                with readers(cluster.ports(""), queue, messages, READERS, where) as read:
-                    run = self.led(cluster)
-                self.note("readers", f"{READERS} at the {where}", {**run, "read_mib": sum(read)})
+            for scenario, words in (("readers, 20,000 a second", PACED), ("readers", RATE)):
+                self.note(scenario, "none", self.led(cluster, words))
+                for where in (FOLLOWERS, LEADER):
+                    with readers(cluster.ports(""), queue, messages, READERS, where) as read:
+                        run = self.led(cluster, words)
+                    self.note(scenario, f"{READERS} at the {where}", {**run, "read_mib": sum(read)})
 
-    def led(self, cluster: Cluster) -> Run:
+    def led(self, cluster: Cluster, words: list[str]) -> Run:
         """One run, with the leader's CPU for a message beside that of all nodes."""
         leader = cluster.nodes[cluster.leader()].pid
         before = cpu_s(leader)
-        run = self.load(cluster, cluster.ports("")[0], RATE)
+        run = self.load(cluster, cluster.ports("")[0], words)
         messages = float(run["cons_s"]) * (self.options.seconds + WARMUP_S)
         return {**run, "leader_us_msg": 1e6 * (cpu_s(leader) - before) / max(messages, 1)}
 
