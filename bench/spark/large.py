@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A log of 10 GB: written, counted, read, aggregated and tiered by Spark, with the most memory that each party had.
 
-Then a publisher's rate beside nothing, and beside a read of the whole log.
+Then a publisher's rate beside nothing, and beside a read of the whole log: at full speed, and at a quarter of it.
 
 usage: bench/spark/large.py [--rows 10000000] [--octets 1024] [--cores 2] [--folder DIR]
 """
@@ -25,6 +25,8 @@ BESIDE = "beside"
 ROWS_A_WRITE = 2_000_000
 LOOK_S = 0.2
 PUBLISH_S = 15.0
+PACED = 0.25  # of full speed: what leaves a reader its share of two cores
+SLOT_S = 0.005
 MEBIBYTE = 1 << 20
 PARTIES = ("driver", "JVM", "Python workers", "broker")
 
@@ -93,16 +95,21 @@ def write(bench: Harness) -> None:
         sink.mode("append").save()
 
 
-def publish_rate(bench: Harness) -> float:
-    """Messages a second of one AMQP publisher with confirms, at full speed for a while."""
+def publish_rate(bench: Harness, pace: float = 0.0) -> float:
+    """Messages a second of one AMQP publisher with confirms, for a while: at full speed, or at so many a second."""
     connection = bench.connect()
     channel = connection.channel()
     body = bytes(bench.octets)
     with bench.client() as client:
         first = client.describe(BESIDE).end
         started = time.perf_counter()
-        while time.perf_counter() - started < PUBLISH_S:
+        sent = 0
+        while (passed := time.perf_counter() - started) < PUBLISH_S:
+            if pace and sent >= passed * pace:
+                connection.process_data_events(SLOT_S)
+                continue
             channel.basic_publish("", BESIDE, body, pika.BasicProperties(delivery_mode=2))
+            sent += 1
         seconds = time.perf_counter() - started
         done = client.describe(BESIDE).end - first
     connection.close()
@@ -137,9 +144,11 @@ def main() -> None:
         thread.start()
         time.sleep(3)
         beside = publish_rate(bench)
+        paced = publish_rate(bench, alone * PACED)
         ended.set()
         thread.join()
         print(f"publisher alone {alone:.0f} messages/s, beside a reader {beside:.0f}: {beside / alone:.2f}x")
+        print(f"publisher that sends {alone * PACED:.0f} messages/s, beside a reader: {paced / alone / PACED:.2f}x")
 
 
 if __name__ == "__main__":
