@@ -25,6 +25,7 @@ LONGEST = (
     "tests/spark",
     "tests/demo",
     "tests/crash/test_power_loss.py",
+    "tests/cluster",
     "tests/simulation",
     "tests/admin/test_schema.py",
     "tests/crash/test_kill9.py",

@@ -16,7 +16,7 @@ INTERPRETED="tests/unit/wire tests/unit/log tests/unit/queue tests/unit/filter t
     tests/behaviour/test_queue_kinds.py tests/behaviour/test_stop.py tests/unit/server/test_start.py
     tests/crash/test_kill9.py"
 # Tests at a time: they wait for half of their time. Two of them may have a JVM (tests/scheduling.py).
-WORKERS=3
+WORKERS=4
 # What a developer runs before a commit, on the sources as they are.
 CHECKED="tests/unit tests/test_tidy.py"
 
