@@ -66,7 +66,7 @@ make_build_env() {
 copy_sources() {
     mkdir -p "$1"
     tar -c --exclude=__pycache__ --exclude='*.egg-info' --exclude='*.so' .ci .dockerignore CHANGELOG.md LICENSE MANIFEST.in \
-        Makefile README.md bench deploy docs examples pyproject.toml setup.py src tests tools | tar -x -C "$1"
+        Makefile README.md bench deploy docs examples mkdocs.yml pyproject.toml setup.py src tests tools | tar -x -C "$1"
 }
 
 # state_of_sources: a text that changes with everything that forebay's wheel is made from.

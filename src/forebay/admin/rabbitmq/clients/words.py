@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from forebay.management.cluster_words import waits_of
+from forebay.management.explain.reasons import duration
 from forebay.message.shown import plain
 from forebay.node.link import CHOKED, HELD, INDEBTED
 from forebay.routing.exchange import text
 from forebay.server.app import App
 from forebay.server.net import Connection
 
-MICROSECONDS_S: Final = 1_000_000
 LATE_US: Final = 500_000  # of a commit that other nodes do not have: less is said of nobody
 
 
@@ -40,9 +39,9 @@ def why_slow(app: App, connection: Connection) -> str:
         return "its publishes are held back: it sends faster than its rate limit"
     since_us = pressure.slow.get(connection)
     if since_us is not None:
-        since = datetime.fromtimestamp(since_us / MICROSECONDS_S, UTC).strftime("%H:%M:%S")
         waiting = connection.waiting_octets() / (1 << 20)
-        return f"the client does not read: {waiting:.1f} MiB wait for it since {since} UTC"
+        # A time of day would be the broker's, beside the reader's own on the page.
+        return f"the client has not read for {duration(app.now_us() - since_us)}: {waiting:.1f} MiB wait for it"
     return unconfirmed(app, connection)
 
 
