@@ -291,6 +291,8 @@ def test_a_policy_limits_at_once(page: Page, watch: Watch, channel: BlockingChan
     preview = page.get_by_role("dialog").get_by_role("status")
     expect(preview).to_contain_text(re.compile(r"1 queue of \d+ will change its policy"))
     expect(preview.get_by_role("listitem")).to_have_text("short: none → few")
+    page.get_by_role("dialog").evaluate("dialog => dialog.scrollTo(0, 0)")
+    expect(preview).to_be_in_viewport(ratio=1)  # however long the form is
     fill(page, "New policy", {"Pattern": "^short(", "Priority": "0"}, "Save")
     pattern = page.get_by_role("dialog").get_by_label("Pattern", exact=True)
     expect(pattern).to_have_attribute("aria-invalid", "true")

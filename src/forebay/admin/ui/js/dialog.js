@@ -108,8 +108,8 @@ export function askForm(form, work) {
       "form",
       { method: "dialog", novalidate: true, onsubmit: submit },
       h("header", {}, h("h2", {}, form.title)),
-      h("div", { class: "body" }, form.about ? h("p", {}, form.about) : null, laidOut(fields), form.after ?? null, wrong),
-      h("footer", {}, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), send),
+      h("div", { class: "body" }, form.about ? h("p", {}, form.about) : null, laidOut(fields), wrong),
+      h("footer", {}, form.after ?? null, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), send),
     );
     const dialog = open(body, form.title, () => resolve(false), form.wide);
     const named = Object.fromEntries(fields.map((each) => [each.field.name, each]));
