@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def small_cluster(folder: Path, etcd: Etcd, **cluster: object) -> Iterator[Clust
         yield made
 
 
-def publish_octets(nodes: list[ClusterNode], parts: int) -> None:
+def publish_octets(nodes: Sequence[ClusterNode], parts: int) -> None:
     """So many messages that are long, each until it is confirmed."""
     left = parts
     while left:
