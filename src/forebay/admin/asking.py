@@ -76,7 +76,7 @@ async def in_portions(
         if "refusal" in facts:
             totals.setdefault("refusal", facts["refusal"])
         left = None if left is None else left - number(facts, "done")
-        # What is moved may come to the end of the same queue: it is not met again.
+        # Moved messages may come to the end of the same queue: they are not moved again.
         if "next" not in facts or number(facts, "next") >= end:
             break
         given["from"] = facts["next"]

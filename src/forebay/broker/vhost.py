@@ -158,7 +158,7 @@ class Vhost:
             internal.recovered(now_us)
         self.shares.recovered(list(self.sessions.by_number.values()), now_us)
         for queue in self.catalog.queues.values():
-            # What consumers held has come back.
+            # The consumers' unsettled records have come back.
             if queue.needs_group() and 0 <= queue.limits.max_messages < queue.ready():
                 self.turn.mark(queue)
 

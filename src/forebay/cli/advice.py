@@ -15,7 +15,7 @@ from forebay.core.errors import CorruptFile, DiskFull, ForebayError, OutcomeUnkn
 if TYPE_CHECKING:
     from forebay.client.control import ControlClient
 
-# What an error says, and the way out; \1 and \2 are what is in brackets.
+# The text of an error, and the remedy; \1 and \2 stand for the parts in brackets.
 UNREACHABLE: Final = (
     (
         r"WRONG_VERSION_NUMBER|record layer",
@@ -65,7 +65,7 @@ OTHERS: Final = (
 )
 LOGIN: Final = "Login was refused"
 NEW_PASSWORD: Final = "--password is that of the connection; give the new user's password by --new-password"
-# What was not found, the operation that lists all, the field that has the name, and the command that lists them.
+# The object not found, the operation that lists all, the field that has the name, and the command that lists them.
 NAMES: Final = (
     (r"no queue '(.*)' in vhost '(.*)'", "queue.list", "queue", "queue list"),
     (r"no exchange '(.*)' in vhost '(.*)'", "exchange.list", "exchange", "exchange list"),

@@ -341,7 +341,7 @@ class AmqpClient(PublishingClient):
             self._replies.append((method, args))
 
     def _take_confirm(self, good: bool, tag: int, multiple: bool) -> None:
-        # What is refused is said at once, what is to be confirmed waits for the disk: not in the order of the tags.
+        # Refusals come at once and confirms wait for the disk, so they do not come in the order of the tags.
         if multiple:
             early = {each for each in self._early if each > tag}
             count = tag - self._settled - (len(self._early) - len(early))

@@ -36,7 +36,7 @@ class WebClient:
         listeners = control.run("broker.status").get("listeners")
         assert isinstance(listeners, dict)
         host = split_address(control.server)[0]
-        # Who speaks TLS to the broker has its password read by nobody: not here either.
+        # A client that uses TLS with the broker sends its password in the clear nowhere: not here either.
         for name in ("https",) if tls is not None else ("http", "https"):
             if name in listeners:
                 port = split_address(str(listeners[name]))[1]

@@ -382,7 +382,7 @@ class Arithmetic(FilterNode):
         return arithmetic(self.sign, left, first(self.parts[1].evaluate(subject)))
 
     def written(self) -> str:
-        # What binds alike on the right stands in brackets: a - (b - c).
+        # A right operand of the same precedence gets brackets: a - (b - c).
         left, right = self.parts
         return f"{self.bracketed(left, self.level)} {self.sign} {self.bracketed(right, self.level + 1)}"
 

@@ -27,7 +27,7 @@ TEXT_CHARACTERS_MAX: Final = 1 << 16  # that `find` may be given
 WORK_MAX: Final = 300_000  # points of the program that one `find` looks at, where it cannot go by what it remembers
 PLACES_MAX: Final = 256  # sets that are remembered before all are forgotten
 
-# What is known of the place between two characters, where EDGE and INSIDE are asked for.
+# Knowledge about the place between two characters, for EDGE and INSIDE.
 UNKNOWN: Final = 0
 IS_EDGE: Final = 1
 IS_INSIDE: Final = 2
@@ -127,7 +127,7 @@ class Machine:
         place = StateSet(reached, start, in_word, self.has(reached, MATCH), self.has(ends, MATCH), self.asks(reached))
         if not start:
             if len(self.places) >= PLACES_MAX:
-                # What was remembered hangs together by `leads`: it goes as a whole.
+                # The remembered places refer to each other by `leads`: they go as a whole.
                 self.places.clear()
                 self.first.leads.clear()
             self.places[key] = place

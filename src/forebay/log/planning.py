@@ -110,7 +110,7 @@ class Planner:
         if self.manifest is None:
             self.write_manifest(Manifest(0, 0, False))
         if self.replicated and self.inventory is None:
-            # What a node that was alone has written nobody may take from it.
+            # Nobody may take from a node the frames that it wrote while it was alone.
             self.floor = wals[-1].last if wals else 0
             inventory = self.current(wals, self.floor)
             write_inventory(self.disk, inventory)

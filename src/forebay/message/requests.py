@@ -38,7 +38,7 @@ ORIGIN_HEADERS: Final[list[bytes]] = [
 # Of webhooks' requests, whose headers a bridge that they are sent to takes for properties.
 EVENT_HEADERS: Final[list[bytes]] = [b"x-forebay-event", b"x-forebay-delivery", b"x-forebay-signature"]
 
-# What `requests_of` finds, beside the marks of a record.
+# Results of `requests_of`, beside the marks of a record.
 REQUESTS: Final = 1  # one of REQUEST_HEADERS
 UNKNOWN: Final = 2  # a reserved name
 MARKS: Final = EXPIRES | KEYED

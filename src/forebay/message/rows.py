@@ -25,7 +25,7 @@ from forebay.message.subject import (
     address_property,
 )
 
-# What comes of a row, one octet each.
+# Results of a row, one octet each.
 NO: Final = 0
 YES: Final = 1
 UNKNOWN: Final = 2

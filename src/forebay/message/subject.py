@@ -89,9 +89,9 @@ NUMBERS: Final = {
 PROPERTY_NAMES: Final = [name for name, number in NUMBERS.items() if STORED_LAST < number <= PROPERTIES_LAST]
 DEATH_NAMES: Final = [name for name, number in NUMBERS.items() if number > PROPERTIES_LAST]
 
-# What a dead letter says in its marks, over MQTT and beside x-death.
+# Names of a dead letter's marks, over MQTT and beside x-death.
 MARKS: Final = {DEATH_REASON: "dlq-reason", DEATH_QUEUE: "dlq-queue", DEATH_MS: "dlq-time-ms"}
-# What the last death says, in the first table of the header x-death (see `message/rendered.py`).
+# Names of the last death's fields, in the first table of the header x-death (see `message/rendered.py`).
 DEATHS: Final = {DEATH_REASON: "reason", DEATH_QUEUE: "queue", DEATH_EXCHANGE: "exchange", DEATH_COUNT: "count"}
 
 JSON: Final = msgspec.json.Decoder()

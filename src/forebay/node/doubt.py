@@ -20,7 +20,7 @@ SHARED: Final = (
     "forebay.management.definitions.",
     "forebay.management.groups",
 )
-# What reads, checks or translates, and changes nothing itself: where its caller changes something, that is in the
+# Modules that read, check or translate, and change nothing themselves: a caller that changes something is in the
 # traceback as well.
 APART: Final = (
     "forebay.broker.address",

@@ -117,7 +117,7 @@ class SingleActive(Fairness):
         if active is None or (active.held == 0 and first.priority > active.priority):
             active = first
             self.active = active
-        # Whoever is to take over waits until everything that the active one holds is settled.
+        # The next consumer takes over once everything that the active one holds is settled.
         if first.priority > active.priority or not active.can_take():
             return None
         return active

@@ -92,7 +92,7 @@ class Member:
     def make_leading(self, now: i64) -> Leading:
         return Leading(self.standing, self.changes, self.promises, now)
 
-    # What comes in.
+    # Input.
 
     def start(self, now: i64) -> None:
         """Once, before anything else."""
@@ -293,7 +293,7 @@ class Member:
         self.leading.seen(standing.view)
         standing.out.events.append(f"leads in epoch {standing.epoch}")
 
-    # What operators ask for; RequestError says why not.
+    # Requests of operators; RequestError gives the reason of a refusal.
 
     def transfer(self, to: str, now: i64) -> None:
         """Have another member that is in sync lead. Deliveries stop at once.
@@ -372,7 +372,7 @@ class Member:
         if why_not:
             raise RequestError(PRECONDITION, why_not)
 
-    # What is asked of it.
+    # Questions to it.
 
     def can_deliver(self, now: i64) -> bool:
         """True while what is committed may be delivered, or read, at this very instant."""

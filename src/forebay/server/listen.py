@@ -32,7 +32,7 @@ ACCEPTS_A_TURN: Final = 100
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
 MICROSECONDS_S: Final = 1e-6
 MILLISECONDS: Final = 1000
-# What a client says of a server's certificate that it does not take, as OpenSSL names these alerts.
+# A client's alerts for a server certificate that it does not accept, by OpenSSL's names.
 DISTRUST: Final = (
     "bad certificate",
     "unsupported certificate",

@@ -275,7 +275,7 @@ class Connection(Link, asyncio.Protocol):
                 return
         except OSError:  # no handle is left for it
             pass
-        # What the transport has before it goes first, and it does not say when that is gone.
+        # Octets that the transport has already go first, and it does not report when they are gone.
         try:
             octets = os.pread(part.handle, part.octets, part.position)
         except OSError:

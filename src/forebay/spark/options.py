@@ -83,7 +83,7 @@ NAMES: Final = (
     READ_FROM,
     *STREAM_ONLY,
 )
-# What Spark's Kafka source calls otherwise, by the beginning of the name in lower case; the first that fits counts.
+# Other names in Spark's Kafka source, by the beginning of the name in lower case; the first that fits counts.
 OF_KAFKA: Final = {
     "assign": f"a queue has the one partition 0: give {SUBSCRIBE} instead",
     "kafka.bootstrap.servers": f"give {SERVERS} instead",

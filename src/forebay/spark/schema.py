@@ -28,7 +28,7 @@ LOG_APPEND_TIME: Final = 1  # Kafka's code: the timestamp is that of the broker'
 HEADERS_COLUMN: Final = "headers"
 DELIVERY_COUNT: Final = "delivery_count"
 
-# What `load()` gives without a schema: one row a message, the columns of Spark's Kafka source.
+# The columns of `load()` without a schema: one row a message, as in Spark's Kafka source.
 KAFKA_TYPES: Final[dict[str, DataType]] = {
     "key": BinaryType(),
     "value": BinaryType(),

@@ -118,7 +118,7 @@ class HttpConnection(HttpToolsProtocol):
         self.count(-self.octets)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-        # What refers to each other here would stay in memory until the collector comes by, which is seldom.
+        # These objects refer to each other: without this they stay in memory until the collector runs, which is seldom.
         self.held = b""
         self.pipeline.clear()
         self.cycle = self.scope = self.headers = None  # type: ignore[assignment]

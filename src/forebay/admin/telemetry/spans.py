@@ -225,7 +225,7 @@ class MessageTracer(Tracer):
         )
 
 
-# What OpenTelemetry's semantic conventions call these.
+# The names of OpenTelemetry's semantic conventions.
 OPERATIONS: Final = {"publish": "send", "queued": "process", "deliver": "receive", "settle": "settle"}
 
 

@@ -25,7 +25,7 @@ HASH_OCTETS = 32
 MEMORY_KIB = 19_456
 PASSES = 2
 LANES = 1
-# What the password of a user that does not exist is compared with, so that it takes as long: no password has this hash.
+# The hash for a user that does not exist, so that the comparison takes as long: no password has this hash.
 NOBODY = f"{PREFIX}v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${'A' * 22}${'A' * 43}"
 # Bounds of a hash that others have made: comparing a password with it must not take the broker's memory.
 MEMORY_KIB_MAX: Final = 1 << 20

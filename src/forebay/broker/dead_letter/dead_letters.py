@@ -54,7 +54,7 @@ CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that over
 RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
 RETRIED_EACH_S: Final = 10_000  # records of one group; where more stay, they are tried less often
 
-# What became of a dead letter.
+# Outcomes of a dead letter's move.
 GONE: Final = 0  # nobody is to have it: there is no such exchange or queue, or it came round in a circle
 MOVED: Final = 1
 WAITS: Final = 2  # to be tried again: there is no room for it

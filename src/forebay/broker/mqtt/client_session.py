@@ -33,7 +33,7 @@ RECEIVED: Final = 6  # a PUBLISH of QoS 2 came
 FORGOTTEN: Final = 7  # its PUBREL came
 OPERATION_OCTETS: Final = 16
 
-# What an identifier in flight waits for.
+# The packet that an identifier in flight waits for.
 PHASE_BITS: Final = 2
 AWAIT_PUBACK: Final = 1
 AWAIT_PUBREC: Final = 2

@@ -21,7 +21,7 @@ from forebay.broker.publish.replies import REPLY_PREFIX
 
 CANCEL_PREFIX: Final = b"$delayed/cancel/"
 
-# What a publish over AMQP 0.9.1 is to the broker.
+# Meanings of a publish over AMQP 0.9.1.
 MESSAGE: Final = 0
 COMMIT_OFFSET: Final = 1
 CANCEL_DELAYED: Final = 2

@@ -34,7 +34,7 @@ from forebay.wire.amqp091.properties import EXPIRATION, USER_ID, check_propertie
 
 DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
 
-# What RabbitMQ's errors call the types of field values (AMQP 0.9.1 section 4.2.1, with its errata).
+# RabbitMQ's names for the types of field values in errors (AMQP 0.9.1 section 4.2.1, with its errata).
 TYPE_NAMES: Final[dict[int, str]] = {
     83: "longstr",
     73: "signedint",

@@ -24,7 +24,7 @@ from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 from forebay.wire.convert import convert
 
-# What became of a record.
+# Outcomes of a move.
 SENT: Final = 0
 NOWHERE: Final = 1  # its route leads to nothing
 FULL: Final = 2  # queues refuse it: `Mover.take_full`

@@ -65,7 +65,7 @@ class SparkJob:
         """The session."""
         from forebay.spark import session
 
-        # What a command has to say is not Spark's chatter; its errors come as exceptions.
+        # Spark's log lines would drown a command's own output; Spark's errors come as exceptions.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         quiet = {"spark.log.level": "ERROR", "spark.ui.enabled": "false"}
         return session(self.master, "forebay", {**quiet, **self.conf})

@@ -6,7 +6,7 @@ from forebay.core.errors import PRECONDITION, RequestError
 from forebay.management.arguments import TEXT, Arguments, Parameter
 from forebay.management.control import Cluster, Control, operation
 
-# What these change is in the cluster's record, or in the nodes' hands. An answer that waited for the disk would go with
+# These change the cluster's record or the nodes, not the log. An answer that waited for the disk would be lost with
 # the leader that hands over: nothing that it writes is committed any more.
 NODE = Parameter("node", TEXT, "the member's name")
 

@@ -27,12 +27,12 @@ ON_STREAM: Final = 4
 ON_WORK: Final = ON_CLASSIC | ON_QUORUM
 ON_ALL: Final = ON_WORK | ON_STREAM
 
-# Who beside the declaration may set it.
+# Sources of an argument beside the declaration.
 NOBODY: Final = 0
 USER: Final = 1  # a policy
 OPERATOR: Final = 2  # a policy, or an operator's
 
-# What values it takes.
+# Kinds of values.
 ANY: Final = 0
 WHOLE: Final = 1
 NATURAL: Final = 2  # a whole number >= 0
@@ -208,7 +208,7 @@ SETTINGS: Final = (
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
 )
-# What RabbitMQ, or a plugin that comes with it, knows and its clients send. Nothing here comes of it.
+# Arguments of RabbitMQ, or of a plugin that comes with it, which its clients send. They have no effect here.
 FOREIGN: Final = (
     "x-cancel-on-ha-failover",
     "x-ha-mode",

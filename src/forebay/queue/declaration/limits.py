@@ -17,7 +17,7 @@ from forebay.queue.declaration.arguments import (
 )
 from forebay.queue.declaration.spec import QueueSpec
 
-# What becomes of a publish to a queue that is full.
+# Behaviour of a full queue.
 DROP_HEAD: Final = 0
 REJECT_PUBLISH: Final = 1
 REJECT_PUBLISH_DLX: Final = 2

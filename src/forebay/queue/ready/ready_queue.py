@@ -187,7 +187,7 @@ class ReadyQueue:
             if not order.count:
                 return 0, 0
             first = order.choose()
-            # What dies of a message group lets the next of it come, perhaps before the rest of the run.
+            # A dead letter of a message group lets the group's next message come, perhaps before the rest of the run.
             count = 1 if order.keys else order.length(most)
             order.take(count)
             return first, count
@@ -400,7 +400,7 @@ class ReadyQueue:
         settlement = self.settlement
         self.attempts.prune()
         if self.attempts.by_offset:
-            # What came back and was handed out again before the broker stopped may stand above all that is settled.
+            # A record that came back and was leased again before the broker stopped may be above all settled ones.
             end: i64 = max(self.attempts.by_offset) + 1
             if end > settlement.cursor:
                 settlement.mark(settlement.cursor, end, RETURNED)

@@ -177,7 +177,7 @@ class StreamGroup(Group):
         if self.auto:
             self.commit_read()
         if not self.consumers:
-            # Whoever comes next resumes at what was committed.
+            # The next consumer resumes at the committed offset.
             self.open.clear()
             self.seek(self.committed)
             return

@@ -192,7 +192,7 @@ class Settlement:
             if first >= end:
                 continue
             if first > self.cursor:
-                # What a settlement passed over was leased when the broker stopped: see `passed_over`.
+                # Records that a settlement passed over were leased when the broker stopped: see `passed_over`.
                 self.mark(self.cursor, first, RETURNED)
             self.cursor = max(self.cursor, end)
             self.mark_settled(first, end)

@@ -58,7 +58,7 @@ def take_out_of_age(ready: ReadyQueue, chosen: set[int]) -> None:
     settlement = ready.settlement
     last: i64 = max(chosen)
     if last >= settlement.cursor:
-        # What stands before the last of them is passed over, and waits like what was returned.
+        # Records before the last of them are passed over, and wait like returned ones.
         first = settlement.cursor
         settlement.cursor = last + 1
         settlement.mark(first, settlement.cursor, RETURNED)

@@ -460,7 +460,7 @@ class WorkGroup(Group):
         if ready.expiry.perishable:
             if ready.order is not None:
                 more = not ready.take_in(ready.order)
-            # What expires just now was only for whom it could be given to at once: all with a time to live of 0.
+            # A record that expires just now was only for an immediate delivery: all with a time to live of 0.
             self.drop_expired(now_us + 1)
         limits = self.limits
         if limits.overflow == DROP_HEAD and (limits.max_messages >= 0 or limits.max_octets >= 0):

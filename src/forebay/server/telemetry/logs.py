@@ -15,7 +15,7 @@ from forebay.core.options import Options
 TEXT_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
 JSON: Final = "json"
 CHATTY: Final = ("asyncio", "httpcore", "httpx", "uvicorn")  # libraries: of them only what went wrong
-# What a line may say beside its message: `logger.info(..., extra={"user": ...})`.
+# Fields of a log line beside its message: `logger.info(..., extra={"user": ...})`.
 FIELDS: Final = ("event", "vhost", "connection", "peer", "user", "data")
 
 

@@ -54,7 +54,7 @@ ROUTE_POINTS: Final = 10
 CHECK_SHIFT: Final = 6
 READ_SHIFT: Final = 2
 
-# What the channel expects next.
+# The frame that the channel expects next.
 METHOD_NEXT: Final = 0
 HEADER_NEXT: Final = 1
 BODY_NEXT: Final = 2

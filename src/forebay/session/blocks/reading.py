@@ -188,7 +188,7 @@ class ReaderRequests:
             self.held = request
             self.job = None
             if not is_known:
-                # What of a file being rewritten was settled before goes yet.
+                # Records of a file being rewritten that were settled before still go.
                 self.job = vhost.store.rewriting(int(queue.id))
                 self.changed = queue.log.durable
         if self.job is not None and self.job is vhost.store.job_running:

@@ -47,7 +47,7 @@ PROPERTY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(DEATH_NAMES, SAID),
 }
 SQL_NAME: Final = "forebay_matches"
-# What is the same in few rows: for all else a filter is evaluated once for each kind of row.
+# Columns whose values differ from row to row: by all others a filter is evaluated once for each kind of row.
 OWN_FIELDS: Final = frozenset({"bodies", "octets", "offsets", "timestamps_us"})
 COLUMNS: Final = tuple(dict.fromkeys(name for names in PROPERTY_COLUMNS.values() for name in names))
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 PLAN: Final = "replay.json"
 READ: Final = ("queue", "offset", "timestamp", "exchange", "routing_key", "format", "raw_properties", "value")
-# What a message keeps of its properties: not its expiration, which may be over, nor the user, which is the job's now.
+# Properties that a message keeps: not its expiration, which may be over, nor the user, which is the job's now.
 KEPT: Final = (
     "durable",
     "priority",

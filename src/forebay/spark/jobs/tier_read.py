@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 OFFSET_MAX: Final = (1 << 63) - 1
 TIME_MAX: Final = (1 << 63) - 1
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# What says where the live part begins and ends is for this module to say.
+# This module sets the options for the begin and the end of the live part.
 TAKEN: Final = (
     *(SUBSCRIBE, "subscribePattern", "filter", "includeHeaders", "startingOffsetsByTimestampStrategy"),
     *(STARTING_OFFSETS, STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP),

@@ -35,7 +35,7 @@ ROOTS: Final = (
     "forebay.spark.tables.compaction",
 )
 STANDINS: Final = "forebay.spark.setup.standins"
-# What else the Python of an executor must have.
+# Packages that the Python of an executor must have besides.
 NEEDED: Final = frozenset({"numpy", "py4j", "pyarrow", "pyspark"})
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of every file in the archive: the same sources give the same octets
 # Behind the path that there is, so that what is installed goes before it.

@@ -17,7 +17,7 @@ from forebay.spark.java import prepare_java
 from forebay.spark.setup.parallelism import ADDRESS, driver_answers
 from forebay.spark.source import ForebaySource
 
-# Who a setting is for: every session, Spark Connect's too; those that start a JVM here; those that run in it alone.
+# Sessions that a setting is for: all, Spark Connect's too; those that start a JVM here; those that run in it alone.
 EVERYWHERE: Final = "everywhere"
 OWN_JVM: Final = "own JVM"
 LOCAL: Final = "local"

@@ -25,7 +25,7 @@ def probe(_):
         return sys.executable, f"{type(error).__name__}: {error}"
     return sys.executable, ""
 """
-# What says why in the many lines of an error of the JVM.
+# The line with the reason, among the many lines of a JVM error.
 REASON: Final = re.compile(r"[^\n]*(?:\w+Error: |PYTHON_VERSION_MISMATCH|error=\d)[^\n]*")
 REASON_CHARACTERS_MAX: Final = 300
 

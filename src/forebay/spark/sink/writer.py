@@ -43,7 +43,7 @@ class WrittenPart(WriterCommitMessage):
 
 
 _idle: Final = IdleConnections[StagingClient]()
-# What streams of this process write to, and the broker has taken.
+# Destinations of this process's streams that the broker has accepted.
 _checked: set[tuple[Access, tuple[bytes, bytes] | None]] = set()
 
 

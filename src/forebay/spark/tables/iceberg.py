@@ -73,7 +73,7 @@ class IcebergTable(LakeTable):
         snapshot = self.table.current_snapshot()
         number = snapshot.snapshot_id if snapshot is not None else None
         if number != self.cached[0]:
-            # What we know already is not decoded again.
+            # Files that are known already are not decoded again.
             known = self.cached[1]
             found = self.iceberg_files()
             self.cached = number, {path: known.get(path) or self.data_file(file) for path, file in found.items()}

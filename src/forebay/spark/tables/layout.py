@@ -25,7 +25,7 @@ TIMES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
 LEFT_OUT: Final = ("queue", "topic", "partition", "timestampType", DELIVERY_COUNT)
 KNOWN: Final = {name: type for name, type in TYPES.items() if name not in LEFT_OUT}
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
-# What Spark escapes in a folder's name, so that it can tell the value from it.
+# Characters that Spark escapes in a folder's name, so that it can read the value back.
 ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^") | frozenset(map(chr, range(0x20)))
 NAME_OCTETS_MAX: Final = 255  # of a file's or folder's name, on every file system in use
 

@@ -48,7 +48,7 @@ FLAGS_OCTETS: Final = 2
 PERSISTENT: Final = 2
 NUMBER_DIGITS_MAX: Final = 18
 
-# What MQTT's payload format indicator is called here; only the value 1 says anything.
+# The name of MQTT's payload format indicator here; only the value 1 has a meaning.
 PAYLOAD_FORMAT_HEADER: Final = "mqtt-payload-format"
 
 

@@ -113,7 +113,7 @@ PEER_CODES: Final = {
     UNSPECIFIED: FAILURE,
 }
 
-# What a SUBACK says of a subscription that was refused.
+# SUBACK codes of a refused subscription.
 REQUEST_CODES: Final = {
     NOT_FOUND: FILTER_INVALID,
     INVALID: FILTER_INVALID,

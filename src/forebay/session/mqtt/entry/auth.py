@@ -144,7 +144,7 @@ class AuthExchange:
             self.login = None
             return Answer(CONNACK, codes.SUCCESS, block, "")
         if user != self.user:
-            # What the connection has subscribed to and holds is its first user's.
+            # The connection's subscriptions and messages belong to its first user.
             return self.refused(codes.NOT_AUTHORIZED, f"user '{self.user}' cannot become '{user}'")
         self.login = None
         return Answer(AUTH, codes.SUCCESS, block, "")

@@ -121,7 +121,7 @@ class Outbox:
             if index < end:
                 self.vhost.sessions.keep(consumer, block, index, end - index)
             return
-        # What is not to be settled needs no window; and while the connection is paused no queue delivers.
+        # A message that is not settled needs no window; and while the connection is paused no queue delivers.
         if consumer.no_ack or (not self.backlog and not self.is_paused()):
             index = self.send_queued(consumer, block, index, end, delivery.lease)
         if index < end:
@@ -471,7 +471,7 @@ class Outbox:
         for id in inflight:
             highest = max(highest, i64(id))
         self.encoder.now_us = self.vhost.turn.now_us
-        # What became the session's own in this same turn (`send_moved`) is in no block before the end of one.
+        # Messages that became the session's own in this turn (`send_moved`) are in no block before its end.
         self.vhost.sessions.end_turn(self.vhost.turn.now_us)
         self.window.make_slots(highest)
         self.unsent = list(inflight)

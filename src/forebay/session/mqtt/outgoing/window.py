@@ -15,7 +15,7 @@ from forebay.queue.leases.lease import Lease
 IDS_MAX: Final = 65_535
 IDS_LEAST: Final = 64
 
-# What a message in flight is, which is what its acknowledgement settles.
+# Kinds of messages in flight, by what their acknowledgement settles.
 QUEUED: Final = 0  # leased from a queue, by the rules of `$queue/`
 SHARED_1: Final = 1  # leased from a shared subscription, at QoS 1
 SHARED_2: Final = 2
