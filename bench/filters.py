@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What consumers with filters cost, in microseconds of the processor a message of a queue: found, handed out, settled.
+"""What consumers with filters cost, in microseconds of the processor a message of a queue: found, delivered, settled.
 
 The first line is a queue whose consumer has no filter. Build the compiled broker first (`python setup.py build_ext
 --inplace`), or the figures are those of the interpreter.
@@ -79,7 +79,7 @@ def group_of(log: QueueLog, texts: list[str]) -> WorkGroup:
 
 
 def drain(group: WorkGroup) -> int:
-    """Turns until there is nothing more to hand out, all of it acknowledged; how many were."""
+    """Turns until there is nothing more to deliver, all of it acknowledged; how many were."""
     taken = 0
     more = True
     while more:

@@ -88,7 +88,7 @@ class OneVhost(NodeRig):
         return Recorder(id, self)
 
     def deliveries(self) -> list[Delivery]:
-        """End a turn; what it hands out."""
+        """End a turn; what it delivers."""
         self.given = []
         self.turn()
         return self.given

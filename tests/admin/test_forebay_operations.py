@@ -177,7 +177,7 @@ def test_work_groups_are_moved_with_their_consumers(http: httpx.Client, channel:
     assert http.post(seek, json={"to": "1"}).json() == {"offset": 1}
     got(6)
     assert [n for _, n, _ in held] == [0, 1, 2, 1, 2, 3]
-    assert [again for _, _, again in held] == [None] * 6, "nothing was handed out before, as far as it is concerned"
+    assert [again for _, _, again in held] == [None] * 6, "nothing was delivered before, as far as it is concerned"
     channel.basic_ack(3, multiple=True)  # too late: it settles nothing
     assert http.get("/groups/%2F", params={"queue": "works"}).json()["items"][0]["leased"] == 3
     channel.basic_ack(6, multiple=True)

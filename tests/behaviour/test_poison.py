@@ -41,7 +41,7 @@ def declared(broker: Broker, kind: str, **arguments: object) -> BlockingChannel:
 
 
 def dead(channel: BlockingChannel) -> tuple[str, int]:
-    """Why the message died, and how often it had been handed out, once it is dead."""
+    """Why the message died, and how often it had been delivered, once it is dead."""
     found: list[pika.BasicProperties] = []
 
     def is_there() -> bool:

@@ -27,7 +27,7 @@ BODY = b"x" * 65_536
 COUNT = 1600  # 100 MiB
 CACHE_OCTETS = 4 << 20
 BUFFER_OCTETS = 1 << 20
-# What a turn may hand out at once, what a connection may have waiting, the cache, and the same again for slack.
+# What a turn may deliver at once, what a connection may have waiting, the cache, and the same again for slack.
 GROWTH_OCTETS_MAX = 2 * (CACHE_OCTETS + BUFFER_OCTETS + (4 << 20)) + (16 << 20)
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -26,7 +26,7 @@ from tests.logs import memory_log
 
 READY, PUT_OFF, HELD, DYING, SETTLED = "ready", "put off", "held", "dying", "settled"
 LETTERS = "abcd"
-FILTERS = [None, "a", "ab", "bc", "abcd", "z", "once", "twice"]  # the last two ask how often a record was handed out
+FILTERS = [None, "a", "ab", "bc", "abcd", "z", "once", "twice"]  # the last two ask how often a record was delivered
 VISIBILITY_US = 1_000_000
 TIDIED = 6  # µs passed: beforehand what is used up goes from the lines
 
@@ -147,7 +147,7 @@ class Model:
         return [row for row in self.rows if row.state == READY]
 
     def next_rows(self) -> list[Row]:
-        """What may be handed out, in order."""
+        """What may be delivered, in order."""
         out = {row.key for row in self.rows if row.key and row.state in {HELD, DYING, PUT_OFF}}
         rows = []
         for row in self.ready():

@@ -106,7 +106,7 @@ class WaitingMachine(RuleBasedStateMachine):
         return [row for row in self.rows if row.state == READY]
 
     def next_rows(self) -> list[Row]:
-        """What may be handed out, in order."""
+        """What may be delivered, in order."""
         out = {row.key for row in self.rows if row.key and row.state in {HELD, DYING}}
         rows = []
         for row in self.ready():

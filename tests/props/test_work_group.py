@@ -33,7 +33,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.count = 0
         self.next_id = 1
         self.consumers: list[Consumer] = []
-        self.leases: list[Lease] = []  # all ever handed out since the start: late settlements come too
+        self.leases: list[Lease] = []  # all ever delivered since the start: late settlements come too
 
     @initialize(credit=st.sampled_from([3, 50, 2000, UNLIMITED]))
     def begin(self, credit: int) -> None:

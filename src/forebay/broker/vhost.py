@@ -181,7 +181,7 @@ class Vhost:
     # ---- the turn
 
     def end_turn(self, now_us: i64) -> list[Delivery]:
-        """Seal what was published, hand out what may go, note what was settled; the deliveries of this turn."""
+        """Seal what was published, deliver what may go, note what was settled; the deliveries of this turn."""
         self.turn.now_us = self.common.looks.now_us = now_us
         self.clients.end_sessions()
         if self.staging.open:

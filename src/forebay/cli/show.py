@@ -56,7 +56,7 @@ def show_message(message: dict[str, object]) -> None:
     exchange = cell(message["exchange"]) or "(default)"
     print(f"offset {message['offset']}  exchange {exchange}  key {cell(message['routing_key'])}", end="  ")
     print(f"{figure('octets', message['octets'])}  stored {moment(message['stored_ms'])}", end="  ")
-    print(f"handed out {message['deliveries']} times, failed {message['failures']}")
+    print(f"delivered {message['deliveries']} times, failed {message['failures']}")
     death = message.get("death")
     if isinstance(death, dict):
         print("    died: " + ", ".join(f"{name} {figure(name, value)}" for name, value in death.items()))

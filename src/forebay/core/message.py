@@ -17,7 +17,7 @@ AMQP10: Final = 3  # sections before the body; the body sections
 # The octet of the format: two bits for the format itself, and two for what a queue has to look for in the properties.
 FORMAT_MASK: Final = 0x03
 EXPIRES: Final = 0x04  # an expiration of its own
-KEYED: Final = 0x08  # a message group: messages of one key are handed out in order, one at a time
+KEYED: Final = 0x08  # a message group: messages of one key are delivered in order, one at a time
 # The others say of an MQTT message how it was published. Queues keep the QoS only.
 QOS_SHIFT: Final = 4
 QOS_MASK: Final = 0x30

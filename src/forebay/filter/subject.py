@@ -23,7 +23,7 @@ PROPERTIES: Final = {
     "stored_ms": "when the broker took it, in milliseconds since 1970",
     "age_ms": "milliseconds since the broker took it",
     "octets": "length of its body",
-    "deliveries": "how often it was handed out before",
+    "deliveries": "how often it was delivered before",
     "failures": "how often it was returned as failed",
     "priority": "the property",
     "timestamp": "the property: seconds since 1970, as its publisher says",

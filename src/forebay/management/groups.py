@@ -76,7 +76,7 @@ def settle_up(vhost: Vhost, queue: Queue) -> None:
 
 
 def check_not_shared(queue: Queue) -> None:
-    """RequestError(PRECONDITION) for the queue of a shared subscription: sessions have what its group handed out."""
+    """RequestError(PRECONDITION) for the queue of a shared subscription: sessions have what its group delivered."""
     if queue.kind == SHARE:
         raise RequestError(PRECONDITION, f"queue '{text(queue.name)}' is a shared subscription: its members have it")
 

@@ -55,7 +55,7 @@ class DeathMarks:
     offset      in the log of the queue; -1 where it had none
     group       empty for the nameless one
     reason      the cause, or what a consumer gave as the reason
-    deliveries  how often it had been handed out
+    deliveries  how often it had been delivered
     """
 
     def __init__(

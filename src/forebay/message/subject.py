@@ -150,7 +150,7 @@ class StoredSubject(Subject):
 class RecordSubject(StoredSubject):
     """One record of a queue's log.
 
-    deliveries, failures  how often it was handed out before, and failed
+    deliveries, failures  how often it was delivered before, and failed
     """
 
     def __init__(

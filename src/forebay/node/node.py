@@ -13,7 +13,7 @@
     node.tick(clock.now_us())           # ten times a second; what is due each second happens in every tenth
     node.lost(link)                     # its connection is gone, whoever ended it
 
-What came in is decided at once. `is_due` says that a turn is to be made, in which everything is sealed, handed out and
+What came in is decided at once. `is_due` says that a turn is to be made, in which everything is sealed, delivered and
 given to the disk. Between two turns `take` gives what has come together so far. `answered` and `job_done` bring back
 what `Ready.proofs` and `Ready.job` asked for, `wake` is due at `Ready.again_us`. A node that must not go on says so in
 `Ready.stop`, and does nothing more. The only place from which a confirm can leave is `synced`.
@@ -44,9 +44,9 @@ from forebay.node.back_pressure.rates import Rates
 from forebay.node.back_pressure.reading import Reading
 from forebay.node.commit_gate import NEWER, CommitGate
 from forebay.node.connections import OpenConnections
+from forebay.node.deliveries import Deliveries
 from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import Endings
-from forebay.node.handing_out import HandingOut
 from forebay.node.link import PROVING, STOPPING, Link, LinkOwner
 from forebay.node.logins import NodeLogins, set_throttle
 from forebay.node.peer import split_name
@@ -119,7 +119,7 @@ class Node(LinkOwner):
         self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.reading)
         self.rates = Rates(options, self.reading)
         self.is_rated = self.rates.is_on()
-        self.handing_out = HandingOut(
+        self.deliveries = Deliveries(
             self.vhosts, self.connections, self.announcer, self.pressure.buffers, self.store.logs
         )
         self.endings = Endings(self.auth, self.pressure, self.rates, self.stats, self.announcer, self.journal)
@@ -415,7 +415,7 @@ class Node(LinkOwner):
         out = self.out
         now_us = out.now_us = self.clock.now_us()
         self.begin_turn(out, now_us)
-        out.delivery = self.handing_out.run(now_us, self.gate, self.tracer, self.dirty)
+        out.delivery = self.deliveries.run(now_us, self.gate, self.tracer, self.dirty)
         self.vhosts.note_sessions()
         if self.has_stopped():
             return self.take()

@@ -66,7 +66,7 @@ class Ready:
     lsn      of the turn: what it has brought is durable when `durable` is as high
     durable  what is on the disk
     awaited  somebody waits for `lsn`
-    delivery  the last that was handed out; None where none was
+    delivery  the last that was delivered; None where none was
     again_us  when `Node.wake` is to be called, also if nothing happens; 0 for not at all
     """
 

@@ -21,7 +21,7 @@ class Counts:
     refused            publishes that it did not take, being full
     delivered, got     handed to consumers and to who asked for one at a time; an acknowledgement is to come
     delivered_settled, got_settled  the same, and settled by that
-    redelivered        of all these, handed out before
+    redelivered        of all these, delivered before
     acked              acknowledged
     expired, dropped, rejected, limited  died: too old, too many, refused by a consumer, failed too often; of a stream
                        `expired` are those that a group has passed over, counted for each group
@@ -43,7 +43,7 @@ class Counts:
         self.limited: i64 = 0
         self.purged: i64 = 0
 
-    def hand_out(self, count: i64, settled: bool, again: bool) -> None:
+    def deliver(self, count: i64, settled: bool, again: bool) -> None:
         """So many were handed to a consumer; `again`: not for the first time."""
         if settled:
             self.delivered_settled += count

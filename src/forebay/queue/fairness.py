@@ -102,7 +102,7 @@ class ByPriority(Fairness):
 class SingleActive(Fairness):
     """One consumer gets everything until it leaves, or until one of a higher priority takes over.
 
-    active  that consumer, once there was something to hand out
+    active  that consumer, once there was something to deliver
     """
 
     def __init__(self) -> None:

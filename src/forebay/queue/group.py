@@ -44,7 +44,7 @@ class Group(ABC):
     active_us  when its progress was last written down; 0: not since the start
     consumers  the highest priority first
     fairness   who of them is next
-    draining   some consumer's credit is lost when there is nothing more to hand out
+    draining   some consumer's credit is lost when there is nothing more to deliver
     reader     of its log
     turn       what is left of its share of this turn
     """
@@ -75,7 +75,7 @@ class Group(ABC):
 
     @abstractmethod
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        """Hand out what the consumers' credit allows; whether a limit of the turn ended it."""
+        """Deliver what the consumers' credit allows; whether a limit of the turn ended it."""
 
     @abstractmethod
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
@@ -106,7 +106,7 @@ class Group(ABC):
 
     @abstractmethod
     def next_offset(self) -> i64:
-        """The offset behind all that were handed out so far."""
+        """The offset behind all that were delivered so far."""
 
     @abstractmethod
     def take_progress(self) -> bytes:
@@ -141,7 +141,7 @@ class Group(ABC):
             self.draining = True
 
     def end_drain(self) -> None:
-        """Nothing more can be handed out: credit of consumers that drain is lost, but for those that are paused."""
+        """Nothing more can be delivered: credit of consumers that drain is lost, but for those that are paused."""
         self.draining = False
         for consumer in self.consumers:
             if consumer.drains and consumer.paused:

@@ -16,7 +16,7 @@ from forebay.log.queue_log import QueueLog
 class LogReader:
     """The log of one group.
 
-    damage  what the group has to hand out next and cannot read: until that is over it hands out nothing
+    damage  what the group has to deliver next and cannot read: until that is over it delivers nothing
     stuck   only the next start can tell what waits in the group
     """
 
@@ -26,7 +26,7 @@ class LogReader:
         self.stuck = False
 
     def halt(self, error: DamagedBlock) -> None:
-        """Hand out nothing any more, as this cannot be read."""
+        """Deliver nothing any more, as this cannot be read."""
         self.damage = Damage(error.path, error.position, error.queue, error.name, error.base, error.end, error.why)
 
     def readable(self, offset: i64) -> Block | None:

@@ -4,7 +4,7 @@ Ten thousand sessions may have a thousand runs each, so a run is no object but a
 Runs before `head` are used up; one in the middle is used up where the limit took its last QoS 0 message. When the
 used-up ones are more than the others, the arrays are written anew.
 
-Turns: each level may hand out (priority + 1) * 10 messages a round, the highest first. A round ends when every level
+Turns: each level may deliver (priority + 1) * 10 messages a round, the highest first. A round ends when every level
 that has something has had its turn, or when only one has something. So what comes to a higher level is next, and yet no
 level waits for more than two turns of each other one.
 """

@@ -21,7 +21,7 @@ class Looks:
     """The cost of filters: of all queues together, so that no turn takes long however many there are.
 
     now_us   what time it is, for who is called between two looks of its own at the clock
-    octets   that one group may hand out in a turn: fewer where much waits for clients already
+    octets   that one group may deliver in a turn: fewer where much waits for clients already
     most     in one turn
     left     in this one
     cut      looks at messages in which a filter asked for more than it may
@@ -78,7 +78,7 @@ class PropertyReader(ABC):
 
     @abstractmethod
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
-        """The record as a consumer's filter sees it; it was handed out, and failed, so often before."""
+        """The record as a consumer's filter sees it; it was delivered, and failed, so often before."""
 
 
 @final

@@ -45,7 +45,7 @@ class Queue:
     groups   by group id
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
     next_group   number of the next group: none has that of one before it
-    keyed    messages of one group are handed out one at a time: some message named its group
+    keyed    messages of one group are delivered one at a time: some message named its group
     crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
     by_address  nobody declared it: it was made by the first who used its address
@@ -108,7 +108,7 @@ class Queue:
         return group
 
     def make_keyed(self) -> None:
-        """From now on messages of one group are handed out one at a time, in their order."""
+        """From now on messages of one group are delivered one at a time, in their order."""
         self.keyed = True
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
@@ -183,7 +183,7 @@ class Queue:
         return count
 
     def ready(self) -> i64:
-        """Records that consumers of some group could get now; one that several groups could hand out counts once.
+        """Records that consumers of some group could get now; one that several groups could deliver counts once.
 
         Groups go through one log in one direction: the one that has most ready has all that others have, but for what
         came back to these from further ahead.
@@ -214,7 +214,7 @@ class Queue:
         return group.ready() + self.log.writer.count
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        """Hand out records to every group; whether a limit of the turn left some for the next."""
+        """Deliver records to every group; whether a limit of the turn left some for the next."""
         more = False
         most = self.properties.looks.octets
         for group in self.groups.values():

@@ -1,4 +1,4 @@
-"""A group's share of one turn: octets to hand out, records to look at, and what time it is."""
+"""A group's share of one turn: octets to deliver, records to look at, and what time it is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SCAN_RECORDS: Final = 8192  # most that a filter looks at in one turn
 class TurnShare:
     """The share of one group.
 
-    most_octets  to hand out in one turn
-    octets       left to hand out in this turn
+    most_octets  to deliver in one turn
+    octets       left to deliver in this turn
     looks        records left to look at in this turn
     now_us       at the last look at the clock
     """

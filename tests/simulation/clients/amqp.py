@@ -562,7 +562,7 @@ class AmqpClient(Client):
         self.own = None
 
     def give_back(self) -> None:
-        """What was handed out and is not settled comes back to its queues."""
+        """What was delivered and is not settled comes back to its queues."""
         for queue, no_ack in self.used:
             queue.users -= 1
             queue.careless -= no_ack

@@ -60,7 +60,7 @@ class Consuming:
     group  of readers of a stream; it reads on from where that was
     work   the group of a work queue that it is in
     moves  how often its queue had gone on elsewhere when it was last handed something
-    turns  it may begin anew once: what was handed out before its queue went on elsewhere may have waited for the disk
+    turns  it may begin anew once: what was delivered before its queue went on elsewhere may have waited for the disk
     begin  the first offset that it has to get, where that is known
     last   the highest in place that it was handed for the first time, by priority
     """
@@ -98,7 +98,7 @@ class Consuming:
         self.last[message.priority] = copy
 
     def before(self, queue: Queue, copy: Copy) -> int:
-        """The offset before the first that is handed out."""
+        """The offset before the first that is delivered."""
         if self.group == KEEPERS:
             return self.begin - 1 if self.begin >= 0 else copy.at - 1
         return min(queue.read_to, copy.at - 1) if self.group else -1

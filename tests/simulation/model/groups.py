@@ -21,7 +21,7 @@ class Group(Queue):
     """One group from its first consumer to its end.
 
     made, moved  what makes certain that it is there, and that it has gone elsewhere
-    moves        how often it has: what was handed out before is settled too late
+    moves        how often it has: what was delivered before is settled too late
     """
 
     def __init__(self, id: int, of: Groups, name: str) -> None:

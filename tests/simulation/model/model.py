@@ -310,7 +310,7 @@ class Model:
                 queue.of.settled(number)
 
     def purged(self, queue: Queue) -> list[Copy]:
-        """Everything is settled but what is handed out, of which nobody knows."""
+        """Everything is settled but what is delivered, of which nobody knows."""
         # What has died may wait for room elsewhere.
         waits = queue.keeps_dead or (self.is_tight and self.dead(queue) is not None)
         if queue.users or waits:

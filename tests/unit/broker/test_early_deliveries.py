@@ -1,4 +1,4 @@
-"""What a queue hands out before the turn's end, for somebody who asks what is left of it then."""
+"""What a queue delivers before the turn's end, for somebody who asks what is left of it then."""
 
 from __future__ import annotations
 

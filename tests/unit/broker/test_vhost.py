@@ -15,7 +15,7 @@ from tests.vhosts import OneVhost
 
 
 def handed(broker: OneVhost) -> list[bytes]:
-    """End a turn; the bodies that it hands out."""
+    """End a turn; the bodies that it delivers."""
     return [each.block.body(each.index + at) for each in broker.deliveries() for at in range(each.count)]
 
 

@@ -26,7 +26,7 @@ def rig(tmp_path: Path) -> Iterator[OneVhost]:
 
 
 def handed(rig: OneVhost) -> list[bytes]:
-    """End a turn; the bodies that it hands out."""
+    """End a turn; the bodies that it delivers."""
     return [each.block.body(each.index + at) for each in rig.deliveries() for at in range(each.count)]
 
 

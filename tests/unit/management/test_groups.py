@@ -268,7 +268,7 @@ def test_what_a_group_is_moved_past_goes(broker: Broker) -> None:
 
 
 def test_what_consumers_hold_is_theirs_no_more(broker: Broker) -> None:
-    """It is handed out anew, with no delivery counted; who held it may go on, and says too late that it is done."""
+    """It is delivered anew, with no delivery counted; who held it may go on, and says too late that it is done."""
     consumer = broker.join("", 3)
     broker.fill(5)
     lease = broker.group(b"").leases.all_live()[0]

@@ -1,4 +1,4 @@
-"""Records taken out of the middle of a group that hands out by priority or message group, or counts octets."""
+"""Records taken out of the middle of a group that delivers by priority or message group, or counts octets."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def dispatch(group: StreamGroup, now_us: int = 1) -> list[Delivery]:
 
 
 def offsets(group: StreamGroup, now_us: int) -> list[int]:
-    """The records that are handed out at this time."""
+    """The records that are delivered at this time."""
     out = dispatch(group, now_us)
     return [each.block.base + each.index + step for each in out for step in range(each.count)]
 

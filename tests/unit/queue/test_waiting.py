@@ -40,7 +40,7 @@ class BodyFacts(PropertyReader):
 
 
 class Rig:
-    """A queue's log in memory and a work group with limits; `seen` is all that was handed out."""
+    """A queue's log in memory and a work group with limits; `seen` is all that was delivered."""
 
     def __init__(self, folder: Path, **limits: object) -> None:
         self.log: QueueLog = memory_log(str(folder))
@@ -303,7 +303,7 @@ def test_a_delayed_record_comes_when_its_time_has_come(tmp_path: Path) -> None:
     rig.publish(None)
     rig.consumer()
     lease = lease_of(rig.turn(MS)[0])
-    # Its time counts from when it was given back, not from when it was handed out.
+    # Its time counts from when it was given back, not from when it was delivered.
     rig.group.give_back(lease, 0, 1, 0, FAILED)
     assert rig.turn(500 * MS) == []
     assert rig.turn(509 * MS) == []

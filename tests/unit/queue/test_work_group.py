@@ -152,7 +152,7 @@ def test_records_that_are_gone_below_the_cursor_do_not_count_as_ready_after_a_re
 
 
 def test_a_group_that_begins_anew_passes_over_what_was_left_out_of_the_log(tmp_path: Path) -> None:
-    """Compaction leaves out what is settled: what is gone neither counts as ready nor is handed out."""
+    """Compaction leaves out what is settled: what is gone neither counts as ready nor is delivered."""
     log = memory_log(str(tmp_path))
     for _ in range(6):
         for _ in range(5):

@@ -61,7 +61,7 @@ FIELDS: Final = frozenset(
 class PublishRequest:
     """A message that somebody wants to publish, before it is checked.
 
-    key              message group: messages of one are handed out in order, one at a time
+    key              message group: messages of one are delivered in order, one at a time
     idempotency_key  publishes with the same one are taken once
     """
 

@@ -59,7 +59,7 @@ Retain = Annotated[bool, Query(description="Keep it for those who subscribe late
 Expiration = Annotated[int | None, Query(ge=0, description="Seconds after which nobody is to have it.")]
 Delay = Annotated[int, Query(ge=0, description="Milliseconds after which it is published.")]
 Priority = Annotated[int | None, Query(ge=0, le=255, description="In queues with priorities.")]
-Key = Annotated[str | None, Query(description="Message group: handed out in order, one at a time.")]
+Key = Annotated[str | None, Query(description="Message group: delivered in order, one at a time.")]
 
 
 class PublishOutcome:

@@ -137,7 +137,7 @@ async def got(where: Vhost, queue: bytes, body: GetBody) -> list[Facts]:
 
 
 async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple[list[Delivery], list[Facts]]:
-    """Messages that are handed out now, and what is shown of them."""
+    """Messages that are delivered now, and what is shown of them."""
     got: list[Delivery] = []
     answers: list[Facts] = []
     octets = 0

@@ -223,7 +223,7 @@ class Consumers:
     def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
         """From now on a consumer may have so many more records, whatever it settles.
 
-        drains  what is left of it when there is nothing more to hand out is lost: `consumer.drains` is False then
+        drains  what is left of it when there is nothing more to deliver is lost: `consumer.drains` is False then
         """
         queue = self.catalog.queues_by_id.get(consumer.queue)
         group = None if queue is None else queue.groups.get(consumer.group)

@@ -1,4 +1,4 @@
-"""The end of a turn in the queues: records are sealed and handed out, dead letters move, settlements are noted."""
+"""The end of a turn in the queues: records are sealed and delivered, dead letters move, settlements are noted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Dispatcher:
             self.early = still_held(self.early, consumer)
 
     def end_turn(self, out: list[Delivery]) -> None:
-        """Hand out what may go, note what was settled; what dies in a queue goes on in the same turn."""
+        """Deliver what may go, note what was settled; what dies in a queue goes on in the same turn."""
         turn = self.turn
         if self.early:
             out += self.early

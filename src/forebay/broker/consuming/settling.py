@@ -59,7 +59,7 @@ class Settling:
         return 0 if group is None else group.reject(lease, first, count)
 
     def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
-        """Let records of a lease be held for so long from now on, or for 0 as long as if they were handed out now.
+        """Let records of a lease be held for so long from now on, or for 0 as long as if they were delivered now.
 
         Never shorter than before; how many of them were held by the lease.
         """

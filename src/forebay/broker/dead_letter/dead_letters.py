@@ -8,7 +8,7 @@ died (message/deaths.py), by which its consumers see RabbitMQ's `x-death` and:
     dlq-queue, dlq-offset     the queue, and its offset there
     dlq-group                 the group that it died in, unless it is the nameless one
     dlq-reason                why; what a consumer over MQTT gave as the reason
-    dlq-deliveries            how often it had been handed out
+    dlq-deliveries            how often it had been delivered
     dlq-time-ms               when it moved, in milliseconds since 1970
 
 What is published and what is settled by it are on disk together or not at all. Where a queue has no dead-letter

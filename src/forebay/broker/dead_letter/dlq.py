@@ -167,7 +167,7 @@ def count(counts: dict[str, int], value: object) -> None:
 
 
 def walk(vhost: Vhost, queue: Queue, first: int, end: int = OFFSET_MAX) -> Iterator[RecordSubject]:
-    """The unsettled records of [first, end), one by one. Nothing is handed out: what consumers hold is there too."""
+    """The unsettled records of [first, end), one by one. Nothing is delivered: what consumers hold is there too."""
     offset = max(first, int(queue.log.start))
     while offset < min(end, int(queue.log.end)):
         block = queue.log.block(offset)

@@ -1,8 +1,8 @@
 """Topic subscriptions: who gets a message, and a log without a file for those who need no disk.
 
-What a turn publishes to topics with subscribers is gathered in one block, whoever it is for, and handed out at the
+What a turn publishes to topics with subscribers is gathered in one block, whoever it is for, and delivered at the
 turn's end; so every subscriber sees everything in the order in which it was published. Consecutive publishes for the
-same set of subscribers are one run: the cost of handing out does not grow with the messages.
+same set of subscribers are one run: the cost of delivering does not grow with the messages.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Fanout:
         self.next_id: i64 = 1
         self.writer = BlockWriter()
         self.runs = Runs()
-        self.octets: i64 = 0  # of this turn's bodies, each as often as it is handed out
+        self.octets: i64 = 0  # of this turn's bodies, each as often as it is delivered
         self.gathered: list[Gathered] = []  # what came before that, in blocks of its own
         self.crowding = crowding
         self.losers: dict[ClientSession, None] = {}
@@ -236,23 +236,23 @@ class Fanout:
         self.runs = Runs()
 
     def has_work(self) -> bool:
-        """True if there is something to hand out."""
+        """True if there is something to deliver."""
         return self.writer.count > 0 or bool(self.gathered)
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
-        """Hand out the turn's messages."""
+        """Deliver the turn's messages."""
         self.octets = 0
         gathered = self.gathered
         if gathered:
             self.gathered = []
             for each in gathered:
-                self.hand_out(each.writer, each.runs, now_us, out)
+                self.deliver(each.writer, each.runs, now_us, out)
         if self.writer.count:
             runs = self.runs
             self.runs = Runs()
-            self.hand_out(self.writer, runs, now_us, out)
+            self.deliver(self.writer, runs, now_us, out)
 
-    def hand_out(self, writer: BlockWriter, runs: Runs, now_us: i64, out: list[Delivery]) -> None:
+    def deliver(self, writer: BlockWriter, runs: Runs, now_us: i64, out: list[Delivery]) -> None:
         runs.cut()
         block = writer.seal(0, now_us, False)
         index: i64 = 0

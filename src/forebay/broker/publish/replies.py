@@ -78,7 +78,7 @@ class Replies:
         return True
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
-        """Hand out the turn's answers."""
+        """Deliver the turn's answers."""
         if not self.to:
             return
         all_to, self.to = self.to, []

@@ -99,7 +99,7 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
     found: list[Reason] = []
     for group in queue.groups.values():
         if group.reader.damage is not None:
-            found.append(damage_reason("behind_damage", group.reader.damage.error(), "nothing is handed out", group))
+            found.append(damage_reason("behind_damage", group.reader.damage.error(), "nothing is delivered", group))
         if isinstance(group, StreamGroup):
             found += stream_reasons(queue, group, subject, vhost.turn.now_us, connections)
         elif isinstance(group, WorkGroup):
@@ -147,7 +147,7 @@ def nobody(queue: Queue, offset: int) -> list[Reason]:
         return found
     found.append(Reason("no_consumers", f"queue '{name}' has no consumers"))
     if ahead:
-        words = f"{count(ahead, 'message')} are handed out before it"
+        words = f"{count(ahead, 'message')} are delivered before it"
         found.append(Reason("waits_behind", words, {"ahead": ahead}))
     return found
 

@@ -128,7 +128,7 @@ def group_events(
         event: Event = {"type": "returned", "source": "group", "group": name, "time_ms": None}
         found.append({**event, "deliveries": deliveries, "failures": failures})
         if not is_traced:
-            missing.append(f"when it was handed out before, and to whom, in group '{name}'")
+            missing.append(f"when it was delivered before, and to whom, in group '{name}'")
     is_gone = offset < queue.log.start
     if is_gone or (offset < queue.log.end and state_in(group, offset) == "settled"):
         death = death_of(vhost, queue, group, offset)

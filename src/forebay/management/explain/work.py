@@ -1,4 +1,4 @@
-"""The reasons why a work group has not handed out a message, or what became of it there."""
+"""The reasons why a work group has not delivered a message, or what became of it there."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class WorkReasons:
         return max(int(lease.deadline_us), self.group.leases.extended.get(self.offset, 0))
 
     def since_us(self, lease: Lease) -> int:
-        """The time at which it was handed out; where another record of the lease was extended, not before then."""
+        """The time at which it was delivered; where another record of the lease was extended, not before then."""
         return min(int(lease.deadline_us - lease.consumer.timeout_us), self.now_us)
 
     def lease_fields(self, lease: Lease) -> dict[str, object]:
@@ -99,7 +99,7 @@ class WorkReasons:
         for due_us, first, length in self.group.delayed.heap:
             if first <= self.offset < first + length:
                 due = due_us if due_us > 0 else self.now_us
-                words = f"it came back, and is handed out again in {duration(due - self.now_us)}"
+                words = f"it came back, and is delivered again in {duration(due - self.now_us)}"
                 self.add("retry_delay", words, not_before_ms=due // MILLISECOND_US)
 
     def limits(self) -> None:
@@ -134,7 +134,7 @@ class WorkReasons:
         self.barrier()
         ahead = self.ahead()
         if ahead:
-            self.add("waits_behind", f"{count(ahead, 'message')} are handed out before it", ahead=ahead)
+            self.add("waits_behind", f"{count(ahead, 'message')} are delivered before it", ahead=ahead)
         self.exclusive()
         if not group.consumers:
             self.add("no_consumers", f"queue '{text(self.queue.name)}' has no consumers{self.in_group()}")
@@ -204,7 +204,7 @@ class WorkReasons:
         first = next((offset for offset, each in order.keys.items() if each == key), None)
         place = sum(1 for offset in behind if offset < self.offset)
         fields: dict[str, object] = {"key": text(key), "first": first, "behind": place + 1}
-        words = f"message group '{text(key)}' is handed out one at a time"
+        words = f"message group '{text(key)}' is delivered one at a time"
         if first is not None:
             words += f", and offset {first} stands before it: {self.state_words(first, fields)}"
         self.add("message_group", words, **fields)

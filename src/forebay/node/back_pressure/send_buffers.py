@@ -59,7 +59,7 @@ class SendBuffers:
         return self.is_tight or octets > self.options.send_buffers_octets_max // SHARE
 
     def turn_octets(self) -> int:
-        """Octets that one group of a queue may hand out in a turn."""
+        """Octets that one group of a queue may deliver in a turn."""
         return min(TURN_OCTETS, self.share())
 
     def send_early(self, connection: Link) -> None:

@@ -83,7 +83,7 @@ class Announcer:
     stream     hears of it within the turn, of which its messages become part
     listeners  others, who hear of it when the turn is over: from whoever has the node
     listening  somebody wants to hear of something
-    delivers   of messages that are handed out, too
+    delivers   of messages that are delivered, too
     """
 
     def __init__(self, vhosts: Vhosts) -> None:
@@ -138,7 +138,7 @@ class Announcer:
         self.events.note("client.session_takeover", session.vhost.name, connection_fields(connection, session))
 
     def delivered(self, delivery: Delivery, session: Session) -> None:
-        """Note each message of a run that is handed out, but not the events themselves."""
+        """Note each message of a run that is delivered, but not the events themselves."""
         consumer, block = delivery.consumer, delivery.block
         if consumer.queue_name == QUEUE_NAME:
             return

@@ -22,7 +22,7 @@ DROP_HEAD: Final = 0
 REJECT_PUBLISH: Final = 1
 REJECT_PUBLISH_DLX: Final = 2
 
-# Which returned records wait before they are handed out again.
+# Which returned records wait before they are delivered again.
 RETRY_DISABLED: Final = 0
 RETRY_ALL: Final = 1
 RETRY_FAILED: Final = 2

@@ -30,7 +30,7 @@ class Consumer:
     room for another, or by `flow` alone.
 
     refills  it has a window
-    drains   credit that is left when there is nothing more to hand out is lost
+    drains   credit that is left when there is nothing more to deliver is lost
     """
 
     def __init__(

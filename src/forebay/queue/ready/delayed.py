@@ -12,7 +12,7 @@ FROM_NOW: Final = -(1 << 62)  # added to a length of time: it counts from the ne
 
 @final
 class DelayedRecords:
-    """Runs of records, each with the time from which on it may be handed out.
+    """Runs of records, each with the time from which on it may be delivered.
 
     heap   of (due, first, count); a due time below 0 is FROM_NOW and a length of time
     count  records

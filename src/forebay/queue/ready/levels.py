@@ -1,4 +1,4 @@
-"""Records in the order in which they will be handed out: by priority where there are priorities, and by age.
+"""Records in the order in which they will be delivered: by priority where there are priorities, and by age.
 
 Runs of consecutive offsets at one level are one entry, of 16 octets. An entry says where records were: where some are
 taken out of its middle, whoever takes the others asks which of them still wait.
@@ -103,7 +103,7 @@ class PriorityLevels:
     """Records by level.
 
     levels    by priority, the lowest first; one where nothing gives priorities
-    returned  what was handed out already, where that goes before all others (quorum queues); else None
+    returned  what was delivered already, where that goes before all others (quorum queues); else None
     default   the level of messages that name no priority
     """
 
@@ -148,7 +148,7 @@ class PriorityLevels:
         return normal
 
     def next_length(self) -> i64:
-        """The number of records from the chosen one on that can be handed out with it, by what the entries say."""
+        """The number of records from the chosen one on that can be delivered with it, by what the entries say."""
         length = self.chosen.length()
         if self.mode == FAIR and self.chosen is not self.returned and self.levels[1].count and self.levels[0].count:
             return min(length, 1)

@@ -1,4 +1,4 @@
-"""The order of a queue that hands out otherwise than by age: by priority, or one at a time of each message group.
+"""The order of a queue that delivers otherwise than by age: by priority, or one at a time of each message group.
 
 A plain queue needs none of this: its ready records are the offsets from the cursor on. Here every record is taken in
 once it is sealed: it waits at the level of its priority, or behind the record of its own message group that is out.
@@ -26,13 +26,13 @@ ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is writt
 
 @final
 class Order(PriorityLevels):
-    """The records that wait below the cursor of a group, in the order in which they will be handed out.
+    """The records that wait below the cursor of a group, in the order in which they will be delivered.
 
     pages      the states of the group's records
     selectors  for the consumers that want only some; without them the entries say exactly what waits
     busy       message group -> offsets that wait behind the one that is out
     keys       offset -> its message group, of the one of each that is ready or out
-    count      records that can be handed out now
+    count      records that can be delivered now
     parked     records behind others of their message group
     """
 
@@ -103,7 +103,7 @@ class Order(PriorityLevels):
         self.count += 1
 
     def give_back(self, block: Block, index: i64, count: i64) -> None:
-        """Records that were handed out wait again."""
+        """Records that were delivered wait again."""
         first = block.base + index
         if self.returned is not None:
             self.returned.give_back(first, count)
@@ -115,7 +115,7 @@ class Order(PriorityLevels):
             selector.offer(first, count)
 
     def follow(self, offset: i64) -> i64:
-        """A record is settled: which one of its message group can be handed out now, see `release`; -1 for none."""
+        """A record is settled: which one of its message group can be delivered now, see `release`; -1 for none."""
         key = self.keys.pop(int(offset), None)
         if key is None:
             return -1
@@ -149,7 +149,7 @@ class Order(PriorityLevels):
         return first
 
     def length(self, most: i64) -> i64:
-        """The number of records from the chosen one on that can be handed out with it, at most so many."""
+        """The number of records from the chosen one on that can be delivered with it, at most so many."""
         length = min(self.next_length(), most)
         return self.waiting_length(self.chosen.first(), length) if self.selectors else length
 
@@ -175,7 +175,7 @@ class Order(PriorityLevels):
             level.take(gone)
 
     def runs(self) -> list[tuple[int, int]]:
-        """The runs of all records that can be handed out now."""
+        """The runs of all records that can be delivered now."""
         entries: list[tuple[int, int]] = []
         for level in self.all_levels():
             entries += level.all_runs()

@@ -1,4 +1,4 @@
-"""The ready queue of a work group: the records that can be handed out now, and their order.
+"""The ready queue of a work group: the records that can be delivered now, and their order.
 
 By age: what came back, lowest offset first, then the offsets from the cursor to the end of the log, which need no
 object at all. Where priorities, message groups or consumers' filters order the group, every record is taken into its
@@ -42,7 +42,7 @@ class ReadyOctets:
 
 @final
 class ReadyQueue:
-    """The records that one group can hand out now. Whoever takes a run out says what becomes of it.
+    """The records that one group can deliver now. Whoever takes a run out says what becomes of it.
 
     order           None: by age
     returned        heap of (first, count) that came back, unless `order` has them
@@ -78,7 +78,7 @@ class ReadyQueue:
     # ---- what there is
 
     def is_empty(self) -> bool:
-        """True if nothing can be handed out; what an order has still to take in does not count."""
+        """True if nothing can be delivered; what an order has still to take in does not count."""
         order = self.order
         if order is not None:
             return order.count == 0
@@ -91,7 +91,7 @@ class ReadyQueue:
         return self.log.end - self.settlement.cursor + waiting
 
     def runs(self) -> list[tuple[int, int]]:
-        """The runs of records below the cursor that can be handed out now."""
+        """The runs of records below the cursor that can be delivered now."""
         order = self.order
         return self.returned if order is None else order.runs()
 
@@ -233,7 +233,7 @@ class ReadyQueue:
         return first, count
 
     def alike(self, block: Block, first: i64, most: i64) -> i64:
-        """The number of `most` records from `first` on in one block and page that were handed out equally often."""
+        """The number of `most` records from `first` on in one block and page that were delivered equally often."""
         room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
         limit = min(most, room)
         limit = min(limit, block.end - first)
@@ -257,7 +257,7 @@ class ReadyQueue:
     # ---- coming back, and going for good
 
     def add(self, first: i64, count: i64) -> None:
-        """Records can be handed out again; their state is RETURNED already."""
+        """Records can be delivered again; their state is RETURNED already."""
         if self.octets.measuring:
             self.octets.count += self.reader.body_octets(first, first + count)
         order = self.order
@@ -281,7 +281,7 @@ class ReadyQueue:
         self.forget(first, count)
 
     def forget(self, first: i64, count: i64) -> None:
-        """Records are settled: nobody asks for their attempts, and others of their message groups can be handed out."""
+        """Records are settled: nobody asks for their attempts, and others of their message groups can be delivered."""
         if self.attempts.by_offset:
             self.attempts.forget(first, count)
         order = self.order
@@ -289,7 +289,7 @@ class ReadyQueue:
             self.follow(order, first, count)
 
     def follow(self, order: Order, first: i64, count: i64) -> None:
-        """Records are settled: those that waited behind them in their message groups can be handed out."""
+        """Records are settled: those that waited behind them in their message groups can be delivered."""
         for offset in range(first, first + count):
             following = order.follow(offset)
             while following >= 0:
@@ -327,7 +327,7 @@ class ReadyQueue:
     # ---- order
 
     def make_ordered(self, returned_first: bool) -> None:
-        """Hand out by priority and message group from now on."""
+        """Deliver by priority and message group from now on."""
         order = Order(self.limits, self.properties, returned_first, self.settlement.pages)
         self.order = order
         waiting, self.returned = self.returned, []
@@ -336,7 +336,7 @@ class ReadyQueue:
             self.take_in_run(order, first, first + count)
 
     def make_plain(self, order: Order) -> None:
-        """Hand out by age again."""
+        """Deliver by age again."""
         self.order = None
         self.returned = order.take_all()
         heapq.heapify(self.returned)

@@ -65,7 +65,7 @@ class Selector:
         """A record is wanted.
 
         in_turn  it follows all that were found in turn before it
-        was_out  it was handed out before
+        was_out  it was delivered before
         """
         self.size += 1
         found = self.found

@@ -60,7 +60,7 @@ class StreamGroup(Group):
         self.wanted = StreamFilter(self.limits, self.properties, self.key_filter, self.turn)
         self.open: deque[Lease] = deque()
 
-    # ---- handing out
+    # ---- delivering
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         turn = self.turn
@@ -90,11 +90,11 @@ class StreamGroup(Group):
             delivery = self.take(consumer, most)
             if delivery is not None:
                 out.append(delivery)
-                self.counts.hand_out(delivery.count, delivery.lease is None, False)
+                self.counts.deliver(delivery.count, delivery.lease is None, False)
         return True
 
     def take(self, consumer: Consumer, most: i64) -> Delivery | None:
-        """Hand out the next run of at most `most` records; None where only unwanted ones were passed."""
+        """Deliver the next run of at most `most` records; None where only unwanted ones were passed."""
         block = self.block
         if block is None or self.cursor >= block.end:
             block = self.next_block()

@@ -9,14 +9,14 @@ from mypy_extensions import i64
 
 from forebay.queue.work.settlement import Settlement
 
-FAILURE: Final = 1 << 32  # failures are counted above the times handed out
+FAILURE: Final = 1 << 32  # failures are counted above the times delivered
 
 
 @final
 class Attempts:
     """The attempts at one group's records; one that never came back is not in here.
 
-    by_offset  offset -> how often it was handed out, and failed (see `FAILURE`), until it is settled
+    by_offset  offset -> how often it was delivered, and failed (see `FAILURE`), until it is settled
     failing    offset -> when it failed first, of those in `by_offset`, where that is asked for
     notes      (first, count, attempts) triples; (first, -count, us): when they failed first
     """
@@ -28,11 +28,11 @@ class Attempts:
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
-        """The number of times that a record was handed out, and that it failed."""
+        """The number of times that a record was delivered, and that it failed."""
         return self.by_offset.get(offset, 0)
 
     def note(self, first: i64, count: i64, attempts: i64) -> None:
-        """Remember for these records, which return, how often they were handed out."""
+        """Remember for these records, which return, how often they were delivered."""
         for offset in range(first, first + count):
             self.by_offset[offset] = attempts
         write_i64_le(self.notes, first)
@@ -57,7 +57,7 @@ class Attempts:
                 self.failing.pop(offset, None)
 
     def start_over(self) -> None:
-        """Nothing was handed out yet."""
+        """Nothing was delivered yet."""
         self.by_offset.clear()
         self.notes.truncate(0)
 
@@ -84,7 +84,7 @@ class Attempts:
                     self.failing[offset] = value
 
     def prune(self) -> None:
-        """After the last `restore`: of what is settled nobody asks how often it was handed out."""
+        """After the last `restore`: of what is settled nobody asks how often it was delivered."""
         kept: dict[int, int] = {}
         for offset, attempts in self.by_offset.items():
             if not self.settlement.is_settled(offset):
@@ -116,7 +116,7 @@ def write_failing(out: BytesWriter, offset: i64, since_us: i64) -> None:
 
 
 def deliveries_in(attempts: i64) -> i64:
-    """The number of times that a record was handed out."""
+    """The number of times that a record was delivered."""
     return attempts & (FAILURE - 1)
 
 

@@ -11,7 +11,7 @@ from forebay.queue.work.attempts import deliveries_in, failures_in
 
 @final
 class DeadLetterRun:
-    """Records [first, first + count) that died of one cause, having been handed out and having failed equally often."""
+    """Records [first, first + count) that died of one cause, having been delivered and having failed equally often."""
 
     def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64) -> None:
         self.first: i64 = first

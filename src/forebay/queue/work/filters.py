@@ -148,7 +148,7 @@ class ConsumerFilters:
         return -1
 
     def still_wants(self, selector: Selector, offset: i64) -> bool:
-        """True if a filter that asks how often a record was handed out wants it now."""
+        """True if a filter that asks how often a record was delivered wants it now."""
         block = self.log.block(offset)
         if block is None or block.base > offset:
             return True  # whoever takes it finds that it is gone

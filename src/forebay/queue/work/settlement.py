@@ -20,7 +20,7 @@ class Settlement:
     """The states of one group's records.
 
     start, committed  the first record of the group; every offset below `committed` is settled: the log may forget it
-    cursor            next offset never yet handed out
+    cursor            next offset never yet delivered
     pages             the states of the records from `committed` to the cursor, by page
     intervals         (first, end) pairs for the write-ahead log; the last, which may grow, is in the two fields below
     """
@@ -44,7 +44,7 @@ class Settlement:
             self.mark_settled((offset >> PAGE_BITS) << PAGE_BITS, offset)
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
-        """As `begin`, whatever was settled and handed out before.
+        """As `begin`, whatever was settled and delivered before.
 
         gone  intervals that are about to be left out of the log
         """

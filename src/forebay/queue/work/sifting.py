@@ -14,7 +14,7 @@ from forebay.queue.work.work_group import WorkGroup
 
 
 def is_waiting(group: WorkGroup, offset: i64) -> bool:
-    """True if a record is to be handed out, now or later: nobody holds it, and it is neither settled nor dead."""
+    """True if a record is to be delivered, now or later: nobody holds it, and it is neither settled nor dead."""
     settlement = group.settlement
     if offset >= settlement.cursor:
         return offset < settlement.log.end
@@ -41,7 +41,7 @@ def take_out(group: WorkGroup, chosen: set[int]) -> None:
 
 
 def take_out_delayed(delayed: DelayedRecords, chosen: set[int]) -> set[int]:
-    """Those of them that were not to be handed out yet."""
+    """Those of them that were not to be delivered yet."""
     out: set[int] = set()
     left: list[tuple[int, int, int]] = []
     for due, run, total in delayed.heap:

@@ -53,10 +53,10 @@ class WorkGroup(Group):
     """One work group.
 
     settlement    which of its records are settled, and where its cursor stands
-    attempts      how often those that came back were handed out
-    ready_queue   what can be handed out now
+    attempts      how often those that came back were delivered
+    ready_queue   what can be delivered now
     filters       of consumers that want only some of that
-    delayed       what can be handed out later
+    delayed       what can be delivered later
     leases        what consumers hold
     dead_letters  what died and is not moved yet
     sharing       who is next in a shared subscription
@@ -134,7 +134,7 @@ class WorkGroup(Group):
         fairness = self.fairness
         return fairness.active if isinstance(fairness, SingleActive) else None
 
-    # ---- handing out
+    # ---- delivering
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         turn = self.turn
@@ -168,7 +168,7 @@ class WorkGroup(Group):
             if delivery is not None:
                 out.append(delivery)
                 served = consumer
-                self.counts.hand_out(delivery.count, delivery.lease is None, delivery.deliveries > 1)
+                self.counts.deliver(delivery.count, delivery.lease is None, delivery.deliveries > 1)
         return True
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
@@ -199,18 +199,18 @@ class WorkGroup(Group):
         )
 
     def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
-        """Hand out the next run of at most `most` records; None where unwanted ones were passed, or none is left."""
+        """Deliver the next run of at most `most` records; None where unwanted ones were passed, or none is left."""
         selector = consumer.selector
         order = self.ready_queue.order
         if selector is not None and order is not None:
             return self.take_wanted(order, selector, consumer, most, now_us) if order.count else None
         block, first, count = self.ready_queue.take(most)
-        return None if block is None else self.hand_out(consumer, block, first, count, now_us)
+        return None if block is None else self.deliver(consumer, block, first, count, now_us)
 
     def take_wanted(
         self, order: Order, selector: Selector, consumer: Consumer, most: i64, now_us: i64
     ) -> Delivery | None:
-        """Hand out the next run that the consumer's filter wants."""
+        """Deliver the next run that the consumer's filter wants."""
         filters = self.filters
         first = filters.find_wanted(order, selector)
         if first < 0:
@@ -227,9 +227,9 @@ class WorkGroup(Group):
             return None
         count = self.ready_queue.alike(block, first, filters.found_length(order, selector, most))
         filters.take_found(order, selector, count)
-        return self.hand_out(consumer, block, first, count, now_us)
+        return self.deliver(consumer, block, first, count, now_us)
 
-    def hand_out(self, consumer: Consumer, block: Block, first: i64, count: i64, now_us: i64) -> Delivery:
+    def deliver(self, consumer: Consumer, block: Block, first: i64, count: i64, now_us: i64) -> Delivery:
         """Lease records that were taken out of the ready queue; to a consumer that settles nothing they are settled."""
         self.delivered += count
         if self.trace is not None:
@@ -490,7 +490,7 @@ class WorkGroup(Group):
         return count
 
     def move(self, offset: i64, gone: list[tuple[int, int]]) -> None:
-        """Begin anew at `offset`: what is below is settled, what follows waits as if it had never been handed out.
+        """Begin anew at `offset`: what is below is settled, what follows waits as if it had never been delivered.
 
         What consumers hold leaves their leases. There must be no dead letters. Intervals that are `gone` as soon as a
         file is rewritten do not come back.

@@ -62,10 +62,10 @@ class Channel:
     acked     the session's list of channels with acknowledgements not applied yet
     runs      of the deliveries; those before `head` are settled
     backlog   deliveries that the channel's own limit does not let out yet
-    blocked   it keeps from consumers that acknowledge nothing, too, what has not been handed out
+    blocked   it keeps from consumers that acknowledge nothing, too, what has not been delivered
     gotten    of those unsettled: got one by one, which counts for no limit
     transaction  not None: the channel is transactional, and settlements wait for the commit
-    counts    what of the channel's deliveries was handed out, and acknowledged
+    counts    the channel's deliveries and acknowledgements
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Channel:
             self.runs.append(DeliveryRun(outlet, lease, tag, delivery.block.base + delivery.index, count))
             self.unsettled += count
             outlet.unsettled += count
-        self.counts.hand_out(count, lease is None, delivery.deliveries > 1)
+        self.counts.deliver(count, lease is None, delivery.deliveries > 1)
         self.delivered += count
         outlet.write(self.out, delivery, count, tag)
 

@@ -216,7 +216,7 @@ def bounds(queue: Queue) -> dict[str, object]:
 
 
 def deliveries(queue: Queue, first: i64, end: i64) -> dict[str, object]:
-    """The times that the work group without a name has handed out records of [first, end) that are not settled."""
+    """The times that the work group without a name has delivered records of [first, end) that are not settled."""
     first = max(first, queue.log.start)
     stop = max(first, min(end, first + DELIVERIES_OFFSETS))
     group = queue.find_group(b"")

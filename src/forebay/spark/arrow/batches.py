@@ -329,7 +329,7 @@ class GatheredRun(RowRun):
 class BatchMaker:
     """Makes the batches of one read: its columns, and what is the same in all of them.
 
-    deliveries  by offset: how often a record was handed out before; None where nobody knows
+    deliveries  by offset: how often a record was delivered before; None where nobody knows
     """
 
     def __init__(self, schema: StructType, queue: str, deliveries: Mapping[int, int] | None = None) -> None:

@@ -133,7 +133,7 @@ class LogAccess(Closing):
 
     @abstractmethod
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
-        """By offset of [first, end), the number of times that a record was handed out; None where nobody knows."""
+        """By offset of [first, end), the number of times that a record was delivered; None where nobody knows."""
 
 
 class Patience:

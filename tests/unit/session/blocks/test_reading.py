@@ -169,7 +169,7 @@ def test_ends_of_an_unknown_queue(rig: Rig) -> None:
     assert rig.vhosts.common.watches == []
 
 
-# ---- how often records were handed out
+# ---- how often records were delivered
 
 
 def handed_out(rig: Rig, queue: str, first: int = 0, end: int = 100) -> tuple[object, object]:

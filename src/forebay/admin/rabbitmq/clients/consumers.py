@@ -47,7 +47,7 @@ def single_active(group: Group | None) -> Consumer | None:
     if not isinstance(group, WorkGroup) or not group.limits.single_active:
         return None
     if group.active() is None and group.consumers:
-        return group.consumers[0]  # as the group will choose when there is something to hand out
+        return group.consumers[0]  # as the group will choose when there is something to deliver
     return group.active()
 
 

@@ -46,7 +46,7 @@ ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothi
 # Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
 CONNECTION_PROPERTIES: Final = 0x8_0000_0800
 DOLLAR: Final = 0x24
-FANOUT_PART: Final = 16  # of what may wait for all clients: so much of it is handed out to them in one turn
+FANOUT_PART: Final = 16  # of what may wait for all clients: so much of it is delivered to them in one turn
 ROUTE_POINTS: Final = 10  # of the meter: what it costs to find where a topic leads
 ONCE_MARK: Final = b"x-"  # in the names of user properties by which a publish says which message it is
 SYS_PREFIX: Final = b"$SYS/"

@@ -1,4 +1,4 @@
-/** Looks at messages where they are: nothing is handed out, and nobody waits for it. */
+/** Looks at messages where they are: nothing is delivered, and nobody waits for it. */
 import { get, path } from "../api.js";
 import { h, put } from "../dom.js";
 import { count, moment, several } from "../format.js";

@@ -1,4 +1,4 @@
-"""The hand-outs of a turn to sessions: deliveries, the end of waits, and that queues are gone."""
+"""The output of a turn to sessions: deliveries, the end of waits, and that queues are gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forebay.queue.leases.lease import Delivery
 
 
 @final
-class HandingOut:
+class Deliveries:
     """Ends the turn of the vhosts, and gives what comes of it to the sessions that it is for.
 
     connections  by the session's number; the node's own
@@ -33,7 +33,7 @@ class HandingOut:
     def run(
         self, now_us: int, gate: CommitGate | None, tracer: Tracer | None, dirty: dict[Link, None]
     ) -> Delivery | None:
-        """Hand out; the last delivery, if there was one. The connections join those that the turn looks at."""
+        """Deliver; the last delivery, if there was one. The connections join those that the turn looks at."""
         tells = self.announcer.delivers
         buffers = self.buffers
         self.vhosts.common.looks.octets = buffers.turn_octets()
