@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.broker_process import BrokerProcess, brokers_in
+from tests.examples import examples
 from tests.memory_folder import memory_folder
 from tests.open_files import OpenFiles
 
@@ -19,7 +20,9 @@ if (folder := memory_folder()) is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))  # where `tmp_path` is
 httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # of 5 s: on a busy machine the first answer of a broker takes longer
 # No deadline: the machine may be busy, and no test is about time. In CI the same examples every time.
-settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "dev", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("ci", parent=settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 OPEN_FILES = OpenFiles()

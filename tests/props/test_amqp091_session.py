@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
+from tests.examples import examples
 from tests.sessions import SessionRig
 
 EXAMPLES = 60  # each makes stores on real files
@@ -94,7 +95,7 @@ def rig(folder: str) -> SessionRig:
     return SessionRig(folder, Amqp091Session)
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.lists(st.lists(REQUEST, max_size=8), max_size=8))
 def test_any_requests_are_answered_by_whole_frames(turns: list[list[bytes]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +113,7 @@ def test_any_requests_are_answered_by_whole_frames(turns: list[list[bytes]]) -> 
             rest = rest[8 + length :]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.lists(REQUEST, max_size=12), st.data())
 def test_a_cut_in_the_input_changes_no_answer(requests: list[bytes], data: st.DataObject) -> None:
     octets = OPENING + DECLARE + b"".join(requests)
@@ -132,7 +133,7 @@ def test_a_cut_in_the_input_changes_no_answer(requests: list[bytes], data: st.Da
         assert parts.session.closing == whole.session.closing
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.lists(REQUEST, min_size=1, max_size=6), st.data())
 def test_damaged_octets_end_no_more_than_the_connection(requests: list[bytes], data: st.DataObject) -> None:
     octets = bytearray(b"".join(requests))
@@ -148,7 +149,7 @@ def test_damaged_octets_end_no_more_than_the_connection(requests: list[bytes], d
         client.close()
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.binary(max_size=80), st.integers(0, len(OPENING)))
 def test_anything_in_the_handshake_is_answered(octets: bytes, start: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short
+from tests.examples import examples
 from tests.props.test_amqp091_session import DECLARE, OPENING
 from tests.sessions import SessionRig
 
@@ -140,5 +141,5 @@ class TxMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-TxMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TxMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestTransactions = TxMachine.TestCase

@@ -19,6 +19,7 @@ from forebay.log.block import (
     block_octets,
     parse_block,
 )
+from tests.examples import examples
 
 Record = tuple[int, bytes, bytes, bytes, bytes]
 short = st.binary(max_size=20)
@@ -91,7 +92,7 @@ def test_a_writer_starts_anew(given_records: list[Record]) -> None:
 
 
 @given(st.lists(st.sampled_from([0, 1, 7, LONG_OCTETS - 1, LONG_OCTETS, LONG_OCTETS + 3]), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_long_bodies_among_short_ones(lengths: list[int]) -> None:
     given_records = [(1, b"e", b"k", b"p" * place, bytes([place]) * octets) for place, octets in enumerate(lengths)]
     writer = BlockWriter()

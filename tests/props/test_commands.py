@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.core.errors import RequestError
+from tests.examples import examples
 from tests.vhosts import OneVhost
 
 Step = Callable[[OneVhost], object]
@@ -81,7 +82,7 @@ def recovered(folder: Path, octets: int) -> State:
             rig.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(steps(), min_size=5, max_size=25), st.lists(st.floats(0, 1), min_size=3, max_size=4))
 def test_a_cut_leaves_a_prefix_of_the_commands(asked: list[Step], cuts: list[float]) -> None:
     with tempfile.TemporaryDirectory(prefix="commands-") as name:

@@ -15,6 +15,7 @@ from forebay.broker.catalog.commands.exchanges import RemoveExchange
 from forebay.core.errors import RequestError
 from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
+from tests.examples import examples
 from tests.node_rig import NodeRig
 
 # Names that hit something, beside those that hit nothing.
@@ -113,7 +114,7 @@ class Broker(NodeRig):
         self.flush()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(requests(), min_size=5, max_size=40))
 def test_operations_answer_or_refuse_and_last(asked: list[tuple[str, dict[str, object]]]) -> None:
     with TemporaryDirectory() as folder:

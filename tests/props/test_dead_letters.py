@@ -19,6 +19,7 @@ from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, Properties
 from forebay.queue.leases.lease import FAILED, UNTRIED, Lease
 from forebay.wire.amqp091 import properties as amqp
+from tests.examples import examples
 from tests.stores import PowerCut
 from tests.vhosts import EMPTY, OneVhost
 
@@ -194,5 +195,5 @@ class DeadLetterMachine(RuleBasedStateMachine):
             self.broker.settle()
 
 
-DeadLetterMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+DeadLetterMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestDeadLetters = DeadLetterMachine.TestCase

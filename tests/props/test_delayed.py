@@ -15,6 +15,7 @@ from forebay.broker.publish.delayed import Delayed, DelayedMessage
 from forebay.core.message import MQTT
 from forebay.log.housekeeping import Liveness
 from forebay.log.store import Commit, Store
+from tests.examples import examples
 from tests.stores import SMALL, SmallDisk, TestClock
 
 SECOND = 1_000_000
@@ -168,5 +169,5 @@ def facts(message: DelayedMessage) -> tuple[int, int, bytes, bytes]:
     return (int(message.due_us), int(message.offset), message.key, message.body)
 
 
-DelayedMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+DelayedMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestDelayed = DelayedMachine.TestCase

@@ -30,6 +30,7 @@ from tests.conformance.mqtt.raw import (
     unsubscribe,
 )
 from tests.conformance.mqtt.v5.flows import expiry, receive_maximum
+from tests.examples import examples
 from tests.mqtt_rig import MqttRig, RigClient
 
 NAMES = ["d0", "d1", "d2", "clean"]
@@ -462,7 +463,7 @@ class SpillMachine(SessionsMachine):
     options = {"mqtt_max_mqueue_len": 2, "mqtt_mqueue_overflow": "spill"}
 
 
-SETTINGS = settings(max_examples=60, stateful_step_count=50, deadline=None)
+SETTINGS = settings(max_examples=examples(60), stateful_step_count=50, deadline=None)
 SessionsMachine.TestCase.settings = SETTINGS
 LimitedMachine.TestCase.settings = SETTINGS
 PrioritiesMachine.TestCase.settings = SETTINGS

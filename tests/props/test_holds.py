@@ -17,6 +17,7 @@ from forebay.broker.retention_pins import hold, release
 from forebay.core.message import ACCEPTED, AMQP091
 from forebay.log.queue_log import NOT_HELD, QueueLog
 from forebay.queue.queue import Queue
+from tests.examples import examples
 from tests.node_rig import NodeRig
 
 SECOND_US = 1_000_000
@@ -215,4 +216,4 @@ def read(log: QueueLog, first: int) -> dict[int, bytes]:
 
 
 TestHolds = HoldMachine.TestCase
-TestHolds.settings = settings(max_examples=60, stateful_step_count=40)
+TestHolds.settings = settings(max_examples=examples(60), stateful_step_count=40)

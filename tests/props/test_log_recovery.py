@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from forebay.core.errors import CorruptFile
 from forebay.log.store import Commit, FrameEntry, Job, Store, StoreOptions
+from tests.examples import examples
 from tests.stores import SMALL, Everything, Opened, PowerCut, SmallDisk, TestClock, bodies
 
 State = tuple[dict[int, dict[int, bytes]], list[FrameEntry]]
@@ -433,5 +434,5 @@ class StoreMachine(RuleBasedStateMachine):
         assert sum(int(file.octets) for file in files) == octets
 
 
-StoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 TestStoreMachine = StoreMachine.TestCase

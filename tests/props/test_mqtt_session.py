@@ -28,6 +28,7 @@ from forebay.wire.mqtt.packets import (
     decode_publish,
     frame,
 )
+from tests.examples import examples
 from tests.sessions import SessionRig
 
 EXAMPLES = 60  # each makes stores on real files
@@ -270,7 +271,7 @@ class Client(SessionRig):
         super().close()
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.data(), VERSION)
 def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version: int) -> None:
     first = data.draw(connect(version))
@@ -290,7 +291,7 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
         client.close()
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.data(), VERSION)
 def test_any_cut_of_the_requests_gives_the_same_answers(data: st.DataObject, version: int) -> None:
     octets = encode_packet(data.draw(connect(version)), version)
@@ -308,7 +309,7 @@ def test_any_cut_of_the_requests_gives_the_same_answers(data: st.DataObject, ver
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.data(), VERSION, st.binary(min_size=1, max_size=3))
 def test_damage_ends_in_answers_or_a_close(data: st.DataObject, version: int, damage: bytes) -> None:
     octets = encode_packet(data.draw(connect(version)), version)
@@ -322,7 +323,7 @@ def test_damage_ends_in_answers_or_a_close(data: st.DataObject, version: int, da
         client.close()
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(EXAMPLES))
 @given(st.lists(st.binary(max_size=60), max_size=6), VERSION)
 def test_any_octets_end_in_answers_or_a_close(reads: list[bytes], version: int) -> None:
     for connects in (False, True):

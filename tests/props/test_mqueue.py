@@ -10,6 +10,7 @@ from forebay.core.message import MQTT
 from forebay.log.block import Block, BlockWriter
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.mqueue import LOWEST, Mqueue, MqueueRules
+from tests.examples import examples
 
 PRIORITIES = [0, 1, 2]
 BLOCK_RECORDS = 10_000
@@ -190,5 +191,5 @@ class MqueueMachine(RuleBasedStateMachine):
             assert level.zero_count == sum(message[3] for message in self.levels[int(level.priority)])
 
 
-MqueueMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+MqueueMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=50, deadline=None)
 TestMqueue = MqueueMachine.TestCase

@@ -18,6 +18,7 @@ from mypy_extensions import u8
 from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
 from forebay.core.message import ACCEPTED, AMQP091, Properties
 from forebay.wire.amqp091.properties import encode_properties
+from tests.examples import examples
 from tests.vhosts import OneVhost
 
 QUEUES = st.sampled_from([b"q", b"r"])
@@ -115,5 +116,5 @@ class OnceMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-OnceMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+OnceMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestPublishOnce = OnceMachine.TestCase

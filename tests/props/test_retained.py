@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from forebay.broker.mqtt.retained import Retained
 from forebay.wire.mqtt.properties import MESSAGE_EXPIRY, Property, encode_properties
+from tests.examples import examples
 from tests.retained import STORED, Keeper
 from tests.stores import TestClock
 
@@ -133,5 +134,5 @@ class RetainedMachine(RuleBasedStateMachine):
         assert self.retained.tree.size() == len(places)
 
 
-RetainedMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+RetainedMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 TestRetainedMachine = RetainedMachine.TestCase

@@ -22,6 +22,7 @@ from forebay.queue.leases.lease import FAILED, UNLIMITED, UNTRIED, Consumer, Del
 from forebay.queue.properties import PropertyReader
 from forebay.queue.work.sifting import take_out
 from forebay.queue.work.work_group import WorkGroup
+from tests.examples import examples
 from tests.logs import memory_log
 
 READY, PUT_OFF, HELD, DYING, SETTLED = "ready", "put off", "held", "dying", "settled"
@@ -424,7 +425,7 @@ KINDS = st.builds(
 ).filter(lambda kind: not (kind.has_priorities and kind.is_keyed))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(KINDS, STEPS)
 def test_each_record_goes_to_one_that_wants_it(kind: Kind, steps: list[tuple[tuple[object, ...], int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

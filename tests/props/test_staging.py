@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from forebay.broker.publish.staging import Staged as Waiting
 from forebay.core.errors import PRECONDITION, RequestError
 from tests.blocks import EMPTY, staged_block
+from tests.examples import examples
 from tests.stores import bodies
 from tests.vhosts import OneVhost
 
@@ -190,5 +191,5 @@ class StagingMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-StagingMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+StagingMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestStaging = StagingMachine.TestCase

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED, AMQP091
+from tests.examples import examples
 from tests.vhosts import OneVhost
 
 VHOSTS = st.sampled_from([b"/", b"one", b"two", b"three"])
@@ -118,4 +119,4 @@ class VhostMachine(RuleBasedStateMachine):
 
 
 TestVhosts = VhostMachine.TestCase
-TestVhosts.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestVhosts.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)

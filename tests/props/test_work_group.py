@@ -12,6 +12,7 @@ from forebay.core.message import MQTT
 from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
+from tests.examples import examples
 from tests.logs import memory_log
 
 VISIBILITY_US = 1_000_000
@@ -242,5 +243,5 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert unsettled == set(range(self.count)) - self.settled
 
 
-WorkGroupMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+WorkGroupMachine.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=50, deadline=None)
 TestWorkGroup = WorkGroupMachine.TestCase
