@@ -349,7 +349,10 @@ def test_single_messages_and_what_a_filter_chooses(forebay: Forebay) -> None:
     assert '{"n": 2}' in forebay("message", "show", "here", "1")
     assert "stored" in forebay("message", "history", "--queue", "here", "--offset", "1")
     assert "there is no such message" in forebay("message", "explain", "--id", "nobody's")
-    assert "queue here, offset 1: " in forebay("message", "explain", "--queue", "here", "--offset", "1")
+    told = forebay("message", "explain", "--queue", "here", "--offset", "1")
+    assert told.startswith("queue 'here', offset 1: ") and told.count("offset 1") == 1
+    forebay("publish", "-e", "amq.topic", "-k", "later", "-H", "x-delay=600000", "-P", "message_id=due", "in time")
+    assert forebay("message", "explain", "--id", "due").startswith("delayed message to later: it is published in ")
     assert forebay("queue", "move", "here", "--to", "there", "--where", "/n = 2", "--yes") == "1 message was moved\n"
     assert forebay("queue", "discard", "here", "--where", "/n = 3", "--yes") == "1 message is gone\n"
     assert [each["body"] for each in forebay.json("queue", "messages", "here")] == ['{"n": 1}']

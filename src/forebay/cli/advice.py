@@ -54,6 +54,7 @@ REFUSED: Final = (
         r"inequivalent arg .* for (queue|exchange) '(.*)' in",
         r"`forebay \1 list` shows how it was declared; to declare it otherwise, delete \2 first",
     ),
+    (r"unsupported queue type", "the types are classic, quorum and stream"),
     (r"^\S* ?(filter|where), position", "docs/reference/filters.md describes the language, with examples"),
 )
 OTHERS: Final = (

@@ -48,6 +48,7 @@ def forebay(broker: BrokerProcess) -> Forebay:
             RequestError(PRECONDITION, "inequivalent arg 'durable' for queue 'orders' in vhost '/': received ..."),
             "`forebay queue list`",
         ),
+        (RequestError(PRECONDITION, "invalid arg …: \"unsupported queue type 'strem'\""), "classic, quorum and stream"),
         (RequestError(INVALID, "a:1: filter, position 5, the end: a value is due here"), "docs/reference/filters.md"),
         (OptionError("'localhost' is not HOST:PORT with a port"), "localhost:5672"),
         (StorageError("data directory /d is in use by the process 7"), "--data"),

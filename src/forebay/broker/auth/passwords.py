@@ -138,7 +138,7 @@ def imported_hash(hash: str, algorithm: str) -> str:
             check_rabbitmq(hash, name, octets)
             return prefix + hash
     known = ", ".join([each[0] for each in RABBITMQ] + [ARGON2_NAME])
-    raise RequestError(INVALID, f"hashing_algorithm: '{algorithm[:80]}' is none; known are {known}")
+    raise RequestError(INVALID, f"hashing_algorithm: '{algorithm[:80]}' is not known; known are {known}")
 
 
 def rabbitmq_of(text: str) -> tuple[str, str, str, int] | None:

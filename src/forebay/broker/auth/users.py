@@ -348,7 +348,7 @@ def check_tags(tags: list[str]) -> None:
     """RequestError(INVALID) unless each is a tag."""
     for tag in tags:
         if tag not in TAGS:
-            raise RequestError(INVALID, f"tags: '{tag}' is none; known are {', '.join(TAGS)}")
+            raise RequestError(INVALID, f"tags: '{tag}' is no tag; the tags are {', '.join(TAGS)}")
 
 
 def checked_permission(configure: str, write: str, read: str) -> Permission:

@@ -111,7 +111,11 @@ def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Di
     findings.append(clock_of(found))
     if status is None and found.pid is not None:
         text = f"the process {found.pid} uses {found.data}, and does not answer at {login.server}"
-        findings.append(Diagnosis("broker", NOTE, text, "--server HOST:PORT names one of its listeners: it knows more"))
+        findings.append(
+            Diagnosis(
+                "broker", NOTE, text, "--server HOST:PORT names one of its listeners; a running broker tells more"
+            )
+        )
     findings += installation.ports(found.addresses(), status is not None or found.pid is not None)
     everywhere = USER not in (found.options.loopback_users if found.loopback_users is None else found.loopback_users)
     guest = found.guest if status is not None else installation.guest_of(found.options)
@@ -140,9 +144,9 @@ def asked(found: Installation, login: LoginOptions) -> list[Diagnosis]:
             users = shown.get("loopback_users")
             found.loopback_users = [str(each) for each in users] if isinstance(users, list) else None
     except Unreachable:
-        return [Diagnosis("broker", NOTE, f"none answers at {login.server}: looked at is what it would start with")]
+        return [Diagnosis("broker", NOTE, f"none answers at {login.server}: these checks use what it would start with")]
     except ForebayError as error:
-        way = "give --user and --password of an administrator: the broker knows more than can be seen from outside"
+        way = "give --user and --password of an administrator: the broker tells more than can be seen from outside"
         return [Diagnosis("broker", WARNING, f"it answers, but not to this user: {error}", way)]
     found.guest = guest_enters(login)
     return installation.broker(found.status)

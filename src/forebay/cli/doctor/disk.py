@@ -104,7 +104,7 @@ def assessed(trial: DiskTrial) -> Diagnosis:
         remedy = "put the data folder on a disk: option `data`"
     elif unsafe:
         level = ERROR
-        text = f"{said}; it is mounted with {', '.join(unsafe)}: what was synced may be gone after a power cut"
+        text = f"{said}; it is mounted with {', '.join(unsafe)}: synced data may be lost in a power cut"
         remedy = "mount it without that"
     elif trial.rotational and trial.median_ms < TURN_MS:
         level = WARNING
@@ -112,9 +112,11 @@ def assessed(trial: DiskTrial) -> Diagnosis:
         remedy = f"switch its write cache off (`hdparm -W 0 /dev/{trial.device}`), or have a controller with a battery"
     elif trial.median_ms < FLASH_MS and trial.cache != THROUGH:
         level = WARNING
-        text = f"{said}: no disk writes so fast unless a capacitor or a battery keeps its cache; else it only says so"
+        text = (
+            f"{said}: no disk writes so fast unless a capacitor or a battery protects its cache; without one, it lies"
+        )
         remedy = (
-            "if it has none: have the disk, or the host of a virtual one, flush its cache on sync (not `cache=unsafe`)"
+            "if it has none, make the disk, or the host of a virtual one, flush its cache on sync (not `cache=unsafe`)"
         )
     elif trial.median_ms > SLOW_MS:
         level = WARNING
@@ -122,8 +124,8 @@ def assessed(trial: DiskTrial) -> Diagnosis:
         remedy = "put the data folder on a local SSD"
     elif trial.file_system in ON_NETWORK:
         level = NOTE
-        text = f"{said}: over the network; a broker wants a disk that is there alone for it"
-        remedy = "put the data folder on a local disk where you can"
+        text = f"{said}: over the network; a broker needs a disk of its own"
+        remedy = "put the data folder on a local disk if you can"
     return Diagnosis(CHECK, level, text, remedy, asdict(trial))
 
 
@@ -133,12 +135,10 @@ def room(folder: Path, free_min_octets: int) -> Diagnosis:
     free, size = stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
     fields: dict[str, object] = {"free_octets": free, "octets": size, "free_min_octets": free_min_octets}
     fields |= {"free_files": stats.f_favail, "files": stats.f_files}
-    text = (
-        f"{octets_said(free)} of {octets_said(size)} are free; publishers are held below {octets_said(free_min_octets)}"
-    )
-    remedy = "delete what nobody needs, have queues drained or limited, or enlarge the disk"
+    text = f"{octets_said(free)} of {octets_said(size)} are free; publishers are blocked below {octets_said(free_min_octets)}"
+    remedy = "delete unused queues, drain or limit others, or enlarge the disk"
     if free < free_min_octets:
-        return Diagnosis(ROOM, ERROR, f"{text}: that is now, and nothing more is taken", remedy, fields)
+        return Diagnosis(ROOM, ERROR, f"{text}: the broker refuses publishes now", remedy, fields)
     if free < ROOM_PART * size or free < 2 * free_min_octets:
         return Diagnosis(ROOM, WARNING, f"{text}: that is soon", remedy, fields)
     if stats.f_files and stats.f_favail < 10_000:

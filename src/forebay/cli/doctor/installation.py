@@ -45,7 +45,7 @@ def configuration(file: str | None, environment: Mapping[str, str]) -> list[Diag
         for each in check(file, environment)
         if not each.text.endswith(SAID_ELSEWHERE)
     ]
-    return found or [Diagnosis("configuration", GOOD, f"{where}: nothing is wrong")]
+    return found or [Diagnosis("configuration", GOOD, f"{where}: no errors")]
 
 
 def is_loopback(host: str) -> bool:
@@ -65,15 +65,13 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
             text = f"{name} {address}: {problem}"
             found.append(Diagnosis("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", fields))
         elif not is_loopback(host) and name == "prometheus":
-            text = (
-                f"{name} {address} is reached from other machines, and tells names of queues and users without a login"
-            )
+            text = f"{name} {address} can be reached from other machines, and shows names of queues and users without a login"
             found.append(
                 Diagnosis("ports", WARNING, text, f"set {name} to 127.0.0.1:{port}, or keep others out", fields)
             )
         elif not is_loopback(host) and name not in ENCRYPTED:
-            text = f"{name} {address} is reached from other machines, and passwords cross the network as they are"
-            remedy = f"let others in by TLS ({name_with_tls(name)}), and set {name} to 127.0.0.1:{port}"
+            text = f"{name} {address} can be reached from other machines, and passwords cross the network as they are"
+            remedy = f"let other machines use TLS ({name_with_tls(name)}), and set {name} to 127.0.0.1:{port}"
             found.append(Diagnosis("ports", WARNING, text, remedy, fields))
     if not found:
         said = ", ".join(f"{name} {addresses[name]}" for name in LISTENERS if addresses.get(name))
@@ -105,7 +103,7 @@ def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool)
     """
     fields: dict[str, object] = {"guest": guest_enters, "everywhere": everywhere}
     if not guest_enters:
-        return Diagnosis("default password", GOOD, "nobody enters with guest's known password", "", fields)
+        return Diagnosis("default password", GOOD, "nobody can log in with guest's known password", "", fields)
     remedy = "make an administrator (`forebay user add NAME --tags administrator`), "
     remedy += "and set `users` in the configuration without guest"
     outside = [name for name, address in addresses.items() if not is_loopback(split_address(address)[0])]
@@ -113,7 +111,7 @@ def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool)
         text = f"guest may log in from everywhere, with the password that everybody knows ({', '.join(outside)})"
         return Diagnosis("default password", ERROR, text, remedy, fields)
     level = WARNING if outside else NOTE
-    text = "whoever is on this machine enters as guest, an administrator, with the password that everybody knows"
+    text = "anyone on this machine may log in as guest, an administrator, with the password that everybody knows"
     return Diagnosis("default password", level, text, remedy, fields)
 
 
@@ -129,7 +127,7 @@ def folder(path: Path, pid: int | None) -> list[Diagnosis]:
     """Say whether the data folder is one, and sound; `pid` is of the broker that has it, which knows better."""
     name = "data folder"
     if not path.exists():
-        return [Diagnosis(name, NOTE, f"{path} is not there yet: a broker makes it when it starts")]
+        return [Diagnosis(name, NOTE, f"{path} does not exist yet: a broker creates it when it starts")]
     if not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         remedy = "run it as the user that owns it, or `chown -R` it; or name another folder: option `data`"
         return [Diagnosis(name, ERROR, f"{path} cannot be read and written by this user", remedy)]
@@ -142,7 +140,7 @@ def folder(path: Path, pid: int | None) -> list[Diagnosis]:
     aside = sorted(str(each.relative_to(path)) for each in path.rglob(f"*{DAMAGED}*"))
     if aside:
         text = f"{len(aside)} damaged files were set aside by a repair: {', '.join(aside[:3])}"
-        found.append(Diagnosis(name, NOTE, text, "delete them when nobody wants to look at them any more"))
+        found.append(Diagnosis(name, NOTE, text, "delete them when nobody needs them any more"))
     if pid is not None:
         return [*found, Diagnosis(name, GOOD, f"{path}, in use by the process {pid}")]
     return [*found, *opened(path)]
@@ -152,9 +150,7 @@ def owners(path: Path) -> list[Diagnosis]:
     """The rights of others to the folder."""
     mode = path.stat().st_mode
     if mode & OTHERS:
-        text = (
-            f"{path} may be looked into by others (mode {mode & 0o777:o}): messages and hashes of passwords are in it"
-        )
+        text = f"{path} can be read by other users (mode {mode & 0o777:o}): messages and hashes of passwords are in it"
         return [Diagnosis("data folder", WARNING, text, f"chmod 700 {path}")]
     return []
 

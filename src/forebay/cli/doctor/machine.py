@@ -104,7 +104,7 @@ def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | No
             "clock", WARNING, text, f"on both machines: {sync}", {**fields, "differs_s": round(broker_s - now_s, 3)}
         )
     if state == UNSYNCHRONISED:
-        text = "right as far as can be seen, but nobody keeps it so (no NTP)"
+        text = "it seems right, but nothing synchronises it (no NTP)"
         return Diagnosis("clock", NOTE, text, sync, fields)
     return Diagnosis("clock", GOOD, "synchronised", "", fields)
 

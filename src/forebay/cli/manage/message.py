@@ -133,10 +133,12 @@ def say_if_none(answer: dict[str, Any]) -> None:
 
 def explained(found: dict[str, Any]) -> str:
     """One explanation: its summary, and the reasons behind it."""
-    place = f"queue {cell(found['queue'])}" if "queue" in found else f"session {cell(found.get('client_id'))}"
-    if "offset" in found:
-        place += f", offset {found['offset']}"
-    lines = [f"{place}: {cell(found['summary'])}"]
+    summary = cell(found["summary"])  # which names queue and offset
+    if "client_id" in found:
+        summary = f"session {cell(found['client_id'])}: {summary}"
+    elif "queue" not in found:
+        summary = f"delayed message to {cell(found['topic'])}: {summary}"
+    lines = [summary]
     lines += [f"    {each['code']}: {cell(each['text'])}" for each in found["reasons"]]
     return "\n".join(lines)
 

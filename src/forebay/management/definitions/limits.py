@@ -42,7 +42,7 @@ def limit_settings(limits: Mapping[str, object], fields: Mapping[str, str]) -> d
     settings: dict[str, object] = {}
     for limit, value in limits.items():
         if limit not in fields:
-            raise RequestError(INVALID, f"limit: '{limit}' is none; known are {', '.join(fields)}")
+            raise RequestError(INVALID, f"limit: '{limit}' is no limit; the limits are {', '.join(fields)}")
         if isinstance(value, bool) or not isinstance(value, int):
             raise RequestError(INVALID, f"{limit}: {value!r} is no whole number")
         settings[fields[limit]] = max(value, UNLIMITED)

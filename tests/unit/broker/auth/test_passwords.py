@@ -93,7 +93,7 @@ def test_own_hashes_come_back_by_definitions() -> None:
     [
         ("xyz", ALGORITHM, "password_hash: 'xyz...' is no base64"),
         (SHA256, "rabbit_password_hashing_sha512", "is no base64 of a salt and a hash by"),
-        (SHA256, "rot13", "hashing_algorithm: 'rot13' is none; known are"),
+        (SHA256, "rot13", "hashing_algorithm: 'rot13' is not known; known are"),
         ("$argon2id$x", "", "is no Argon2id hash"),
         ("é", ALGORITHM, "is no base64"),
     ],

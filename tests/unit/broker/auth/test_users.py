@@ -242,7 +242,7 @@ def test_what_cannot_be(rig: Rig) -> None:
         (lambda: users.add("ada", "x", []), PRECONDITION, "user: 'ada' is there already"),
         (lambda: users.add("", "x", []), INVALID, "user: a name has 1 to 255 characters"),
         (lambda: users.add("n" * 256, "x", []), INVALID, "user: a name has 1 to 255 characters"),
-        (lambda: users.add("bob", "x", ["king"]), INVALID, "tags: 'king' is none; known are administrator"),
+        (lambda: users.add("bob", "x", ["king"]), INVALID, "tags: 'king' is no tag; the tags are administrator"),
         (lambda: users.add("bob", "$argon2id$x", []), INVALID, "is no Argon2id hash"),
         (lambda: users.delete("bob"), NOT_FOUND, "user: 'bob' does not exist"),
         (lambda: users.delete("guest"), REFUSED, "user: 'guest' is of the configuration, and changed there"),

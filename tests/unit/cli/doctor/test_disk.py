@@ -18,7 +18,7 @@ SSD = DiskTrial("/d", "ext4", ["rw", "relatime"], "nvme0n1", False, "write back"
     [
         ({}, GOOD, "an fdatasync takes 0.8 ms (p99 2 ms), ext4 on nvme0n1"),
         ({"file_system": "tmpfs"}, ERROR, "in memory"),
-        ({"options": ["rw", "nobarrier"]}, ERROR, "nobarrier: what was synced may be gone"),
+        ({"options": ["rw", "nobarrier"]}, ERROR, "nobarrier: synced data may be lost"),
         ({"options": ["rw", "data=writeback"]}, ERROR, "data=writeback"),
         ({"rotational": True, "median_ms": 0.4}, WARNING, "a spinning disk cannot write so fast"),
         ({"rotational": True, "median_ms": 8.3}, GOOD, "8.3 ms"),
