@@ -111,11 +111,7 @@ def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Di
     findings.append(clock_of(found))
     if status is None and found.pid is not None:
         text = f"the process {found.pid} uses {found.data}, and does not answer at {login.server}"
-        findings.append(
-            Diagnosis(
-                "broker", NOTE, text, "--server HOST:PORT names one of its listeners; a running broker tells more"
-            )
-        )
+        findings.append(Diagnosis("broker", NOTE, text, "--server HOST:PORT names a listener of it; it tells more"))
     findings += installation.ports(found.addresses(), status is not None or found.pid is not None)
     everywhere = USER not in (found.options.loopback_users if found.loopback_users is None else found.loopback_users)
     guest = found.guest if status is not None else installation.guest_of(found.options)

@@ -112,9 +112,7 @@ def assessed(trial: DiskTrial) -> Diagnosis:
         remedy = f"switch its write cache off (`hdparm -W 0 /dev/{trial.device}`), or have a controller with a battery"
     elif trial.median_ms < FLASH_MS and trial.cache != THROUGH:
         level = WARNING
-        text = (
-            f"{said}: no disk writes so fast unless a capacitor or a battery protects its cache; without one, it lies"
-        )
+        text = f"{said}: no disk writes so fast unless a capacitor or a battery protects its cache"
         remedy = (
             "if it has none, make the disk, or the host of a virtual one, flush its cache on sync (not `cache=unsafe`)"
         )
@@ -135,7 +133,7 @@ def room(folder: Path, free_min_octets: int) -> Diagnosis:
     free, size = stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
     fields: dict[str, object] = {"free_octets": free, "octets": size, "free_min_octets": free_min_octets}
     fields |= {"free_files": stats.f_favail, "files": stats.f_files}
-    text = f"{octets_said(free)} of {octets_said(size)} are free; publishers are blocked below {octets_said(free_min_octets)}"
+    text = f"{octets_said(free)} of {octets_said(size)} are free; publishing stops below {octets_said(free_min_octets)}"
     remedy = "delete unused queues, drain or limit others, or enlarge the disk"
     if free < free_min_octets:
         return Diagnosis(ROOM, ERROR, f"{text}: the broker refuses publishes now", remedy, fields)

@@ -65,7 +65,7 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
             text = f"{name} {address}: {problem}"
             found.append(Diagnosis("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", fields))
         elif not is_loopback(host) and name == "prometheus":
-            text = f"{name} {address} can be reached from other machines, and shows names of queues and users without a login"
+            text = f"{name} {address} can be reached from other machines, and names queues and users without a login"
             found.append(
                 Diagnosis("ports", WARNING, text, f"set {name} to 127.0.0.1:{port}, or keep others out", fields)
             )

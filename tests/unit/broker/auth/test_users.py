@@ -248,7 +248,7 @@ def test_what_cannot_be(rig: Rig) -> None:
         (lambda: users.delete("guest"), REFUSED, "user: 'guest' is of the configuration, and changed there"),
         (lambda: users.change_password("guest", "x"), REFUSED, "is of the configuration"),
         (lambda: users.set_tags("guest", []), REFUSED, "is of the configuration"),
-        (lambda: users.set_tags("ada", ["king"]), INVALID, "tags: 'king' is none"),
+        (lambda: users.set_tags("ada", ["king"]), INVALID, "tags: 'king' is no tag"),
         (lambda: users.set_permissions("bob", b"/", "", "", ""), NOT_FOUND, "user: 'bob' does not exist"),
         (lambda: users.set_permissions("ada", b"zz", "", "", ""), NOT_FOUND, "vhost: 'zz' does not exist"),
         (lambda: users.set_permissions("ada", b"/", "(", "", ""), INVALID, "configure: '\\(' is no regular expression"),
