@@ -154,7 +154,7 @@ def test_our_own_file_comes_in_again(broker: BrokerProcess, start_broker: Callab
         ),
         (
             {"parameters": [{"vhost": "/", "component": "vhost-limits", "name": "limits", "value": {"max-odd": 1}}]},
-            "parameters[0] 'limits': limit: 'max-odd' is none",
+            "parameters[0] 'limits': limit: 'max-odd' is no limit",
         ),
         (
             {"bindings": [{"source": "no", "vhost": "/", "destination": "q", "routing_key": ""}]},

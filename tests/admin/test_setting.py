@@ -224,7 +224,7 @@ def test_parameters_and_limits(api: httpx.Client) -> None:
     assert put(api, "/vhost-limits/%2F/max-queues", {"value": 500}) == DONE
     assert put(api, "/parameters/vhost-limits/%2F/limits", {"value": {"max-connections": 7}}) == DONE
     assert api.get("/vhost-limits/%2F").json() == [{"vhost": "/", "value": {"max-connections": 7}}]
-    assert "'max-bogus' is none" in reason(api.put("/vhost-limits/%2F/max-bogus", json={"value": 1}))
+    assert "'max-bogus' is no limit" in reason(api.put("/vhost-limits/%2F/max-bogus", json={"value": 1}))
     assert "body.value: 'x'" in reason(api.put("/vhost-limits/%2F/max-queues", json={"value": "x"}))
     assert api.delete("/vhost-limits/%2F/max-connections").status_code == DONE
     assert api.get("/vhost-limits").json() == []
@@ -234,7 +234,7 @@ def test_parameters_and_limits(api: httpx.Client) -> None:
     limits = {"max-connections": 2, "max-channels": 9}
     assert api.get("/user-limits").json() == api.get("/user-limits/held").json() == [{"user": "held", "value": limits}]
     assert api.get("/users/held").json()["limits"] == limits
-    assert "'max-queues' is none" in reason(api.put("/user-limits/held/max-queues", json={"value": 1}))
+    assert "'max-queues' is no limit" in reason(api.put("/user-limits/held/max-queues", json={"value": 1}))
     assert api.delete("/user-limits/held/max-channels").status_code == DONE
     assert api.get("/user-limits/held").json()[0]["value"] == {"max-connections": 2}
     assert reason(api.get("/user-limits/nobody"), MISSING)
