@@ -186,7 +186,7 @@ def test_definitions_go_out_and_come_in(forebay: Forebay, tmp_path: Path) -> Non
     forebay("exchange", "declare", "in", "--vhost", "from")
     forebay("binding", "add", "in", "kept", "--key", "k", "--vhost", "from")
     file = tmp_path / "definitions.json"
-    assert "1 bindings" in forebay("definitions", "export", str(file))
+    assert "1 binding" in forebay("definitions", "export", str(file))
     assert file.stat().st_mode & 0o077 == 0
     whole = json.loads(file.read_text())
     assert [each["name"] for each in whole["users"]] == ["guest"]

@@ -124,5 +124,12 @@ def counted(document: dict[str, Any]) -> dict[str, int]:
 
 
 def said(document: dict[str, Any]) -> str:
-    counts = [f"{count} {name.replace('_', ' ')}" for name, count in counted(document).items() if count]
+    """1 user, 5,000 queues"""
+    counts = [number_of(count, name.replace("_", " ")) for name, count in counted(document).items() if count]
     return ", ".join(counts) or "nothing"
+
+
+def number_of(count: int, many: str) -> str:
+    """One policy, or many policies."""
+    one = f"{many[:-3]}y" if many.endswith("ies") else many.removesuffix("s")
+    return f"1 {one}" if count == 1 else f"{count:,} {many}"
