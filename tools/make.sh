@@ -16,17 +16,26 @@ INTERPRETED="tests/unit/wire tests/unit/log tests/unit/queue tests/unit/filter t
     tests/behaviour/test_queue_kinds.py tests/behaviour/test_stop.py tests/unit/server/test_start.py
     tests/crash/test_kill9.py"
 # Tests at a time: they wait for half of their time. Two of them may have a JVM (tests/scheduling.py).
-WORKERS=5
+WORKERS=4
 # What a developer runs before a commit, on the sources as they are.
 CHECKED="tests/unit tests/test_tidy.py"
 
 lint() {
     local -x PYTHONPATH=$PWD/src  # the sources, whether or not an earlier build is installed
+    local types told=build/types.txt
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
-    .venv/bin/mypy
+    # On one core, and for as long as all that follows: beside it.
+    mkdir -p build
+    .venv/bin/mypy > "$told" 2>&1 &
+    types=$!
     .venv/bin/lint-imports
     site --strict
+    if ! wait "$types"; then
+        cat "$told"
+        return 1
+    fi
+    cat "$told"
 }
 
 # site OPTIONS...: the pages as a site in build/site. mkdocs says of itself what it will not be in 2.0: nobody asked.
