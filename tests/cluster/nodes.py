@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from forebay.core.errors import ForebayError
 from tests.broker_process import BrokerProcess, free_port
 from tests.etcd import Etcd
 from tests.fork_server import FORKS
-from tests.waiting import until
+from tests.waiting import look_again, until
 
 SECRET = "of nodes that know each other"
 # A node that has no time for a second is not dead: on a slow machine with other work another would lead every now and
@@ -74,9 +74,9 @@ class Cluster:
             node.start()
         self.wait_in_sync(*self.nodes)
 
-    def wait_in_sync(self, *names: str) -> None:
+    def wait_in_sync(self, *names: str, meanwhile: Callable[[], object] = look_again) -> None:
         """Wait until these, and no others, are in sync."""
-        until(lambda: sorted(self.record().get("in_sync", {})) == sorted(names), self.told)
+        until(lambda: sorted(self.record().get("in_sync", {})) == sorted(names), self.told, meanwhile=meanwhile)
 
     def told(self) -> str:
         """The record and the end of each log, for whoever reads that something did not come."""

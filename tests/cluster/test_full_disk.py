@@ -124,12 +124,7 @@ def test_a_node_with_a_full_disk_leaves_it_to_another_to_lead(tmp_path: Path, et
         publisher.publish(10)
         until(lambda: cluster.record()["leader"] == second.name, cluster.told)
         # What a file gives back once it gets no more frames is room for a few: until that is used up it follows.
-        alone = [second.name]
-        until(
-            lambda: list(cluster.record()["in_sync"]) == alone,
-            cluster.told,
-            meanwhile=lambda: publish_octets(publisher.nodes, 1),
-        )
+        cluster.wait_in_sync(second.name, meanwhile=lambda: publish_octets(publisher.nodes, 1))
         filler.unlink()
         cluster.wait_in_sync(first.name, second.name)
         leader.start()
