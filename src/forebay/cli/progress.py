@@ -20,7 +20,7 @@ OCTETS: Final = "octets"  # what is counted so is shown as sizes
 
 
 def is_watched() -> bool:
-    """True where a bar is seen: a total that costs time is found out for nobody else."""
+    """True if standard error is a terminal, which shows bars; elsewhere a total is not worth its time."""
     return sys.stderr.isatty()
 
 

@@ -37,6 +37,12 @@ def messages(count: int, one: str = "", many: str = "") -> str:
     return f"1 message {one}".strip() if count == 1 else f"{count:,} messages {many}".strip()
 
 
+def objects(count: int, many: str) -> str:
+    """1 policy, 2 policies"""
+    one = f"{many[:-3]}y" if many.endswith("ies") else many.removesuffix("s")
+    return f"1 {one}" if count == 1 else f"{count:,} {many}"
+
+
 def rate_said(rate: float) -> str:
     """1,234/s"""
     return f"{rate:,.0f}/s" if rate >= 10 or rate == 0 else f"{rate:.1f}/s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.cli.bench.clients import Latencies
-from forebay.cli.units import messages, octets_said, period_said, rate_said, rates, seconds_between
+from forebay.cli.units import messages, objects, octets_said, period_said, rate_said, rates, seconds_between
 from forebay.queue.counts import Counts
 
 
@@ -30,6 +30,14 @@ def test_octets(octets: int, said: str) -> None:
 )
 def test_periods(seconds: float, said: str) -> None:
     assert period_said(seconds) == said
+
+
+def test_objects() -> None:
+    assert [objects(1, "users"), objects(1, "policies"), objects(5_000, "queues")] == [
+        "1 user",
+        "1 policy",
+        "5,000 queues",
+    ]
 
 
 def test_rates_are_of_the_time_between_two_looks() -> None:

@@ -13,6 +13,7 @@ import typer
 from forebay.cli.access import LoginOptions, YesOption, confirm, logs_in_broker, part_list
 from forebay.cli.as_json import show_json
 from forebay.cli.progress import progress_bar
+from forebay.cli.units import objects
 from forebay.client.web import WebClient
 from forebay.core.errors import OptionError
 
@@ -125,11 +126,5 @@ def counted(document: dict[str, Any]) -> dict[str, int]:
 
 def said(document: dict[str, Any]) -> str:
     """1 user, 5,000 queues"""
-    counts = [number_of(count, name.replace("_", " ")) for name, count in counted(document).items() if count]
+    counts = [objects(count, name.replace("_", " ")) for name, count in counted(document).items() if count]
     return ", ".join(counts) or "nothing"
-
-
-def number_of(count: int, many: str) -> str:
-    """One policy, or many policies."""
-    one = f"{many[:-3]}y" if many.endswith("ies") else many.removesuffix("s")
-    return f"1 {one}" if count == 1 else f"{count:,} {many}"
