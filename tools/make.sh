@@ -22,7 +22,7 @@ CHECKED="tests/unit tests/test_tidy.py"
 
 lint() {
     local -x PYTHONPATH=$PWD/src  # the sources, whether or not an earlier build is installed
-    local types told=build/types.txt
+    local types told=build/types.txt wrong=0
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     # On one core, and for as long as all that follows: beside it.
@@ -31,11 +31,9 @@ lint() {
     types=$!
     .venv/bin/lint-imports
     site --strict
-    if ! wait "$types"; then
-        cat "$told"
-        return 1
-    fi
+    wait "$types" || wrong=$?
     cat "$told"
+    return "$wrong"
 }
 
 # site OPTIONS...: the pages as a site in build/site. mkdocs says of itself what it will not be in 2.0: nobody asked.
