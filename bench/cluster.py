@@ -46,7 +46,7 @@ LOAD = HERE / "load" / "amqp091_load.c"
 RATE = ["--size", "1024", "--window", "1000", "--prefetch", "500", "--ack-batch", "50"]
 TEN = [*RATE, "--pubs", "10", "--subs", "10", "--queues", "10"]
 SLOW = ["--size", "1024", "--rate", "2000", "--prefetch", "500", "--ack-batch", "10"]
-# A quarter of what two cores can: whoever shares the cores with readers can publish no more than is left of them.
+# About a seventh of full speed: it leaves the readers, which share the two cores, enough of them.
 PACED = ["--size", "1024", "--rate", "20000", "--prefetch", "500", "--ack-batch", "50"]
 PROPERTIES = b"\x10\0\x02"  # persistent
 HEADING = "| scenario | target | messages/s | CPU µs/message | p50 ms | p99 ms | |"
