@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.broker_process import free_port
-from tests.waiting import until
+from tests.waiting import stand_still, until
 
 PROGRAM = shutil.which("etcd") or "etcd"
 CONTROL = shutil.which("etcdctl") or "etcdctl"
@@ -73,9 +73,14 @@ class EtcdMember:
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
-    def signal(self, number: int) -> None:
+    def hang(self) -> None:
+        """Answer nobody, until it goes on."""
         assert self.process is not None
-        self.process.send_signal(number)
+        stand_still(self.process.pid)
+
+    def go_on(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it at once."""
@@ -179,7 +184,7 @@ class Etcd:
     def stop(self) -> None:
         for each in self.members:
             if each.process is not None:
-                each.signal(signal.SIGCONT)
+                each.go_on()
             each.kill()
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import select
+import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 WAIT_S_MAX = 60.0  # guards against a hang: what is waited for comes within moments, however busy the machine is
@@ -70,6 +73,21 @@ def until_past(moment: float) -> None:
 def pause(seconds: float) -> None:
     """Let time pass where nothing is waited for: a kill at any moment, a pace, a slow peer."""
     time.sleep(seconds)
+
+
+def stand_still(pid: int) -> None:
+    """SIGSTOP a process, and wait until it stands: a thread that waits for a processor can go on for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    until(lambda: all(stands(thread) for thread in threads.iterdir()), f"process {pid} stands still")
+
+
+def stands(thread: Path) -> bool:
+    """Whether a thread, a folder of /proc, is stopped; one that ended meanwhile is looked for again."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 def readable(source: HasHandle | int, seconds: float) -> bool:

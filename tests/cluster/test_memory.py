@@ -14,7 +14,7 @@ from tests.cluster.clients import Cut, Publisher, channel_to, drained
 from tests.cluster.nodes import Cluster, ClusterNode, cluster_of
 from tests.etcd import Etcd
 from tests.process_figures import resident
-from tests.waiting import until
+from tests.waiting import stand_still, until
 
 MIB = 1 << 20
 PART = MIB
@@ -88,7 +88,7 @@ def test_a_follower_that_hangs_costs_a_bounded_time_and_memory(tmp_path: Path, e
         hung = cluster.followers()[0]
         publisher.nodes = [node for node in cluster.nodes.values() if node is not hung]
         rest = max(resident(node) for node in publisher.nodes)
-        os.kill(hung.pid, signal.SIGSTOP)
+        stand_still(hung.pid)
         try:
             publisher.publish(20)  # its confirms wait until the hung one is put out
             assert hung.name not in cluster.record()["in_sync"]

@@ -36,7 +36,7 @@ from tests.cluster.readers import (
     servers_of,
 )
 from tests.etcd import Etcd, etcd_in
-from tests.waiting import WAIT_S_MAX, until
+from tests.waiting import WAIT_S_MAX, stand_still, until
 
 STEADY = {"replica_timeout_ms": 10_000}  # whatever the machine does, the same node leads, and the others are in sync
 UNANSWERED_S = 1.0
@@ -130,7 +130,7 @@ def test_what_is_not_committed_is_not_read(tmp_path: Path, etcd: Etcd) -> None:
         fill(cluster, "in", 2)
         leader, (still, other) = cluster.leader(), cluster.followers()
         grant = granted_by_both(cluster, "in", 0, 10)
-        os.kill(still.pid, signal.SIGSTOP)
+        stand_still(still.pid)
         publisher = StreamPublisher([leader], "in")
         publishing = Thread(target=publisher.try_to_publish, daemon=True)
         publishing.start()
@@ -166,7 +166,7 @@ def test_a_read_goes_on_when_nodes_die_hang_or_have_damage(cluster: Cluster) -> 
     assert damaged.numbers == list(range(COUNT)) and set(damaged.served) != {first}
     # The follower that is read from hangs, the other one dies, and so does the leader: one that it leaves goes on.
     hung = ill.served[-1]
-    os.kill(cluster.nodes[hung].pid, signal.SIGSTOP)
+    stand_still(cluster.nodes[hung].pid)
     while ill.step() == hung:
         pass
     os.kill(cluster.nodes[hung].pid, signal.SIGCONT)

@@ -9,7 +9,7 @@ import threading
 
 from tests.cluster.clients import Publisher, drained
 from tests.cluster.nodes import Cluster, control
-from tests.waiting import WAIT_S_MAX
+from tests.waiting import WAIT_S_MAX, stand_still
 
 NO_CONFIRM_S = 1.5  # longer than a member may be silent before others go on without it
 
@@ -87,7 +87,7 @@ def test_a_leader_that_hangs_is_followed_by_another_and_begins_anew(cluster: Clu
     leader = cluster.leader()
     publisher = Publisher(list(cluster.nodes.values()), "work")
     publisher.publish(50)
-    os.kill(leader.pid, signal.SIGSTOP)
+    stand_still(leader.pid)
     publisher.nodes = cluster.followers()
     publisher.publish(50)
     assert cluster.wait_led_by_another(leader.name) is not leader

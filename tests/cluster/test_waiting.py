@@ -12,7 +12,7 @@ from tests.cluster.clients import Publisher
 from tests.cluster.nodes import ClusterNode, cluster_of, control
 from tests.cluster.test_rabbitmq_api import WAIT_S_MAX, asked
 from tests.etcd import Etcd
-from tests.waiting import until
+from tests.waiting import stand_still, until
 
 CLUSTER = {"replica_timeout_ms": 60_000}  # a node that stands still stays in sync for long
 
@@ -21,7 +21,7 @@ def test_what_waits_for_a_node_is_told_by_its_name(tmp_path: Path, etcd: Etcd) -
     with cluster_of(tmp_path, etcd, "ab", cluster={**CLUSTER, "members": 2}, http="127.0.0.1:0") as cluster:
         leader, (follower,) = cluster.leader(), cluster.followers()
         publisher = Publisher([leader], "q")
-        os.kill(follower.pid, signal.SIGSTOP)
+        stand_still(follower.pid)
         publishing = Thread(target=publisher.publish, args=(1,))
         publishing.start()
         words = f"waits for node {follower.name}, "

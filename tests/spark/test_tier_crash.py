@@ -21,7 +21,7 @@ from forebay.spark.tables.opening import open_table
 from tests.spark import tier_driver
 from tests.spark.conftest import Feed
 from tests.spark.streams import wait_until
-from tests.waiting import pause, until
+from tests.waiting import pause, stand_still, until
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -95,7 +95,7 @@ def test_a_worker_is_killed_while_it_writes(feed: Feed, tmp_path: Path) -> None:
     job.start()
     # A broker that stands still keeps the task where it is.
     until(lambda: list(into.rglob("queue=*/**/*.tmp")), meanwhile=partial(pause, 0.0005), seconds=WAIT_S)
-    os.kill(feed.broker.pid, signal.SIGSTOP)
+    stand_still(feed.broker.pid)
     try:
         killed = list(writers_of(into))
         for pid in killed:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
-from functools import partial
 from random import Random
 
 from tests.cluster.faults.kind import Begin, Heal, Kind, all_of, at, in_turn, leader, nothing
@@ -48,8 +46,8 @@ def hang_etcd(members: Members) -> Begin:
     def begin(site: Site, chance: Random) -> Heal:
         hung = members(site)
         for member in hung:
-            member.signal(signal.SIGSTOP)
-        return all_of([partial(member.signal, signal.SIGCONT) for member in hung])
+            member.hang()
+        return all_of([member.go_on for member in hung])
 
     return begin
 

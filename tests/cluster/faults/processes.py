@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from random import Random
 
 from tests.cluster.faults.kind import Heal, Kind, at, at_all, follower, in_turn, leader, nothing, of_each
@@ -35,8 +34,8 @@ def refill(site: Site, node: Node) -> Heal:
 
 def hang(site: Site, node: Node) -> Heal:
     """SIGSTOP, and SIGCONT."""
-    node.send(signal.SIGSTOP)
-    return lambda: node.send(signal.SIGCONT)
+    node.hang()
+    return node.go_on
 
 
 def slow_copies(site: Site, node: Node) -> Heal:

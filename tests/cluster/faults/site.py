@@ -31,7 +31,7 @@ from tests.cluster.faults.mqtt_load import MqttClient, MqttPublisher, MqttSubscr
 from tests.cluster.nodes import ask
 from tests.etcd import Etcd, EtcdMember
 from tests.preload import library
-from tests.waiting import pause, until
+from tests.waiting import pause, stand_still, until
 
 NODES = ("a", "b", "c")
 ETCDS = ("e0", "e1", "e2")
@@ -99,9 +99,14 @@ class Node(BrokerProcess):
         """While this file is there the calls that a variable of the libraries is about are answered in another way."""
         return self.folder / variable
 
-    def send(self, number: int) -> None:
+    def hang(self) -> None:
+        """Answer nobody, until it goes on."""
         assert self._process is not None
-        self._process.send_signal(number)
+        stand_still(self._process.pid)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
 
 class Site:
@@ -288,7 +293,7 @@ class Site:
         """End what is left."""
         for node in self.nodes.values():
             if node.is_up:
-                node.send(signal.SIGCONT)
+                node.go_on()
             node.abandon()
             if self.sort is Sort.SMALL and node.data.is_mount():
                 run("umount", "--lazy", str(node.data))  # else the folder cannot be removed

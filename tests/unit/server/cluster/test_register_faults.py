@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -104,10 +103,10 @@ def test_an_etcd_that_stands_still_is_away_and_the_same_change_again_settles_it(
             async with register_at(etcd.urls, timeout_s=1.0, watching=False) as (a, heard):
                 a.read()
                 await heard.until(lambda: bool(heard.sights))
-                etcd.members[0].signal(signal.SIGSTOP)
+                etcd.members[0].hang()
                 a.change(1, 0, b"late")
                 assert await heard.settled(1) == UNKNOWN
-                etcd.members[0].signal(signal.SIGCONT)
+                etcd.members[0].go_on()
                 a.change(2, 0, b"late")
                 assert await heard.settled(2) in {WON, LOST}
                 assert heard.sights[-1][1] == b"late"
