@@ -38,6 +38,7 @@ from forebay.log.wal_maker import WalMaker
 
 JOB_RETRY_US: Final = 10_000_000  # after which a disk on which a rewrite found no room is asked again
 EVERYTHING: Final = AllWanted()
+FILES_TOLD_MAX: Final = 16  # WAL files that one job of a follower rewrites
 NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
 
 
@@ -415,6 +416,8 @@ class Planner:
     ) -> Job | None:
         """Background work by the word of the node that leads: the oldest WAL file that holds anything, if it is meant.
 
+        A word about all is about the next files, too: whoever was away has missed the words about each.
+
         opened  lsn of the last frame that was found when the folder was opened: before all that is committed nothing
                 is done, as it might have to be cut away
         """
@@ -422,12 +425,13 @@ class Planner:
             return None
         job = Job(self.disk, self.options.segment_octets_max)
         self.find_empty(wals, durable)
-        wal = oldest(wals, durable)
-        if order.number in (ALL, wal.head.number):
-            job.rewrites = self.plan_wal(wal, wals, None, durable, order, now_us)
-        if job.rewrites:
-            self.floor = max(self.floor, wal.last)
-        elif order.number == ALL:
+        begin = wals.index(oldest(wals, durable))
+        for wal in wals[begin : begin + (FILES_TOLD_MAX if order.number == ALL else 1)]:
+            if order.number in (ALL, wal.head.number):
+                rewrites = self.plan_wal(wal, wals, None, durable, order, now_us)
+                job.rewrites += rewrites
+                self.floor = max(self.floor, wal.last) if rewrites else self.floor
+        if order.number == ALL and not job.rewrites:
             job.rewrites = self.logs.pinned(self.logs.plan_segments(order))
         if not job.rewrites:
             return None
