@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
@@ -23,6 +24,8 @@ PAGE_SIZE_MAX: Final = 500
 PAGE_MAX: Final = 1 << 31
 NAME_CHARACTERS_MAX: Final = 1000
 COLUMNS_CHARACTERS_MAX: Final = 4000
+DIGITS: Final = re.compile("[0-9]+")
+DIGITS_MAX: Final = 20  # longer numbers are sorted as texts
 
 Facts = dict[str, object]
 Path = tuple[str, ...]  # of a field within an object: a.b is ("a", "b")
@@ -129,12 +132,20 @@ def field_at(facts: Facts, path: Path) -> object:
 
 
 def rank(value: object) -> tuple[int, float, str]:
-    """The key by which values of any types are sorted: what is missing first, then numbers, then texts."""
+    """The key by which values of any types are sorted: what is missing first, then numbers, then texts.
+
+    Numbers in texts count as numbers: `device-2` comes before `device-19`.
+    """
     if isinstance(value, bool | int | float):
         return (1, float(value), "")
     if isinstance(value, str):
-        return (2, 0.0, value)
+        return (2, 0.0, DIGITS.sub(padded, value))
     return (0, 0.0, "") if value is None else (3, 0.0, str(value))
+
+
+def padded(digits: re.Match[str]) -> str:
+    """Digits to a length at which they are in order as a text."""
+    return digits[0].zfill(DIGITS_MAX)
 
 
 def only(facts: Facts, columns: Sequence[Path]) -> Facts:

@@ -30,6 +30,11 @@ def test_what_is_missing_comes_first() -> None:
     assert sorted(values, key=rank) == [None, True, 1.5, 2, "a", "b"]
 
 
+def test_numbers_in_names_count_as_numbers() -> None:
+    names = ["device-19", "device-2", "device", "a10b2", "a10b10", "a9", "device-2-1"]
+    assert sorted(names, key=rank) == ["a9", "a10b2", "a10b10", "device", "device-2", "device-2-1", "device-19"]
+
+
 @given(OBJECTS, st.lists(PATHS, max_size=4))
 def test_columns_have_the_values_of_the_whole(facts: dict[str, Any], paths: list[tuple[str, ...]]) -> None:
     found = only(facts, paths)
