@@ -93,7 +93,7 @@ def test_a_consumer_holds_it_and_its_prefetch_is_full(http: httpx.Client, channe
     pump(channel, consume(channel, "held", 1), 1)
     leased = reasons(http, "held", 0)["leased"]
     assert (leased["consumer"], leased["deliveries"], leased["user"]) == ("tag-held", 1, "guest")
-    assert leased["protocol"] == "AMQP 0-9-1"
+    assert leased["protocol"] == "AMQP 0.9.1"
     assert 0 <= int(str(leased["since_ms"])) <= int(str(leased["until_ms"]))
     assert "held by consumer 'tag-held'" in str(leased["text"])
     waits = reasons(http, "held", 1)

@@ -182,7 +182,7 @@ def test_mqtt_connections_are_there_too(http: httpx.Client, broker: BrokerProces
             lambda found: found and found[0]["forebay"]["session"]["subscriptions"] == 1,
         )
         (connection,) = shown
-        assert connection["protocol"] == "MQTT 5-0"
+        assert (connection["protocol"], connection["forebay"]["protocol"]) == ("MQTT 5-0", "MQTT 5.0")
         assert connection["client_properties"] == {"client_id": "sensor-1"}
         assert connection["timeout"] == 60
         assert get(http, "/connections/" + quote(connection["name"], safe="") + "/channels") == []
@@ -308,6 +308,7 @@ def test_connections_are_filtered_and_sorted_by_what_is_shown(http: httpx.Client
         shown = get(http, "/connections", name="-1", sort="forebay.title")
         assert [each["forebay"]["title"] for each in shown] == ["Beta-1", "alpha-1", "sensor-1", "zebra-1"]
         (own,) = get(http, "/connections", name="SENSOR")
+        assert [each["name"] for each in get(http, "/connections", search="mqtt 5.0")] == [own["name"]]
         assert own["variable_map"]["client_id"] == "sensor-1"
         (own,) = get(http, "/connections", name="^alpha-[0-9]$", use_regex="true")
         assert own["user_provided_name"] == "alpha-1"

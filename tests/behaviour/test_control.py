@@ -282,8 +282,8 @@ def test_a_stream_group_is_moved(broker: BrokerProcess, client: ControlClient) -
 def test_connections_are_listed_and_closed(client: ControlClient, connection: pika.BlockingConnection) -> None:
     connection.channel()
     listed = by(client.items("connection.list"), "protocol")
-    assert set(listed) == {"AMQP 0-9-1", "blocks"}
-    amqp = listed["AMQP 0-9-1"]
+    assert set(listed) == {"AMQP 0.9.1", "blocks"}
+    amqp = listed["AMQP 0.9.1"]
     assert (amqp["user"], amqp["vhost"], amqp["channels"]) == ("guest", "/", 1)
     assert str(amqp["peer"]).startswith("127.0.0.1:")
     assert list(client.items("connection.list", vhost="other")) == []

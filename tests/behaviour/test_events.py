@@ -94,7 +94,7 @@ def test_clients_queues_and_messages_are_in_the_stream_of_events(start_broker: S
     assert {"exchange": "", "routing_key": "orders", "octets": 12} in published
     assert by_type["client.session_takeover"]["client_id"] == "ann"
     connected = [event["data"] for _, event in found if event["type"] == "client.connected"]
-    assert connected[0]["protocol"] == "AMQP 0-9-1" and connected[0]["user"] == "guest"
+    assert connected[0]["protocol"] == "AMQP 0.9.1" and connected[0]["user"] == "guest"
     assert connected[0]["peer"].startswith("127.0.0.1:")
     other.loop_stop()
     connection.close()

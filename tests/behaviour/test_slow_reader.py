@@ -232,7 +232,7 @@ def test_consumers_that_do_not_read_share_what_may_wait(start_broker: Callable[.
         with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
             protocols = [each["protocol"] for each in control.items("connection.list")]
     assert publisher.is_open
-    assert protocols.count("AMQP 0-9-1") == 1 + 6  # one publishes, and nobody is ended
+    assert protocols.count("AMQP 0.9.1") == 1 + 6  # one publishes, and nobody is ended
 
 
 def test_where_one_message_is_too_much_for_all_that_do_not_read_the_worst_is_ended(

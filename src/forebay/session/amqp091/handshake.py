@@ -138,7 +138,7 @@ class Handshake:
     def describe(self) -> dict[str, object]:
         """The terms that were agreed on, for people."""
         return {
-            "protocol": "AMQP 0-9-1",
+            "protocol": "AMQP 0.9.1",
             "user": self.user,
             "client": self.client,
             "mechanism": self.mechanism.decode("ascii", "replace"),

@@ -145,7 +145,7 @@ def test_who_reads_is_listed_and_ended(broker: BrokerProcess, forebay: Forebay) 
     (channel,) = forebay.json("channel", "list", "--connection", str(consumer["connection"]))
     assert (channel["consumers"], channel["unacked"], channel["prefetch"]) == (2, 2, 5)
     assert "guest" in forebay("channel", "list")
-    assert "AMQP 0-9-1" in forebay("connection", "list", "--vhost", "/")
+    assert "AMQP 0.9.1" in forebay("connection", "list", "--vhost", "/")
     number = str(consumer["connection"])
     assert forebay("connection", "close", number, "--yes") == f"connection {number} closed\n"
     with pytest.raises(pika.exceptions.AMQPConnectionError):

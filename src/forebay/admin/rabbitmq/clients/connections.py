@@ -199,6 +199,7 @@ def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: C
         **(own if isinstance(own, dict) else {}),
         "title": title_of(connection),
         "client": library_of(described),
+        "protocol": described["protocol"],
         "why": why_slow(app, connection),
     }
     return facts
@@ -216,7 +217,7 @@ async def answer_connections(
     def words_of(connection: Connection) -> str:
         assert connection.session is not None
         described, rights = connection.session.describe(), connection.session.rights
-        protocol = str(described["protocol"]).replace(".", "-")
+        protocol = str(described["protocol"])
         state = "slow" if why_slow(app, connection) else state_of(app, connection)
         return "\n".join((title_of(connection), rights.user, rights.vhost, protocol, state, library_of(described)))
 
