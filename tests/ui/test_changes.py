@@ -157,6 +157,18 @@ def test_a_live_tail_shows_what_comes_and_stops(
     expect(messages.locator("pre")).to_have_text(json.dumps({"on": True}, indent=2))
 
 
+def test_the_offsets_of_a_queue_are_those_of_its_messages(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("counted", durable=True)
+    for number in range(3):
+        channel.basic_publish("", "counted", b"%d" % number)
+    show(page, "#/queues/%2F/counted", "counted")
+    offsets = page.locator("dt", has_text=re.compile("^Offsets$")).locator("+ dd")
+    expect(offsets).to_have_text("0 to 2")
+    channel.queue_purge("counted")
+    page.keyboard.press("r")
+    expect(offsets).to_have_text("none; 3 is next")
+
+
 def test_the_group_that_pins_a_queue_is_moved_and_deleted(page: Page, channel: BlockingChannel) -> None:
     channel.queue_declare("bills", durable=True)
     for number in range(4):

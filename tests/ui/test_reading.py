@@ -259,6 +259,7 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     page.get_by_role("heading", level=1, name="invoices").wait_for()
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
+    expect(keys.get_by_role("heading")).to_have_text("Keys")
     expect(keys).to_contain_text("search views")
     page.keyboard.press("Escape")
     expect(keys).to_have_count(0)
