@@ -33,6 +33,7 @@ FENCE = re.compile(r"^```(\w+) ([\w ]*\b(?:test|output)\b[\w ]*)\n(.*?)^```$", r
 PAGES = [
     page for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]) if FENCE.search(page.read_text())
 ]
+RELATIVE = re.compile(r'Location",\s*"(?!/|file:)[^"]*"|\.(?:save|load|parquet|json|csv)\("(?!/|file:)[^"]+"\)')
 SPARK_S_MAX = 400  # a session of Spark starts slowly on a busy machine
 BASH_S_MAX = 300  # a guard against a hang: some blocks start Spark
 # Packages of npm that blocks in JavaScript may require.
@@ -125,6 +126,13 @@ def test_examples_run(
             code = with_ports(broker, code)  # noqa: PLW2901
             monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
         printed = run_block(language, code, tmp_path, names)
+
+
+def test_no_example_has_spark_write_to_a_relative_path() -> None:
+    """It would be of the folder in which the JVM began, and a second run would find what the first one left there."""
+    for page in PAGES:
+        code = "".join(code for _, _, code in FENCE.findall(page.read_text(encoding="utf-8")))
+        assert RELATIVE.findall(code) == [], page
 
 
 # What the programs of examples/ print.
