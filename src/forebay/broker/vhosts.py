@@ -38,6 +38,7 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
+from forebay.queue.leases.lease import UNTRIED
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 
@@ -268,6 +269,11 @@ class Vhosts(VhostTable):
         for vhost in self.by_number.values():
             vhost.sweep(now_us)
             vhost.touch()
+
+    def take_leave(self) -> None:
+        """Have no record count as failed whose consumer goes from here on: it goes because the broker does."""
+        for vhost in self.by_number.values():
+            vhost.consumers.parting = UNTRIED
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read."""

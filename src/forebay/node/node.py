@@ -574,6 +574,7 @@ class Node(LinkOwner):
 
     def say_goodbye(self) -> None:
         """Tell every client; those that have to answer are read again for it."""
+        self.vhosts.take_leave()
         for link in list(self.open):
             session = link.session
             if link.closing:

@@ -15,7 +15,7 @@ from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import Limits
 from forebay.queue.fairness import BURST, ByPriority, Fairness, RoundRobin
 from forebay.queue.key_filter import KeyFilter
-from forebay.queue.leases.lease import Consumer, Delivery, Lease
+from forebay.queue.leases.lease import FAILED, Consumer, Delivery, Lease
 from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import NoProperties, PropertyReader
 from forebay.queue.trace import QueueTrace
@@ -93,8 +93,8 @@ class Group(ABC):
         """Have records of a lease die; how many of them were held by it."""
 
     @abstractmethod
-    def remove(self, consumer: Consumer) -> None:
-        """The consumer is gone; what it held returns at once."""
+    def remove(self, consumer: Consumer, how: i64 = FAILED) -> None:
+        """The consumer is gone; the records it held return at once, and `how` says whether that is a failure."""
 
     @abstractmethod
     def ready(self) -> i64:

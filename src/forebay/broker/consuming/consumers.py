@@ -26,7 +26,7 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.queue.group import Group, leave
-from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.stream.stream_values import Selection, StreamValues
@@ -43,6 +43,7 @@ class Consumers:
     getters     of each session what holds the records it got one by one; by channel and queue
     paused      sessions whose connection takes no more octets
     timeout_us  for which a consumer may hold a record where neither it nor its queue says
+    parting     how records return whose consumer goes: UNTRIED once the broker itself sends all consumers away
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Consumers:
         self.paused: set[int] = set()
         self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}
         self.next_id: i64 = 1
+        self.parting: i64 = FAILED
 
     def consume(
         self,
@@ -247,7 +249,7 @@ class Consumers:
         group = queue.groups.get(consumer.group)
         if group is None:
             return
-        group.remove(consumer)
+        group.remove(consumer, self.parting)
         self.dispatcher.forget(consumer)
         if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
             queue.drop_group(group)
@@ -304,7 +306,7 @@ class Consumers:
     def return_gotten(self, getter: Consumer) -> None:
         queue = self.catalog.queues_by_id.get(getter.queue)
         if queue is not None:
-            queue.groups[getter.group].remove(getter)  # the nameless one, which is not deleted
+            queue.groups[getter.group].remove(getter, self.parting)  # the nameless one, which is not deleted
             self.turn.mark(queue)
 
     def pause(self, session_id: i64, paused: bool) -> None:

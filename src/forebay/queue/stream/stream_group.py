@@ -19,7 +19,7 @@ from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.limits import Limits
 from forebay.queue.group import Group
-from forebay.queue.leases.lease import Consumer, Delivery, Lease
+from forebay.queue.leases.lease import FAILED, Consumer, Delivery, Lease
 from forebay.queue.properties import PropertyReader
 from forebay.queue.stream.stream_filter import StreamFilter
 from forebay.queue.stream.stream_values import Selection
@@ -172,7 +172,7 @@ class StreamGroup(Group):
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         return self.release(lease, count)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer, how: i64 = FAILED) -> None:
         self.detach(consumer)
         if self.auto:
             self.commit_read()

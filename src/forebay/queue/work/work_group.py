@@ -124,10 +124,10 @@ class WorkGroup(Group):
         self.filters.leave(consumer)
         self.choose_fairness()
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: Consumer, how: i64 = FAILED) -> None:
         self.detach(consumer)
         for lease in self.leases.of_consumer(consumer):
-            self.give_back(lease, lease.first, lease.count, 0, FAILED)
+            self.give_back(lease, lease.first, lease.count, 0, how)
 
     def active(self) -> Consumer | None:
         """The consumer that gets everything, of a queue with a single active consumer."""
