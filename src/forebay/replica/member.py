@@ -96,7 +96,8 @@ class Member:
 
     def start(self, now: i64) -> None:
         """Once, before anything else."""
-        self.promises.start(now)
+        if self.standing.promised_at_start > 0:
+            self.promises.start(now)
         self.suspicion.start(now)
         self.standing.ticked_us = now
         self.read_us = now

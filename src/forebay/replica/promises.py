@@ -1,7 +1,7 @@
 """The promises of a follower: not to take over, nor to deliver, before a leader's lease is surely over.
 
 Each answered heartbeat is one, to the process that sent it. A member that starts does not know to whom it promised
-anything before, and keeps one to anybody.
+anything before, and keeps one to anybody; a new store has promised nobody anything.
 """
 
 from __future__ import annotations

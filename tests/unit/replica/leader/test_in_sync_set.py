@@ -84,6 +84,18 @@ def test_a_member_that_joins_counts_and_is_let_go_after_a_while() -> None:
     assert held.commit() == lsn + 1  # it waits before it tries again
 
 
+def test_who_founds_a_group_takes_others_in_at_once() -> None:
+    held = HeldMember(Member, [])  # a new store: it has promised nobody anything
+    held.see(value(1, "a", in_sync="a", members="ab", min_in_sync=1))
+    held.sync()
+    assert held.can_deliver()
+    for _ in range(3):
+        held.answer("b")
+        held.acknowledge(1, "b")
+        held.pass_time(50 * MS)
+    assert set(held.change().value.in_sync) == {"a", "b"}
+
+
 def test_who_joins_and_is_no_member_any_more_is_let_go() -> None:
     held = leader(in_sync="ab")
     held.answer("c")
