@@ -6,9 +6,8 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from forebay.cli.commands import WORDS
 from forebay.core.option_table import option_fields
@@ -36,6 +35,16 @@ BANNED_NAMES = {"IntEnum", "Protocol", "dataclass", "memoryview"}
 
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path))
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -69,48 +78,45 @@ def dialect_errors(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield inner.lineno, f"nested function {inner.name}"
 
 
-def imports_of(path: Path) -> set[str]:
+@cache
+def imports_of(path: Path) -> frozenset[str]:
     """Dotted names that a file imports; `from a import b` counts as a and as a.b."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def dotted(path: Path) -> str:
     return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
 
 
-IMPORTED = {name for path in MODULES for name in imports_of(path)}
-
-
-@pytest.mark.parametrize("path", PYTHON, ids=relative)
-def test_functions_are_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
+def test_functions_are_short() -> None:
     too_long = []
-    for function in functions(ast.parse(text)):
-        assert function.end_lineno is not None
-        length = function.end_lineno - function.lineno + 1
-        most = DISPATCHER_LINES_MAX if "# tidy: dispatcher, " in lines[function.lineno - 1] else FUNCTION_LINES_MAX
-        if length > most:
-            too_long.append(f"{relative(path)}:{function.lineno} {function.name}: {length} lines, at most {most}")
+    for path in PYTHON:
+        lines = text_of(path).splitlines()
+        for function in functions(tree_of(path)):
+            assert function.end_lineno is not None
+            length = function.end_lineno - function.lineno + 1
+            most = DISPATCHER_LINES_MAX if "# tidy: dispatcher, " in lines[function.lineno - 1] else FUNCTION_LINES_MAX
+            if length > most:
+                too_long.append(f"{relative(path)}:{function.lineno} {function.name}: {length} lines, at most {most}")
     assert not too_long, "\n".join(too_long)
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=relative)
-def test_modules_are_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MODULE_LINES_MAX
+def test_modules_are_short() -> None:
+    lengths = {relative(path): len(text_of(path).splitlines()) for path in PYTHON}
+    assert {path: length for path, length in lengths.items() if length > MODULE_LINES_MAX} == {}
 
 
-@pytest.mark.parametrize("path", COMPILED_PATHS, ids=relative)
-def test_compiled_modules_keep_to_the_dialect(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = [f"{relative(path)}:{line} {what}" for line, what in dialect_errors(tree)]
+def test_compiled_modules_keep_to_the_dialect() -> None:
+    found = [
+        f"{relative(path)}:{line} {what}" for path in COMPILED_PATHS for line, what in dialect_errors(tree_of(path))
+    ]
     assert not found, "\n".join(found)
 
 
@@ -146,13 +152,13 @@ def test_tests_wait_in_one_place() -> None:
     """For what they wait for: `tests/waiting.py`. A turn of an event loop is no time, a program has its own clock."""
     elsewhere = {ROOT / "tests" / "waiting.py", ROOT / "tests" / "spark" / "cluster" / "driver.py"}
     for path in sorted({*(ROOT / "tests").rglob("*.py")} - elsewhere):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(text_of(path).splitlines(), 1):
             assert not re.search(r"\bsleep\((?!0\))", line), f"{relative(path)}:{number} sleeps"
 
 
 def test_a_todo_names_its_issue() -> None:
     pattern = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
-    found = [relative(path) for path in PYTHON if path != Path(__file__) and pattern.search(path.read_text("utf-8"))]
+    found = [relative(path) for path in PYTHON if path != Path(__file__) and pattern.search(text_of(path))]
     assert not found, "\n".join(found)
 
 
@@ -209,7 +215,7 @@ def classes() -> dict[str, list[tuple[Path, ast.ClassDef]]]:
     """The classes at the top of modules, by name."""
     found: dict[str, list[tuple[Path, ast.ClassDef]]] = {}
     for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append((path, node))
     return found
@@ -242,25 +248,27 @@ def test_classes_are_made_of_parts_and_not_of_chains() -> None:
 
 
 def test_every_option_is_read_by_something() -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in MODULES if path.name != "options.py")
+    text = "\n".join(text_of(path) for path in MODULES if path.name != "options.py")
     unused = [name for name, _, _ in option_fields(Options) if not re.search(rf"\.{name}\b", text)]
     assert not unused, "\n".join(unused)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_public_names_have_docstrings(path: Path) -> None:
+def test_public_names_have_docstrings() -> None:
     """Public are a module, its classes, and each function that another module imports."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    bare = [] if ast.get_docstring(tree) or path.name == "__init__.py" else ["the module"]
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            public = not node.name.startswith("_")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            public = f"{dotted(path)}.{node.name}" in IMPORTED
-        else:
-            continue
-        if public and ast.get_docstring(node) is None:
-            bare.append(f"{relative(path)}:{node.lineno} {node.name}")
+    imported = {name for path in MODULES for name in imports_of(path)}
+    bare = []
+    for path in MODULES:
+        if path.name != "__init__.py" and not ast.get_docstring(tree_of(path)):
+            bare.append(f"{relative(path)}: the module")
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef):
+                public = not node.name.startswith("_")
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                public = f"{dotted(path)}.{node.name}" in imported
+            else:
+                continue
+            if public and ast.get_docstring(node) is None:
+                bare.append(f"{relative(path)}:{node.lineno} {node.name}")
     assert not bare, "\n".join(bare)
 
 
@@ -268,7 +276,7 @@ def test_docstrings_say_subject_and_verb() -> None:
     """None begins with a relative clause."""
     found = []
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 if RELATIVE.match(text):
@@ -282,29 +290,30 @@ def test_files_that_pages_and_comments_name_are_there() -> None:
     gone = [
         f"{relative(path)}: {name}"
         for path in [*MODULES, *PAGES]
-        for name in re.findall(r"(?<![\w./-])[a-z_0-9]+(?:/[a-z_0-9]+)+\.py\b", path.read_text(encoding="utf-8"))
+        for name in re.findall(r"(?<![\w./-])[a-z_0-9]+(?:/[a-z_0-9]+)+\.py\b", text_of(path))
         if not any(each.endswith("/" + name) for each in there)
     ]
     assert not gone, "\n".join(gone)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=relative)
-def test_links_between_pages_resolve(path: Path) -> None:
-    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+def test_links_between_pages_resolve() -> None:
     broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        place, _, anchor = target.partition("#")
-        if re.match(r"[a-z]+:", place):
-            continue
-        page = (path.parent / place).resolve() if place else path
-        if not page.exists() or (anchor and page.suffix == ".md" and anchor not in anchors(page)):
-            broken.append(target)
+    for path in PAGES:
+        text = re.sub(r"```.*?```", "", text_of(path), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            place, _, anchor = target.partition("#")
+            if re.match(r"[a-z]+:", place):
+                continue
+            page = (path.parent / place).resolve() if place else path
+            if not page.exists() or (anchor and page.suffix == ".md" and anchor not in anchors(page)):
+                broken.append(f"{relative(path)}: {target}")
     assert not broken, "\n".join(broken)
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """The names by which the headings of a page are linked."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text_of(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
@@ -317,14 +326,14 @@ def test_pages_that_are_read_through_are_short() -> None:
     pages = [page for group in groups for page in sorted((ROOT / "docs" / group).glob("*.md"))]
     assert {page.parent.name for page in pages} == set(groups)
     pages += (ROOT / "docs").glob("*.md")
-    words = {relative(page): len(page.read_text(encoding="utf-8").split()) for page in pages}
+    words = {relative(page): len(text_of(page).split()) for page in pages}
     assert {page: count for page, count in words.items() if count > PAGE_WORDS_MAX} == {}
 
 
 def test_every_concept_has_a_picture() -> None:
     picture = re.compile(r"!\[[^\]]+\]\(\.\./images/([\w-]+\.svg)\)")
     for page in sorted((ROOT / "docs" / "concepts").glob("*.md")):
-        found = picture.findall(page.read_text(encoding="utf-8"))
+        found = picture.findall(text_of(page))
         assert len(found) == 1, f"{relative(page)} has {len(found)} pictures"
         assert (ROOT / "docs" / "images" / found[0]).exists()
 
@@ -334,7 +343,7 @@ def test_a_page_says_first_what_it_is_for() -> None:
     without = []
     groups = ("tutorials", "how-to", "concepts", "reference", "design")
     for page in [page for group in groups for page in sorted((ROOT / "docs" / group).glob("*.md"))]:
-        lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line and not line.startswith("<!--")]
+        lines = [line for line in text_of(page).splitlines() if line and not line.startswith("<!--")]
         if not lines[0].startswith("# ") or not re.match(r"(?!```)[A-Za-z`\[]", lines[1]):
             without.append(relative(page))
     assert without == []
