@@ -92,6 +92,8 @@ check)
 esac
 stop_if_missing
 unset PYTHONPATH
+# Tests start hundreds of processes, each of which would compile again what it imports.
+unset PYTHONDONTWRITEBYTECODE
 
 case $target in
 run)
@@ -156,7 +158,11 @@ test)
         ;;
     esac
     environment .venv "[dev]"
+    # Beside lint, and once: each worker would rewrite the assertions of all tests. What is wrong the runs below say.
+    .venv/bin/python -m pytest -q --collect-only $left_out > build/collected.txt 2>&1 &
+    collecting=$!
     lint
+    wait "$collecting" || true
     .venv/bin/forebay version | grep -F "(compiled,"
     PYTHONPATH=$PWD/src .venv/bin/python -m forebay version | grep -F "(interpreted,"
     failed=""
