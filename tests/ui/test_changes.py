@@ -11,7 +11,7 @@ import pika
 import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Dialog, Page, Route, expect
 
 from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess
@@ -155,6 +155,34 @@ def test_a_live_tail_shows_what_comes_and_stops(
     messages.first.click()
     expect(messages.first).to_contain_text("plant/7/state")
     expect(messages.locator("pre")).to_have_text(json.dumps({"on": True}, indent=2))
+
+
+@pytest.mark.parametrize(("address", "box"), [("#/queues", "messages"), ("#/dead-letters", "dead letters")])
+def test_an_answer_that_is_late_replaces_no_newer_one(
+    page: Page, channel: BlockingChannel, address: str, box: str
+) -> None:
+    channel.queue_declare("slow", durable=True)
+    channel.queue_purge("slow")
+    for number in range(5):
+        channel.basic_publish("", "slow", json.dumps({"n": number}).encode())
+    late: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if late:
+            route.continue_()
+        else:
+            late.append(route)
+
+    page.route(re.compile(r"/slow(/messages)?\?.*limit="), hold)
+    show(page, f"{address}/%2F/slow", "slow")
+    page.get_by_role("searchbox", name=f"Filter {box}").fill("/n >= 3")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.locator("details.message")).to_have_count(2)
+    with page.expect_response(lambda response: response.request == late[0].request):
+        late[0].continue_()
+    page.keyboard.press("r")
+    page.locator("main[aria-busy=false]").wait_for()
+    expect(page.locator("details.message")).to_have_count(2)
 
 
 def test_the_offsets_of_a_queue_are_those_of_its_messages(page: Page, channel: BlockingChannel) -> None:

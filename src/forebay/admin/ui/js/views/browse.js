@@ -19,6 +19,7 @@ export class Browser {
     this.life = life;
     this.end = -1; // the offset that comes next, when the messages were asked for; -1: not known
     this.newest = -1; // and now
+    this.asked = 0;
     this.where = h("input", { type: "search", "aria-label": "Filter messages", placeholder: "Filter: /total > 100 AND header.region = 'eu'", spellcheck: "false" });
     this.where.style.flex = "1 1 240px";
     this.from = h("input", { type: "text", "aria-label": stream ? "From offset or time" : "From offset", placeholder: stream ? "From offset or 2026-01-31 12:00" : "From offset", size: 18 });
@@ -47,6 +48,7 @@ export class Browser {
 
   /** What comes from now on, instead of what is there. */
   live() {
+    this.asked += 1;
     put(this.list);
     this.more.hidden = true;
     this.tellNews();
@@ -71,11 +73,13 @@ export class Browser {
 
   /** @param {{from?: number, time_ms?: number}} at @param {boolean} fresh */
   async look(at, fresh) {
+    const number = (this.asked += 1);
     put(this.note);
     const open = new Set([...this.list.querySelectorAll("details[open]")].map((each) => /** @type {HTMLElement} */ (each).dataset.offset));
     try {
       const query = { ...at, where: this.where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
       const answer = await get(path`/api/forebay/queues/${this.vhost}/${this.queue}/messages`, { query, signal: this.life.signal });
+      if (number !== this.asked) return; // somebody asked for something else while this was on its way
       const views = answer.items.map((/** @type {any} */ each) => messageView(each, { fate: () => fateOf(this.vhost, this.queue, each.offset) }));
       for (const view of views) if (open.has(view.dataset.offset)) view.open = true;
       if (fresh) put(this.list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, this.where.value ? "No message matches." : "No messages."));
@@ -83,7 +87,7 @@ export class Browser {
       this.more.hidden = answer.next === undefined || answer.next === null;
       put(this.more, `${several(this.list.querySelectorAll(".message").length, "message")} shown`, button("More", () => this.look({ from: answer.next }, false)));
     } catch (error) {
-      if (!this.life.signal.aborted) put(this.note, /** @type {Error} */ (error).message);
+      if (!this.life.signal.aborted && number === this.asked) put(this.note, /** @type {Error} */ (error).message);
     }
   }
 }

@@ -66,19 +66,22 @@ export async function showLetters(main, life, [vhost, queue]) {
   /** @param {Record<string, unknown>} which @param {string} what */
   const redrive = (which, what) => askRedrive(vhost, queue, which, what, again);
 
+  let asked = 0;
   /** @param {number} offset @param {boolean} fresh */
   const look = async (offset, fresh) => {
+    const number = (asked += 1);
     put(note);
     try {
       const query = { from: offset, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
       const answer = await get(path`/api/forebay/dead-letters/${vhost}/${queue}`, { query, signal: life.signal });
+      if (number !== asked) return; // somebody asked for something else while this was on its way
       const views = answer.items.map((/** @type {any} */ each) => letterView(each));
       if (fresh) put(list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, where.value ? "No dead letter matches." : "No dead letters."));
       else list.append(...views);
       more.hidden = answer.next === undefined || answer.next === null;
       put(more, `${several(list.querySelectorAll(".message").length, "message")} shown`, button("More", () => look(answer.next, false)));
     } catch (error) {
-      if (!life.signal.aborted) put(note, /** @type {Error} */ (error).message);
+      if (!life.signal.aborted && number === asked) put(note, /** @type {Error} */ (error).message);
     }
   };
 
