@@ -158,4 +158,5 @@ def test_an_sdist_has_what_its_pages_link_and_its_makefile_runs(sources: Path) -
     }
     for name in ("tests/conftest.py", "bench/run.py", "deploy/systemd/forebay.service", "examples/flights/README.md"):
         assert (sources / name).exists(), name
-    assert [path for path in sources.rglob("*") if path.suffix in {".pyc", ".so"}] == []
+    with tarfile.open(sources.parent / f"{sources.name}.tar.gz") as archive:
+        assert [name for name in archive.getnames() if name.endswith((".pyc", ".so"))] == []
