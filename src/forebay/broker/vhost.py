@@ -135,12 +135,6 @@ class Vhost:
             entries += internal.checkpoint()
         return entries
 
-    def recover(self, entries: list[FrameEntry], now_us: int) -> None:
-        """Apply what the log gave back, in its order."""
-        for entry in entries:
-            self.recover_entry(entry)
-        self.finish_recovery(now_us)
-
     def recover_entry(self, entry: FrameEntry) -> None:
         """Apply one entry of this vhost."""
         if entry.kind == INTERNAL:
@@ -150,10 +144,10 @@ class Vhost:
         else:
             self.catalog.recover_entry(entry)
 
-    def finish_recovery(self, now_us: int) -> None:
-        """All entries are applied."""
+    def finish_recovery(self, now_us: int, in_order: bool) -> None:
+        """All entries are applied; `in_order`: nobody held anything when the log was written."""
         self.turn.now_us = now_us  # for who comes and goes before the first turn
-        self.catalog.finish_recovery(now_us)
+        self.catalog.finish_recovery(now_us, in_order)
         for internal in self.turn.internals:
             internal.recovered(now_us)
         self.shares.recovered(list(self.sessions.by_number.values()), now_us)

@@ -20,6 +20,7 @@ class VhostTable:
 
     default  "/", which is always there and never goes
     others   the rest
+    stopped_in_order  the broker that wrote the log did, so that nothing was held
     """
 
     def __init__(self, store: Store, options: Options) -> None:
@@ -32,6 +33,7 @@ class VhostTable:
         self.by_number: dict[int, Vhost] = {0: self.default}
         self.others: list[Vhost] = []
         self.next_number: i64 = 1
+        self.stopped_in_order = False
 
     def make(self, name: bytes, number: i64) -> Vhost:
         vhost = Vhost(name, self.store, self.options, number, self.common)

@@ -17,7 +17,7 @@ from forebay.broker.auth.user_commands import UserCommand
 from forebay.broker.auth.users import BROKER, Users
 from forebay.broker.catalog.commands.command import Command, decoded
 from forebay.broker.catalog.commands.of_broker import OF_BROKER
-from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, VhostCommand, set_vhost
+from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, StopInOrder, VhostCommand, set_vhost
 from forebay.broker.catalog.parameters import ParameterCommand, Parameters
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
@@ -118,7 +118,7 @@ class Vhosts(VhostTable):
         self.execute(set_vhost(number, name, self.default_settings()))
         vhost = self.by_number[number]
         vhost.touch()
-        vhost.finish_recovery(int(self.default.turn.now_us))
+        vhost.finish_recovery(int(self.default.turn.now_us), True)
         self.common.events.note("vhost.created", name, {})
         return vhost
 
@@ -280,6 +280,11 @@ class Vhosts(VhostTable):
         for vhost in self.by_number.values():
             vhost.upkeep.commit_streams()
 
+    def stop_in_order(self) -> None:
+        """Note that all consumers are gone, and that none comes any more."""
+        self.commit_streams()
+        self.execute(StopInOrder())
+
     # ---- the disk
 
     def of_log(self, log: i64) -> Vhost | None:
@@ -319,7 +324,7 @@ class Vhosts(VhostTable):
             if vhost is not None:  # else it was deleted while others still wrote down what they did in it
                 vhost.recover_entry(entry)
         for vhost in self.by_number.values():
-            vhost.finish_recovery(now_us)
+            vhost.finish_recovery(now_us, self.stopped_in_order)
             self.first_queues += len(vhost.catalog.queues)
         options = self.options
         self.users.configure(options.users, options.administrators, options.permissions)

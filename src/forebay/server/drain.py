@@ -34,7 +34,7 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     for connection in list(app.open):
         connection.transport.abort()
         app.node.lost(connection)
-    app.vhosts.commit_streams()
+    app.vhosts.stop_in_order()
     app.do(app.node.take())
     app.node.ended = True
     await written(app)  # what the end of the connections has left: queues that go with them

@@ -182,7 +182,7 @@ def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
         shown = base64.b64encode(payload).decode()
     return {
         "payload_bytes": octets,
-        "redelivered": delivery.deliveries > 1,
+        "redelivered": delivery.redelivered,
         "exchange": text(block.exchange(index)),
         "routing_key": text(block.routing_key(index)),
         "message_count": 0,

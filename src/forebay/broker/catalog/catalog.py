@@ -29,6 +29,7 @@ from forebay.broker.catalog.commands.queues import (
     DeclareQueue,
     KeepTtls,
     KeyQueue,
+    MarkCrash,
     RemoveQueue,
     group_as_added,
     is_anonymous,
@@ -248,6 +249,8 @@ class Catalog(Topology):
             entries.append(self.noted(KeyQueue(int(queue.id))))
         if queue.limits.earlier_ttls:
             entries.append(self.noted(KeepTtls(int(queue.id), queue.limits.earlier_ttls)))
+        if queue.log.crash_end > queue.log.start:
+            entries.append(self.noted(MarkCrash(int(queue.id), int(queue.log.crash_end))))
         for pin in queue.pins.by_name.values():
             entries.append(FrameEntry(HELD, queue.id, 0, pin.note()))
         for group in queue.groups.values():
@@ -277,10 +280,12 @@ class Catalog(Topology):
             elif group is not None:
                 group.restore(entry.payload)
 
-    def finish_recovery(self, now_us: int) -> None:
-        """All entries are applied."""
+    def finish_recovery(self, now_us: int, in_order: bool) -> None:
+        """All entries are applied; `in_order`: nobody held anything when the log was written."""
         self.past_queues = 0  # of this start on
         for queue in self.queues.values():
+            if not in_order:
+                queue.log.crash_end = queue.log.end
             queue.pins.recovered(now_us)
             queue.log.hold_from(queue.pins.floor())
             if queue.kind != STREAM and not queue.work_groups and queue.log.missing(queue.log.start):

@@ -151,7 +151,12 @@ class Encodings:
 
 @final
 class Delivery:
-    """Records block[index .. index + count) for one consumer; `lease` is None where nothing is to be settled."""
+    """Records block[index .. index + count) for one consumer.
+
+    lease        None where nothing is to be settled
+    deliveries   how often they have been delivered, as far as is known, this time included
+    redelivered  they have been delivered before, or may have been: see `QueueLog.crash_end`
+    """
 
     def __init__(self, consumer: Consumer, block: Block, index: i64, count: i64, lease: Lease | None) -> None:
         self.consumer = consumer
@@ -161,4 +166,5 @@ class Delivery:
         self.lease = lease
         self.deliveries: i64 = 1
         self.failures: i64 = 0
+        self.redelivered = False
         self.encodings: Encodings | None = None

@@ -168,7 +168,7 @@ class WorkGroup(Group):
             if delivery is not None:
                 out.append(delivery)
                 served = consumer
-                self.counts.deliver(delivery.count, delivery.lease is None, delivery.deliveries > 1)
+                self.counts.deliver(delivery.count, delivery.lease is None, delivery.redelivered)
         return True
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
@@ -184,7 +184,7 @@ class WorkGroup(Group):
         while delivery is None and not ready.is_empty() and self.turn.looks > 0:
             delivery = self.take(consumer, 1, now_us)
         if delivery is not None:
-            self.counts.get(delivery.lease is None, delivery.deliveries > 1)
+            self.counts.get(delivery.lease is None, delivery.redelivered)
         return delivery
 
     def next_key(self, fairness: Fairness) -> bytes:
@@ -252,6 +252,9 @@ class WorkGroup(Group):
         if attempts:
             delivery.deliveries = deliveries_in(attempts) + 1
             delivery.failures = failures_in(attempts)
+            delivery.redelivered = True
+        elif block.base < self.reader.log.crash_end:
+            delivery.redelivered = True  # no block was written across a crash
         return delivery
 
     # ---- settling

@@ -43,9 +43,10 @@ CONTENT_OCTETS: Final = 12  # of a content header before the properties
 # Headers that the broker adds.
 PLAIN: Final = 0
 STREAM: Final = 1
-COUNTS: Final = 2
-EACH: Final = 3  # made for each record
-EACH_AGAIN: Final = 4  # the same, of one that was delivered before
+AGAIN: Final = 2  # redelivered, and nobody knows how often: the broker has crashed
+COUNTS: Final = 3
+EACH: Final = 4  # made for each record
+EACH_AGAIN: Final = 5  # the same, redelivered
 
 OFFSET_HEADER: Final = b"x-stream-offset"
 TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
@@ -195,6 +196,8 @@ class Outlet:
         if delivery.deliveries > 1:
             added = COUNTS
             fields = count_fields(delivery.deliveries, delivery.failures)
+        elif delivery.redelivered:
+            added = AGAIN
         if (
             count > 1
             and not block.annotated
@@ -214,12 +217,12 @@ class Outlet:
     def write_each(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
         """As `write`, with the headers of each record made for it."""
         block = delivery.block
-        again = delivery.deliveries > 1
+        added = EACH_AGAIN if delivery.redelivered else EACH
         primary, origin = self.primary, self.origin
         for index in range(delivery.index, delivery.index + count):
             offset = block.base + index
             fields = BytesWriter()
-            if again:
+            if delivery.deliveries > 1:
                 fields.write(count_fields(delivery.deliveries, delivery.failures))
             if self.added == STREAM:
                 put_number_field(fields, OFFSET_HEADER, offset)
@@ -229,7 +232,7 @@ class Outlet:
             if origin is not None:
                 origin.put(fields, offset)
                 self.id = origin.property_id(offset)
-            self.prepare(block, index, EACH_AGAIN if again else EACH, fields.getvalue())
+            self.prepare(block, index, added, fields.getvalue())
             self.write_run(out, block, index, 1, tag)
             tag += 1
 
@@ -254,7 +257,7 @@ class Outlet:
         ):
             if properties == self.for_properties:
                 return
-            if len(properties) == len(self.for_properties) and added == PLAIN and format == AMQP091:
+            if len(properties) == len(self.for_properties) and added in (PLAIN, AGAIN) and format == AMQP091:
                 # As from a publisher that numbers its messages: the lengths that were written still hold.
                 self.for_properties = properties
                 if len(properties) <= self.body_octets_max - HEADER_ROOM:
@@ -280,7 +283,7 @@ class Outlet:
         else:
             if added == COUNTS:
                 properties = edit_headers(properties, COUNT_HEADERS, self.for_fields, TABLE_DEPTH_MAX)
-            elif added != PLAIN:
+            elif added not in (PLAIN, AGAIN):
                 replaced = self.replaced + COUNT_HEADERS if added == EACH_AGAIN else self.replaced
                 most = self.body_octets_max - CONTENT_OCTETS
                 properties = with_fields(properties, replaced, self.for_fields, self.id, most)
@@ -294,7 +297,7 @@ class Outlet:
         part.write(self.tag_argument)
         self.before_tag = part.getvalue()
         part = BytesWriter()
-        part.append(1 if added in (COUNTS, EACH_AGAIN) else 0)
+        part.append(1 if added in (AGAIN, COUNTS, EACH_AGAIN) else 0)
         part.append(len(exchange))
         part.write(exchange)
         part.append(len(key))
@@ -390,8 +393,7 @@ def write_get(
     exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
     room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
     properties = fitting_properties(format, rendered_at(block, index), frame_max - FRAME_OVERHEAD - room)
-    redelivered = delivery.deliveries > 1
-    if redelivered:
+    if delivery.deliveries > 1:
         fields = count_fields(delivery.deliveries, delivery.failures)
         properties = edit_headers(properties, COUNT_HEADERS, fields, TABLE_DEPTH_MAX)
     if origin is not None:
@@ -400,5 +402,5 @@ def write_get(
         origin.put(told, offset)
         most = frame_max - FRAME_OVERHEAD - CONTENT_OCTETS
         properties = with_fields(properties, origin.names, told.getvalue(), origin.property_id(offset), most)
-    put_get_ok(out, channel, tag, redelivered, exchange, key, ready)
+    put_get_ok(out, channel, tag, delivery.redelivered, exchange, key, ready)
     put_content(out, channel, properties, block.body(index), frame_max, parts)

@@ -15,13 +15,14 @@ from forebay.broker.auth.user_commands import (
     SetPermission,
     SetTopicPermission,
 )
-from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, SetVhost
+from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, SetVhost, StopInOrder
 from forebay.broker.catalog.parameters import ClearGlobal, ClearParameter, SetGlobal, SetParameter
 
 OF_BROKER: Final = msgspec.msgpack.Decoder(
     SetVhost
     | RemoveVhost
     | CountVhosts
+    | StopInOrder
     | PutUser
     | RemoveUser
     | LimitUser

@@ -15,6 +15,7 @@ from forebay.broker.catalog.commands.queues import (
     DeclareQueue,
     KeepTtls,
     KeyQueue,
+    MarkCrash,
     MoveGroup,
     RemoveGroup,
     RemoveQueue,
@@ -26,6 +27,7 @@ TOPOLOGY: Final = msgspec.msgpack.Decoder(
     | RemoveQueue
     | KeyQueue
     | KeepTtls
+    | MarkCrash
     | CountQueues
     | AddGroup
     | MoveGroup

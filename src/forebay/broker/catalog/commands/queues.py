@@ -152,6 +152,21 @@ class KeepTtls(TopologyCommand[Topology], frozen=True, tag="queue-ttls"):
         return []
 
 
+class MarkCrash(TopologyCommand[Topology], frozen=True, tag="queue-crash"):
+    """Messages of a queue below `end` were in it when a broker crashed: they may have been delivered."""
+
+    urgent: ClassVar[bool] = False
+    id: int
+    end: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.id].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        where.queues_by_id[self.id].log.crash_end = self.end
+        return []
+
+
 class AddGroup(TopologyCommand[Topology], frozen=True, tag="group"):
     """Make a group of a queue, whose first record is `start`."""
 

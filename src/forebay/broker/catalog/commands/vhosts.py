@@ -59,3 +59,10 @@ class CountVhosts(VhostCommand, frozen=True, tag="next-vhost"):
 
     def apply(self, vhosts: VhostTable) -> None:
         vhosts.next_number = max(int(vhosts.next_number), self.number)
+
+
+class StopInOrder(VhostCommand, frozen=True, tag="stop"):
+    """The broker stops, and no consumer holds anything any more; the checkpoint of the next start takes this back."""
+
+    def apply(self, vhosts: VhostTable) -> None:
+        vhosts.stopped_in_order = True

@@ -30,12 +30,13 @@ from forebay.broker.catalog.commands.queues import (
     DeclareQueue,
     KeepTtls,
     KeyQueue,
+    MarkCrash,
     MoveGroup,
     RemoveGroup,
     RemoveQueue,
 )
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
-from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, VhostCommand, set_vhost
+from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, StopInOrder, VhostCommand, set_vhost
 from forebay.broker.catalog.parameters import (
     BROKER,
     ClearGlobal,
@@ -60,6 +61,7 @@ EVERY: list[TopologyCommand[Topology]] = [
     RemoveQueue(7),
     KeyQueue(7),
     KeepTtls(7, [(3, 1000), (9, -1)]),
+    MarkCrash(7, 12),
     CountQueues(1 << 40),
     AddGroup(7, 1, b"g", b"n > 1", True, 5, True),
     MoveGroup(7, 1, 12),
@@ -75,6 +77,7 @@ OF_ALL_VHOSTS: list[Command] = [
     set_vhost(3, b"v", VhostSettings().fields()),
     RemoveVhost(3),
     CountVhosts(4),
+    StopInOrder(),
     PutUser("u", "$argon2id$", ["management"]),
     RemoveUser("u"),
     LimitUser("u", {"connections_max": 3}),
