@@ -14,8 +14,9 @@ from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, FrameEntry, Store
-from forebay.log.stored import StoreOptions
+from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import GatheredFrame
+from forebay.node.node import ALONE
 from forebay.node.ready import Ready
 from tests.simulation.broker import Broker, SimNode, SimStore
 from tests.simulation.disk import SimDisk
@@ -271,6 +272,14 @@ class MixesVhosts(SimNode):
             vhost.retained = self.vhosts.default.retained
 
 
+class TakesCrashesForStops(SimNode):
+    """Delivers as new what somebody may have had when the broker crashed."""
+
+    def load_from(self, recovery: Recovery, epoch: int = ALONE) -> None:
+        self.vhosts.stopped_in_order = True
+        super().load_from(recovery, epoch)
+
+
 class LyingDisk(SimDisk):
     """Names segments that it has not synced."""
 
@@ -301,4 +310,5 @@ NODES: Final[dict[str, type[SimNode]]] = {
     "a group that is back where it was": MovesBack,
     "a group that has settled what another has": MixesGroups,
     "a retained message that comes through to another vhost": MixesVhosts,
+    "a message that is not marked after a crash": TakesCrashesForStops,
 }

@@ -538,7 +538,8 @@ class AmqpClient(Client):
         if queue.is_stream:
             at = properties.index(OFFSET) + len(OFFSET)
             queue.copies[got].at = int.from_bytes(properties[at : at + 8], "big")
-        consuming.check_place(self.model, self.name, queue.copies[got], redelivered)
+        consuming.check_redelivered(self.name, queue.copies[got], redelivered)
+        consuming.check_place(self.model, self.name, queue.copies[got], b"x-acquired-count" in properties)
         if consuming.no_ack:
             self.model.settle(queue, got)
         else:

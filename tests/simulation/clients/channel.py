@@ -75,8 +75,19 @@ class Consuming:
     begin: int = -1
     last: dict[int, Copy] = field(default_factory=dict)
 
-    def check_place(self, model: Model, who: str, copy: Copy, redelivered: bool) -> None:
-        """It is what the consumer wants, and behind what it was handed before."""
+    def check_redelivered(self, who: str, copy: Copy, redelivered: bool) -> None:
+        """Nobody has had a message that is not marked."""
+        queue = self.queue
+        assert queue is not None
+        if not queue.is_stream:
+            is_new = copy.taken != queue.moves
+            check(
+                redelivered or is_new, f"{who} got message {copy.message.number} of {queue} again, and it is not marked"
+            )
+            copy.taken = queue.moves
+
+    def check_place(self, model: Model, who: str, copy: Copy, came_back: bool) -> None:
+        """It is what the consumer wants, and behind what it was handed before, unless it came back from a consumer."""
         message = copy.message
         queue = self.queue
         assert queue is not None
@@ -89,7 +100,7 @@ class Consuming:
         before = self.last.get(message.priority)
         if queue.is_stream:
             self.check_stream(model, text, copy, self.before(queue, copy) if before is None else before.at)
-        elif redelivered or copy.place < 0:
+        elif came_back or copy.place < 0:
             return
         elif before is not None and copy.place <= before.place:
             check(self.turns, f"{text} behind a later one")
