@@ -26,7 +26,7 @@ async def answer(app: App, caller: Caller, name: str, values: dict[str, object])
 async def perform(
     app: App, caller: Caller, name: str, values: dict[str, object], as_client: bool = False
 ) -> dict[str, object]:
-    """As `answer`, undressed. Values that are None were not given.
+    """Perform an operation and return its bare result; values that are None were not given.
 
     as_client  administrators, too, may do only what their permissions let their clients do
     """

@@ -92,7 +92,7 @@ async def client_of(request: Request) -> Caller:
 
 
 async def caller_of(request: Request) -> Caller:
-    """As `client_of`, of somebody who may use the administration at all; LoginRefused."""
+    """The caller as `client_of`, if it may use the administration at all; RequestError(REFUSED)."""
     caller = await client_of(request)
     if not caller.tags.intersection(TAGS):
         raise RequestError(REFUSED, "Not management user")

@@ -50,7 +50,7 @@ class Audit:
         self.lost = 0
 
     def note(self, origin: Origin, what: str, arguments: Mapping[str, object], result: str = DONE) -> None:
-        """Somebody has changed something, or was not let."""
+        """Note that somebody has changed something, or was refused."""
         if len(self.entries) >= ENTRIES_MAX:
             self.lost += 1
             return

@@ -91,7 +91,7 @@ def binding_fields(exchange: bytes, destination: bytes, type: str, routing_key: 
 
 @final
 class Event:
-    """One.
+    """One event.
 
     vhost  empty where it concerns the broker
     fields  by name; octets stand for text, those of `payload` for themselves
@@ -105,7 +105,7 @@ class Event:
 
 @final
 class Events:
-    """Those of the current turn.
+    """The events of the current turn.
 
     wanted     types that somebody wants to hear of
     publishes  PUBLISHED is one of them
@@ -120,12 +120,12 @@ class Events:
         self.lost: i64 = 0
 
     def listen(self, wanted: set[str]) -> None:
-        """From now on somebody wants to hear of these types, and nobody of others."""
+        """Note events of these types from now on, and of no others."""
         self.wanted = wanted
         self.publishes = PUBLISHED in wanted
 
     def note(self, type: str, vhost: bytes, fields: dict[str, object]) -> None:
-        """Something has happened; nothing is noted that nobody wants."""
+        """Note that something has happened, if anybody wants to know."""
         if type not in self.wanted:
             return
         if len(self.noted) >= NOTED_MAX:

@@ -32,7 +32,7 @@ class PrimaryGroup:
         return group if isinstance(group, WorkGroup) else None
 
     def committed(self) -> i64:
-        """Every lower offset is settled."""
+        """The offset below which everything is settled."""
         group = self.group()
         return self.queue.log.start if group is None else max(group.settlement.advance(), self.queue.log.start)
 

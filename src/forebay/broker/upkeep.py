@@ -107,7 +107,7 @@ class Upkeep:
         return count
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
-        """As `Catalog.delete_queue`, of the queue as it is after all that has happened so far."""
+        """Delete a queue as `Catalog.delete_queue`, as it is after all that has happened so far."""
         queue = self.catalog.queues.get(name)
         if queue is not None:
             self.dispatcher.catch_up(queue)

@@ -109,7 +109,7 @@ class Vhost:
         self.clients = Clients(self.publishing, self.sessions, self.shares)
 
     def touch(self) -> None:
-        """Somebody has done something here, or may have: the next turn looks."""
+        """Have the next turn look at this vhost: something has changed here, or may have."""
         if not self.touched:
             self.touched = True
             self.common.touched.append(int(self.number))
@@ -193,7 +193,7 @@ class Vhost:
         return out
 
     def note_sessions(self) -> None:
-        """After the deliveries of a turn: note which packets they went out in."""
+        """Note in which packets the deliveries of a turn went out."""
         self.sessions.note_changes()
         for queue in self.turn.dirty:
             if queue.kind == SHARE:  # what moved from it to a session must not be in both places after a crash

@@ -202,7 +202,7 @@ class Vhosts(VhostTable):
         return ended
 
     def note_sessions(self) -> None:
-        """After the deliveries of a turn: see `Vhost.note_sessions`."""
+        """Note in which packets the deliveries of a turn went out: see `Vhost.note_sessions`."""
         for vhost in self.busy:
             vhost.note_sessions()
             if vhost.turn.awaiting and vhost is not self.default and vhost not in self.syncing:

@@ -107,27 +107,27 @@ COMMON_NAMES: Final = (*(parameter.name for parameter in (*COMMON, *TLS)), VHOST
 
 
 def queue_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: queues whose names begin so."""
+    """The queues whose names begin so, for a shell's completion."""
     return names_for_shell(context, incomplete, "queue.list", "queue")
 
 
 def exchange_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: exchanges whose names begin so."""
+    """The exchanges whose names begin so, for a shell's completion."""
     return names_for_shell(context, incomplete, "exchange.list", "exchange")
 
 
 def user_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: users whose names begin so."""
+    """The users whose names begin so, for a shell's completion."""
     return names_for_shell(context, incomplete, "user.list", "name")
 
 
 def session_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: MQTT sessions whose client identifiers begin so."""
+    """The MQTT sessions whose client identifiers begin so, for a shell's completion."""
     return names_for_shell(context, incomplete, "session.list", "client_id")
 
 
 def vhost_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: vhosts whose names begin so."""
+    """The vhosts whose names begin so, for a shell's completion."""
     return names_for_shell(context, incomplete, "vhost.list", "vhost")
 
 
@@ -275,7 +275,7 @@ def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[...
 
 
 def logs_in_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """As `logs_in`, for what is about no one vhost."""
+    """Make a command as `logs_in`, of one that is about no one vhost."""
     return logs_in(command, False)
 
 
@@ -293,7 +293,7 @@ def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., N
 
 
 def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """As `asks`, for what is about no one vhost."""
+    """Make a command as `asks`, of one that is about no one vhost."""
     return asks(command, False)
 
 

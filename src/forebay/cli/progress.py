@@ -58,14 +58,14 @@ class ProgressBar:
         self._lock = threading.Lock()
 
     def __call__(self, done: float) -> None:
-        """So much more is done."""
+        """Note that so much more is done."""
         self._done += done
         if self._progress is not None and time.monotonic() >= self._due:
             with self._lock:
                 self._draw()
 
     def expect(self, total: float) -> None:
-        """So much is to be done altogether, as is known by now."""
+        """Note how much is to be done altogether, as is known by now."""
         self._total = total
 
     def show(self) -> None:

@@ -61,6 +61,6 @@ def flows(counts: Counts) -> dict[str, int]:
 
 
 def seconds_between(before: dict[str, Any], after: dict[str, Any]) -> float:
-    """By the broker's clock."""
+    """The seconds between two times of the broker's clock."""
     passed: int = after["time_us"] - before["time_us"]
     return passed / MICROSECONDS_S

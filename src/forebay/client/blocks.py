@@ -407,7 +407,7 @@ class BlockClient(Closing):
         return self._broke(PeerError("malformed", f"{self.server}: answer {answer}: {error}"))
 
     def _broke(self, error: ForebayError) -> ForebayError:
-        """After this error the connection is out of step."""
+        """Note that the connection is out of step after this error."""
         self._broken = self._broken or str(error)
         return error
 

@@ -159,6 +159,6 @@ class PublishingClient(Closing):
         return True
 
     def _broke(self, error: ForebayError) -> ForebayError:
-        """After this error the connection is of no use."""
+        """Note that the connection is of no use after this error."""
         self._broken = self._broken or error
         return error

@@ -6,7 +6,7 @@ SECOND_US = 1_000_000
 
 
 class Bucket:
-    """One that is full at first.
+    """A bucket that is full at first.
 
     rate   that flows in a second, above 0
     burst  that it holds at most

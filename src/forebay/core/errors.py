@@ -80,7 +80,7 @@ class StorageError(ForebayError):
 
 
 class DiskFull(StorageError):
-    """No room for more octets; what was there before is untouched."""
+    """There is no room on the disk for more octets; what was there before is untouched."""
 
 
 class CorruptFile(StorageError):

@@ -553,5 +553,5 @@ def make_options(values: Mapping[str, object]) -> Options:
 
 
 def check_values(values: Mapping[str, object]) -> Options:
-    """As `make_options`, without the rules that concern two values together: for values of one place among several."""
+    """Check values without the rules that concern two values together: for values of one place among several."""
     return build(Options, values, "")

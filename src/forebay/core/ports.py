@@ -22,7 +22,7 @@ class Random(ABC):
 
     @abstractmethod
     def octets(self, count: int) -> bytes:
-        """So many octets that nobody can foretell."""
+        """Return so many octets that nobody can foretell."""
 
 
 class Disk(ABC):
@@ -41,7 +41,7 @@ class Disk(ABC):
 
     @abstractmethod
     def sync_names(self, folder: str) -> None:
-        """On return the names in a folder are on the disk, whoever gave them."""
+        """Sync the names in a folder, whoever gave them."""
 
     @abstractmethod
     def remove_folders(self, folders: Sequence[str]) -> None:

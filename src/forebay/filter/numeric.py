@@ -78,7 +78,7 @@ def angle(name: str, value: float) -> float:
 
 
 def bucket_of(values: list[float]) -> object:
-    """As in SQL: 0 before the first bucket, their number and 1 after the last; buckets may go downwards."""
+    """The bucket of a value as in SQL: 0 before the first, their number and 1 after the last; they may go downwards."""
     value, low, high, count = values
     if low == high or not 1 <= count <= BUCKETS_MAX or count != math.floor(count):
         return None

@@ -37,7 +37,7 @@ POSIX: Final = {
 
 
 class BadPattern(ValueError):
-    """No regular expression of this kind; says where and why."""
+    """The text is no regular expression of this kind; the error says where and why."""
 
 
 @final

@@ -210,7 +210,7 @@ def parse_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
 
 
 def parse_whole(octets: bytes) -> Block:
-    """As `parse_block`, of all its octets in one piece."""
+    """Parse a block as `parse_block`, from all its octets in one piece."""
     head = head_octets(octets)
     return parse_block(octets[:head], octets[head:])
 
@@ -230,7 +230,7 @@ def checksum(rest_of_head: bytes, data: bytes, tail: bytes) -> i64:
 
 
 def trusted_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
-    """As `parse_block`, for octets whose checksum the caller has checked; BadBlock if the lengths do not fit."""
+    """Parse octets whose checksum the caller has checked; BadBlock if the lengths do not fit."""
     count = i64(read_i32_le(head, 12))
     exchanges = i64(read_i32_le(head, 32))
     keys = i64(read_i32_le(head, 36))
@@ -274,7 +274,7 @@ def check_columns(block: Block) -> None:
 
 
 def check_offsets(block: Block, offsets_at: i64, length_at: i64) -> None:
-    """As `check_columns`, of the one column whose length stands at `length_at` of the head."""
+    """Check the offsets of the one column whose length stands at `length_at` of the head."""
     data = block.data
     last: i64 = 0
     good = read_i32_le(data, offsets_at) == 0
@@ -306,7 +306,7 @@ class ColumnWriter:
         write_i32_le(self.offsets, i32(self.before + len(octets)))
 
     def append_long(self, value: bytes) -> None:
-        """As `append`, without a copy of the value before the block is made."""
+        """Append a value without a copy of it before the block is made."""
         octets = self.octets
         if len(octets):
             self.parts.append(octets.getvalue())
@@ -429,7 +429,7 @@ class BlockWriter:
     def append_annotated(
         self, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
     ) -> None:
-        """As `append`, of a record that may have annotations."""
+        """Append a record that may have annotations."""
         if annotations:
             self.annotate().append(self.count, annotations)
         self.append(format, exchange, routing_key, properties, body)

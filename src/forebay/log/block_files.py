@@ -32,7 +32,7 @@ class Damage:
         self.why = why
 
     def error(self) -> DamagedBlock:
-        """For whoever asks for these offsets."""
+        """The error for readers of these offsets."""
         return DamagedBlock(self.path, self.position, self.queue, self.name, self.base, self.end, self.why)
 
 
@@ -100,7 +100,7 @@ class BlockFiles:
         file.pinned = True
 
     def unpin(self, file: BlockFile) -> None:
-        """It may be closed again."""
+        """Allow the file to be closed again."""
         file.pinned = False
         self.opened.append(file)
 
@@ -136,7 +136,7 @@ class BlockFiles:
     def read_part(
         self, number: i64, position: i64, octets: i64, queue: int, name: str, base: i64, count: i64, columns: i64
     ) -> BlockPart:
-        """As `read`, of these columns only: damage in the others does not matter."""
+        """Read these columns of a block only: damage in the others does not matter."""
         file = self.files[int(number)]
         if not file.whole:
             self.read(number, position, octets, queue, name, base, count)  # which says why not

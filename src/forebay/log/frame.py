@@ -201,7 +201,7 @@ def encode_start(kept: int, end: int, start: int) -> bytes:
 
 
 def parse_start(payload: bytes) -> tuple[int, int, int]:
-    """Of a log: the lowest offset kept, the end, the lowest for consumers."""
+    """The three numbers of a log: the lowest offset kept, the end, the lowest for consumers."""
     kept = int(read_i64_le(payload, 0))
     end = int(read_i64_le(payload, 8))
     return kept, end, int(read_i64_le(payload, 16)) if len(payload) == START_OCTETS_MAX else kept
@@ -238,7 +238,7 @@ def parse_frame(data: bytes, start: i64, salt: int) -> Frame:
 
 
 def parse_loose(data: bytes, start: i64, salt: int) -> Frame:
-    """As `parse_frame`, but what is in the blocks is not looked at."""
+    """Parse a frame as `parse_frame`, without a look at what is in its blocks."""
     octets = frame_octets(data, start)
     end = start + octets
     if octets > i64(len(data)) - start:

@@ -144,7 +144,7 @@ class Logs:
         return changed
 
     def note_gone(self, log: QueueLog, file: BlockFile, why: str) -> None:
-        """Somebody has removed a segment: all that is still wanted of it is damaged."""
+        """Mark as damaged what is still wanted of a segment that somebody has removed."""
         entries = log.entries_in(file.number)
         for at in range(int(entries.size())):
             base, end = int(entries.bases[at]), int(entries.end(at))
@@ -223,7 +223,7 @@ class Logs:
         return found
 
     def still_here(self, rewrites: list[Rewrite]) -> list[Rewrite]:
-        """Those whose log is there, and all their files."""
+        """The rewrites whose log is there, and all their files."""
         kept: list[Rewrite] = []
         for rewrite in rewrites:
             stored = self.stored.get(rewrite.log.queue)

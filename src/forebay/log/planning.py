@@ -287,7 +287,7 @@ class Planner:
                 job.remove.append(wal.blocks.path)
 
     def kept_octets_max(self, wals: list[WalFile]) -> int:
-        """So much of WAL files is kept for members that catch up: where more is missing, a copy is the shorter way.
+        """The octets of WAL files kept for members that catch up: where more is missing, a copy is the shorter way.
 
         Who makes one needs all frames from its beginning on, however many there are by its end.
         """
@@ -563,7 +563,7 @@ def oldest(wals: list[WalFile], durable: int) -> WalFile:
 
 
 def settled_files(wals: list[WalFile], durable: int) -> int:
-    """So many of the oldest files hold nothing any more, and it is on the disk why."""
+    """The number of the oldest files that hold nothing any more, and whose reason for that is on the disk."""
     count = 0
     while count < len(wals) - 1 and 0 < wals[count].empty_lsn <= durable:
         count += 1

@@ -58,7 +58,7 @@ class BlockCache:
             self.compact()
 
     def removed(self, log: QueueLog, block: Block) -> None:
-        """Its log has taken the block out of its own dictionary."""
+        """Note that its log has taken the block out of its own dictionary."""
         octets = block.octets() + OBJECT_OCTETS
         self.octets -= octets
         log.cached_octets -= octets
@@ -223,7 +223,7 @@ class QueueLog:
     def append_annotated(
         self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes, annotations: bytes
     ) -> None:
-        """As `append`, of a record that may have annotations."""
+        """Append a record that may have annotations."""
         self.writer.append_annotated(format, exchange, key, properties, body, annotations)
 
     def seal(self, now_us: i64) -> Block | None:
@@ -285,7 +285,7 @@ class QueueLog:
         return None if at < 0 else self.load(at)
 
     def kept_block(self, offset: i64) -> Block | None:
-        """As `block`, also of records that are kept for those who hold them; the cache stays as it is.
+        """The block as `block`, also of records that are kept for those who hold them; the cache stays as it is.
 
         Who reads a log from end to end would put out of the cache what consumers are about to need.
         """
@@ -296,7 +296,7 @@ class QueueLog:
         return self.read(at) if block is None else block
 
     def kept_part(self, offset: i64, columns: i64) -> BlockPart | None:
-        """As `kept_block`, of these columns only (core/columns.py): of a segment no others are read."""
+        """The block as `kept_block`, of these columns only (core/columns.py): of a segment no others are read."""
         at = self.find_kept(offset)
         if at < 0:
             return None
@@ -371,7 +371,7 @@ class QueueLog:
         return max(self.kept_offset_at(timestamp_us), self.start)
 
     def kept_offset_at(self, timestamp_us: i64) -> i64:
-        """As `offset_at`, also of records that are kept for those who hold them."""
+        """The offset as `offset_at`, also of records that are kept for those who hold them."""
         index = self.index
         low = self.first
         high = index.size()
@@ -399,14 +399,14 @@ class QueueLog:
         return max(index.bases[low], self.kept)
 
     def truncate(self, floor: i64) -> None:
-        """No consumer needs records below `floor` any more."""
+        """Forget the records below `floor`, which no consumer needs any more."""
         if floor <= self.start:
             return
         self.start = min(floor, self.end)
         self.drop_below(min(self.start, self.held))
 
     def hold_from(self, offset: i64) -> None:
-        """From now on keep records from `offset` on, and none that only were held before; NOT_HELD for none at all."""
+        """Keep records from `offset` on, and none that only were held before; NOT_HELD for none at all."""
         self.held = offset
         self.drop_below(min(self.start, offset))
 

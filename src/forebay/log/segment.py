@@ -148,7 +148,7 @@ def read_damaged(disk: Disk, path: str, fault: str) -> Segment:
 
 
 def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None) -> Segment:
-    """As `read_segment`, of an open file; `head` is to be taken for its own, if there is any."""
+    """Read a segment as `read_segment`, of an open file; `head` is to be taken for its own, if there is any."""
     full_path = disk.path(path)
     octets = disk.size(handle)
     if octets < HEAD_OCTETS + FOOT_OCTETS:
@@ -227,7 +227,7 @@ class SegmentWriter:
             self.written = self.position
 
     def finish(self, end: int) -> Segment:
-        """On return the segment, which stands for all offsets to before `end`, is durable under its lasting name."""
+        """Make the segment, which stands for all offsets to before `end`, durable under its lasting name."""
         self.write_out()
         head = encode_head(self.queue, self.first, end)
         foot = encode_foot(head, self.queue, self.first, end, self.position, self.entries)
@@ -239,7 +239,7 @@ class SegmentWriter:
         return Segment(self.path, self.queue, self.first, end, self.position + len(foot), self.entries)
 
     def abandon(self) -> None:
-        """It will not be: take away what was written."""
+        """Remove what was written: there will be no segment."""
         self.disk.close(self.handle)
         self.disk.remove(self.path + ".tmp")
 

@@ -233,7 +233,7 @@ class Store:
             frame.urgent = True
 
     def hurry(self) -> None:
-        """From here on every note of this turn is urgent."""
+        """Make every note of this turn urgent from here on."""
         frame = self.frame
         assert frame is not None
         frame.hurried = True
@@ -278,7 +278,7 @@ class Store:
         return self.flush()
 
     def flush(self) -> Commit | None:
-        """As `commit`, also for what nobody waits for."""
+        """The next commit as `commit`, also of what nobody waits for."""
         if self.mirror is not None:
             return self.commit()
         frame = self.frame
@@ -368,7 +368,7 @@ class Store:
     # ---- what others have and get
 
     def follow(self) -> None:
-        """From here on frames come from the node that leads. After `open`; ForeignLog if what is there is not of it."""
+        """Take frames from the node that leads from here on. After `open`; ForeignLog if what is there is not of it."""
         assert self.replicated and self.frame is None and self.mirror is None
         if self.planner.inventory is None and (self.wals or self.logs.stored):
             text = "the folder was written by a node alone: what is in it is not the log of its cluster"
@@ -504,7 +504,7 @@ class Store:
         self.planner.note_starts(self.frame)
 
     def note_start(self, log: QueueLog) -> None:
-        """As `note_starts`, of one log."""
+        """Note where one log starts now: see `note_starts`."""
         assert self.frame is not None
         note_start(self.frame, log)
 

@@ -79,7 +79,7 @@ def unnamed_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
 
 
 def with_segments(stored: dict[int, StoredLog]) -> list[StoredLog]:
-    """Those that have any."""
+    """The logs that have any segments."""
     found: list[StoredLog] = []
     for each in stored.values():
         if each.segments:

@@ -123,7 +123,7 @@ class Arguments:
         return merged
 
     def only(self, names: Sequence[str]) -> dict[str, object]:
-        """Those of these arguments that were given."""
+        """The arguments of these names that were given."""
         return {name: self._values[name] for name in names if name in self}
 
 

@@ -51,7 +51,7 @@ class ServerStatus(ABC):
 
     @abstractmethod
     def now_us(self) -> int:
-        """Its clock, in microseconds since 1970."""
+        """The broker's clock, in microseconds since 1970."""
 
     @abstractmethod
     def fields(self) -> dict[str, object]:
@@ -78,7 +78,7 @@ class Webhooks(ABC):
 
     @abstractmethod
     def listed(self) -> list[dict[str, object]]:
-        """Each with its `url`, what it was sent, and how that went."""
+        """Webhooks, each with its `url`, what it was sent, and how that went."""
 
 
 class Cluster(ABC):
@@ -137,7 +137,7 @@ class Control(Administration, Gate):
     def perform(
         self, origin: Origin, name: str, values: dict[str, object], as_client: bool = False
     ) -> dict[str, object]:
-        """As `run`, for everybody whom the operation lets; changes, done and refused, are noted in the audit log.
+        """Run an operation for everybody whom it lets; changes, done and refused, are noted in the audit log.
 
         as_client  administrators, too, may do only what their permissions let their clients do
         raises     Undecided besides, before anything has changed

@@ -116,14 +116,14 @@ def lacking(user: str, tags: frozenset[str]) -> RequestError:
 
 
 def check_read(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That the queue may be read; all queues of the vhost, where none is named, are for administrators."""
+    """Check that the queue may be read; all queues of the vhost, where none is named, are for administrators."""
     if "queue" not in given:
         raise lacking(rights.user, ADMINISTRATORS)
     check_queue(vhost, rights, given.octets("queue"), READ)
 
 
 def check_move(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That messages may be read there and published here; a key that each keeps is looked at when it goes."""
+    """Check that messages may be read there and published here; a key that each keeps is checked when it goes."""
     check_read(vhost, rights, given)
     exchange = given.octets("exchange")
     if "routing_key" in given:
@@ -133,12 +133,12 @@ def check_move(vhost: Vhost, rights: Rights, given: Arguments) -> None:
 
 
 def check_configure(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That the queue may be changed."""
+    """Check that the queue may be changed."""
     check_queue(vhost, rights, given.octets("queue"), CONFIGURE)
 
 
 def check_queue(vhost: Vhost, rights: Rights, name: bytes, right: str) -> None:
-    """That a right covers the queue, and it is no connection's own."""
+    """Check that a right covers the queue, and that it is no connection's own."""
     rights.check_queue(right, name)
     check_not_owned(vhost, name)
 
@@ -151,22 +151,22 @@ def check_not_owned(vhost: Vhost, name: bytes) -> None:
 
 
 def check_queue_declared(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That the queue may be declared with its arguments."""
+    """Check that the queue may be declared with its arguments."""
     check_declare_queue(vhost.catalog, rights, given.octets("queue"), given.table("arguments"))
 
 
 def check_exchange_declared(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That the exchange may be declared with its arguments."""
+    """Check that the exchange may be declared with its arguments."""
     check_declare_exchange(vhost.catalog, rights, given.octets("exchange"), given.table("arguments"))
 
 
 def check_exchange_deleted(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That the exchange may be taken away."""
+    """Check that the exchange may be deleted."""
     rights.check_exchange(CONFIGURE, given.octets("exchange"))
 
 
 def check_bound(vhost: Vhost, rights: Rights, given: Arguments) -> None:
-    """That a binding may be made or taken away."""
+    """Check that a binding may be made or deleted."""
     destination, source, key = given.octets("destination"), given.octets("exchange"), given.octets("routing_key")
     if is_to_exchange(given):
         check_bind_exchange(vhost.catalog, rights, destination, source, key)

@@ -86,7 +86,7 @@ def with_annotation(annotations: bytes, name: i64, value: bytes) -> bytes:
 
 
 def with_number(annotations: bytes, name: i64, value: i64) -> bytes:
-    """As `with_annotation`, of a number."""
+    """The annotations with a number: see `with_annotation`."""
     out = BytesWriter()
     write_i64_le(out, value)
     return with_annotation(annotations, name, out.getvalue())

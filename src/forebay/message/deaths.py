@@ -28,7 +28,7 @@ REDRIVEN: Final = b"redriven"  # no death at all: somebody sent it back from the
 
 @final
 class Death:
-    """That a message died in a queue for a reason, `count` times by now.
+    """The deaths of a message in one queue for one reason: `count` by now.
 
     time_s         of the first time; seconds since 1970
     exchange, keys where it had been published to when it first died there
@@ -94,7 +94,7 @@ class Deaths:
             self.first = self.last
 
     def redrive(self, queue: bytes, time_s: i64, exchange: bytes, key: bytes) -> None:
-        """Somebody sends the message back from a queue.
+        """Note that somebody sends the message back from a queue.
 
         Were that not told, what takes the same way once more would seem to go in a circle.
         """

@@ -56,7 +56,7 @@ def priority_of(format: i64, properties: bytes) -> i64:
 
 
 def expiration_of(format: i64, properties: bytes) -> i64:
-    """After how many microseconds a message of these checked properties expires; -1 for never."""
+    """The microseconds after which a message of these checked properties expires; -1 for never."""
     if format == AMQP091:
         if not flags_of(properties) & EXPIRATION:
             return -1

@@ -104,7 +104,7 @@ class RowSubject(StoredSubject):
         return None if now_us is None else (now_us - stored_us) // MICROSECONDS
 
     def format(self) -> i64:
-        """As it was stored, its protocol in the lowest bits; 0 where the row does not say."""
+        """The format as it was stored, its protocol in the lowest bits; 0 where the row does not say."""
         format = self.rows.formats[self.index]
         return 0 if format is None else i64(format)
 

@@ -39,7 +39,7 @@ def body_shown(whole: bytes, octets_max: int) -> dict[str, object]:
 
 
 def properties_shown(record: RecordSubject, names: list[str]) -> dict[str, object]:
-    """Those of these properties that are there."""
+    """The properties among these that the message has."""
     properties = {name: record.property(name) for name in names}
     return {name: plain(value) for name, value in properties.items() if value is not None}
 

@@ -110,11 +110,11 @@ class StoredSubject(Subject):
 
     @abstractmethod
     def read_properties(self) -> Properties:
-        """Its properties and headers."""
+        """Read the record's properties and headers."""
 
     @abstractmethod
     def read_body(self) -> bytes:
-        """Its body."""
+        """Read the record's body."""
 
     def property(self, name: str) -> object:
         number: i64 = NUMBERS[name]
@@ -125,7 +125,7 @@ class StoredSubject(Subject):
         return death_property(self.properties(), number)
 
     def properties(self) -> Properties:
-        """Its properties and headers, decoded at the first call; never to be changed."""
+        """The record's properties and headers, decoded at the first call; never to be changed."""
         said = self.said
         if said is None:
             said = self.read_properties()
@@ -169,7 +169,7 @@ class RecordSubject(StoredSubject):
         return self.block.format(self.index) & FORMAT_MASK
 
     def offset(self) -> i64:
-        """Its offset in the log of the queue that holds it."""
+        """The record's offset in the log of the queue that holds it."""
         return self.block.base + self.index
 
     def stored(self, number: i64) -> object:

@@ -62,7 +62,7 @@ class KeptOutput:
 
 @final
 class CommitGate:
-    """One for a node that leads.
+    """The gate of a node that leads.
 
     lsn      the frame of the last turn: what has been delivered until now is committed when it is
     is_open  the lease is valid: deliveries may leave
@@ -90,7 +90,7 @@ class CommitGate:
         return True
 
     def look_at(self, link: Link, delivery: Delivery, logs: dict[int, StoredLog]) -> None:
-        """Before the session writes this delivery: see whether its records are committed."""
+        """See whether the records of a delivery are committed, before the session writes it."""
         session = link.session
         if link.waits == ANYTHING and session is not None:
             link.waits = NEWER if len(session.out) or session.parts else COMMITTED

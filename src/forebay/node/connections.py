@@ -8,7 +8,7 @@ from forebay.node.link import Link
 
 
 class OpenConnections(Connections):
-    """Those that have a session.
+    """The connections that have a session.
 
     connections  by the session's number; the node's own
     """

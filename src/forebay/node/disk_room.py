@@ -36,7 +36,7 @@ class DiskRoom:
         self.wait_us = 0
 
     def lack(self, octets: int, now: int) -> None:
-        """There was no room for so many octets."""
+        """Note that there was no room for so many octets."""
         self.lacking = octets
         self.wait(now)
 

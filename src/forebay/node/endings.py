@@ -93,7 +93,7 @@ class Endings:
         link.node.leave(link)
 
     def synced(self, durable: int, now_us: int) -> None:
-        """More is on the disk: those go whose last words waited for it."""
+        """Let go those whose last words waited for the disk, as more is on it."""
         farewells, self.farewells = self.farewells, []
         for link in farewells:
             self.part_with(link, durable, now_us)

@@ -257,12 +257,12 @@ class Link:
         return self.take_passed() + self.take_written()
 
     def take_passed(self) -> list[Part]:
-        """Those that the gate has let go."""
+        """The octets that the gate has let go."""
         passed, self.passed = self.passed, []
         return passed
 
     def take_written(self) -> list[Part]:
-        """Those that the session has written since."""
+        """The octets that the session has written since."""
         session = self.session
         if session is None:
             return []

@@ -44,7 +44,7 @@ class Counts:
         self.purged: i64 = 0
 
     def deliver(self, count: i64, settled: bool, again: bool) -> None:
-        """So many were handed to a consumer; `again`: not for the first time."""
+        """Count so many as delivered to a consumer; `again`: not for the first time."""
         if settled:
             self.delivered_settled += count
         else:
@@ -53,7 +53,7 @@ class Counts:
             self.redelivered += count
 
     def get(self, settled: bool, again: bool) -> None:
-        """One was handed to who asked for it."""
+        """Count one as delivered to who asked for it."""
         if settled:
             self.got_settled += 1
         else:
@@ -62,7 +62,7 @@ class Counts:
             self.redelivered += 1
 
     def die(self, cause: str, count: i64) -> None:
-        """So many died of one cause."""
+        """Count so many that died of one cause."""
         if cause == EXPIRED:
             self.expired += count
         elif cause == REJECTED:
@@ -74,7 +74,7 @@ class Counts:
             self.limited += count
 
     def add(self, other: Counts) -> None:
-        """Take the other's into this sum."""
+        """Take the other's counts into this sum."""
         self.published += other.published
         self.refused += other.refused
         self.delivered += other.delivered

@@ -53,12 +53,12 @@ class Fairness(ABC):
         """
 
     def leave(self, consumer: Consumer) -> None:  # noqa: B027  most strategies remember nobody
-        """A consumer has gone."""
+        """Note that a consumer has gone."""
 
 
 @final
 class RoundRobin(Fairness):
-    """One after the other."""
+    """Takes one consumer after the other."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         count = i64(len(consumers))
@@ -76,7 +76,7 @@ class RoundRobin(Fairness):
 
 @final
 class ByPriority(Fairness):
-    """One after the other of the highest priority: a lower one gets something only while no higher one can take any."""
+    """Takes one after the other of the highest priority: a lower one only while no higher one can take any."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         count = i64(len(consumers))
@@ -100,7 +100,7 @@ class ByPriority(Fairness):
 
 @final
 class SingleActive(Fairness):
-    """One consumer gets everything until it leaves, or until one of a higher priority takes over.
+    """Gives everything to one consumer until it leaves, or until one of a higher priority takes over.
 
     active  that consumer, once there was something to deliver
     """
@@ -129,7 +129,7 @@ class SingleActive(Fairness):
 
 @final
 class LeastHeld(Fairness):
-    """The consumer with the fewest messages unacknowledged, as all windows were alike at first."""
+    """Takes the consumer with the fewest messages unacknowledged, as all windows were alike at first."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         best: Consumer | None = None
@@ -141,7 +141,7 @@ class LeastHeld(Fairness):
 
 @final
 class ByHash(Fairness):
-    """Always the same consumer for the same key."""
+    """Takes always the same consumer for the same key."""
 
     def __init__(self, key_of: i64) -> None:
         super().__init__(1)
@@ -154,7 +154,7 @@ class ByHash(Fairness):
 
 @final
 class AtRandom(Fairness):
-    """Any of them, by a generator that gives the same in every run."""
+    """Takes any of them, by a generator that gives the same in every run."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -168,7 +168,7 @@ class AtRandom(Fairness):
 
 @final
 class Sticky(Fairness):
-    """The same consumer as before, as long as it can take something."""
+    """Takes the same consumer as before, as long as it can take something."""
 
     def __init__(self) -> None:
         super().__init__(1)

@@ -30,7 +30,7 @@ class LogReader:
         self.damage = Damage(error.path, error.position, error.queue, error.name, error.base, error.end, error.why)
 
     def readable(self, offset: i64) -> Block | None:
-        """As the log's `block`; None also for what cannot be read, which halts the group."""
+        """The block as the log's `block` gives it; None also for what cannot be read, which halts the group."""
         try:
             return self.log.block(offset)
         except DamagedBlock as error:
@@ -38,7 +38,7 @@ class LogReader:
             return None
 
     def needed(self, offset: i64) -> Block | None:
-        """As `readable`, for a record that has to be put in order: without it only the next start can do that."""
+        """The block of a record that has to be put in order: without it only the next start can do that."""
         block = self.readable(offset)
         if block is None and self.damage is not None:
             self.stuck = True
@@ -56,7 +56,7 @@ class LogReader:
         self.damage = None
 
     def start_over(self) -> None:
-        """Nothing that could not be read is wanted any more."""
+        """Forget what could not be read: nobody wants it any more."""
         self.damage = None
         self.stuck = False
 

@@ -348,7 +348,7 @@ class Mqueue:
                 other.renew()
 
     def clear(self) -> None:
-        """Nothing waits any more."""
+        """Forget everything that waits."""
         self.levels.clear()
         self.count = 0
         self.turn = None

@@ -19,7 +19,7 @@ SHORT_US: Final = 10_000  # turns are short for so long after a reader was serve
 
 @final
 class Pace:
-    """Of all vhosts together.
+    """The pace of all vhosts together.
 
     messages  that a connection may publish in a turn
     window    the smallest of the readers that were served in this turn and for which more waits; 0 for none

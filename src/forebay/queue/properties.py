@@ -83,7 +83,7 @@ class PropertyReader(ABC):
 
 @final
 class NoSubject(Subject):
-    """Of a record that says nothing."""
+    """The subject of a record that says nothing."""
 
     def property(self, name: str) -> object:
         return None
@@ -97,7 +97,7 @@ class NoSubject(Subject):
 
 @final
 class NoProperties(PropertyReader):
-    """Of records that say nothing to a queue."""
+    """The reader of records that say nothing to a queue."""
 
     def priority(self, block: Block, index: i64) -> i64:
         return -1

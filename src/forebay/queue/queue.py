@@ -108,7 +108,7 @@ class Queue:
         return group
 
     def make_keyed(self) -> None:
-        """From now on messages of one group are delivered one at a time, in their order."""
+        """Deliver messages of one group one at a time from now on, in their order."""
         self.keyed = True
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
@@ -159,7 +159,7 @@ class Queue:
         return has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
 
     def set_trace(self, trace: QueueTrace | None) -> None:
-        """From now on write down what happens to its messages, or with None no longer."""
+        """Write down what happens to the queue's messages from now on; with None, no longer."""
         self.trace = trace
         for group in self.groups.values():
             group.trace = trace
@@ -197,7 +197,7 @@ class Queue:
         return most + self.log.writer.count
 
     def wanted(self) -> i64:
-        """As `ready`, and what consumers hold: all that RabbitMQ counts as a queue's messages."""
+        """The messages that are ready or held by consumers: all that RabbitMQ counts as a queue's messages."""
         if self.kind == STREAM or self.work_groups == 0:
             return self.ready()
         most: i64 = 0
@@ -239,7 +239,7 @@ class Queue:
         return more
 
     def floor(self) -> i64:
-        """Every lower offset is settled in every work group: the log need not keep it."""
+        """The offset below which everything is settled in every work group: the log need not keep it."""
         floor: i64 = self.log.start
         first = True
         if self.kind != STREAM:

@@ -98,7 +98,7 @@ class QueueTrace:
     def note(
         self, type: str, group: bytes, consumer: Consumer | None, first: i64, count: i64, now_us: i64, detail: str
     ) -> None:
-        """Something has happened to these records, as many of them as are kept."""
+        """Note what has happened to these records, to as many of them as are kept."""
         trace = self.trace
         skipped = count - trace.events_max
         if skipped > 0:

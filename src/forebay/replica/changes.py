@@ -17,7 +17,7 @@ from forebay.replica.standing import LEADS, Standing
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Changes:
-    """Of one member.
+    """The changes of one member.
 
     pending  may have been made, may still be made, and may never be
     sent_us  when it was sent last

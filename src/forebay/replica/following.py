@@ -27,7 +27,7 @@ from forebay.replica.suspicion import Suspicion
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Following:
-    """Of one member, in one epoch at a time.
+    """The state of one member that follows, in one epoch at a time.
 
     epoch    the one that it has promised
     leader   who sends heartbeats and frames in this epoch; "" until one has come
@@ -126,7 +126,7 @@ class Following:
         self.matched = self.synced
 
     def has_room(self) -> None:
-        """It takes frames again: the leader is told how far this log goes."""
+        """Tell the leader how far this log goes: it takes frames again."""
         self.is_full = False
         self.mismatched(self.epoch)
 

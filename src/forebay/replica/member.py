@@ -95,7 +95,7 @@ class Member:
     # Input.
 
     def start(self, now: i64) -> None:
-        """Once, before anything else."""
+        """Begin; once, before anything else."""
         if self.standing.promised_at_start > 0:
             self.promises.start(now)
         self.suspicion.start(now)
@@ -120,7 +120,7 @@ class Member:
         self.standing.ticked_us = now
 
     def message(self, peer: str, octets: bytes, now: i64) -> None:
-        """From a member that has proved its name; PeerError where it breaks the protocol."""
+        """Take a message from a member that has proved its name; PeerError where it breaks the protocol."""
         message = decode_message(octets)
         if isinstance(message, RefusedEpoch):
             if message.epoch > self.standing.promised:
@@ -167,7 +167,7 @@ class Member:
         return True
 
     def connected(self, peer: str, now: i64) -> None:
-        """There is a new connection; what was on its way by an older one may be lost."""
+        """Begin with a new connection; what was on its way by an older one may be lost."""
         if self.leading is not None:
             self.leading.connected(peer, now)
 
@@ -176,7 +176,7 @@ class Member:
         self.standing.out.probe.append(peer)
 
     def refused(self, peer: str, tried_us: i64, now: i64) -> None:
-        """Nobody listened there, on an attempt that began then, while the machine was there: the process is dead."""
+        """Note that nobody listened there, on an attempt that began then, from a machine that was there: it is dead."""
         self.promises.refused(peer, tried_us)
         if self.leading is not None:
             self.leading.refused(peer, tried_us, now)
@@ -246,7 +246,7 @@ class Member:
             self.following.acknowledge()
 
     def rewritten(self, number: i64, last: i64, wanted: dict[int, list[Interval]], now: i64) -> None:
-        """This leader has rewritten a WAL file, whose last frame this is; of each queue these offsets are wanted."""
+        """Note that this leader has rewritten a WAL file, by its last frame; of each queue these offsets are wanted."""
         if self.leading is not None:
             self.leading.rewritten(number, last, wanted)
 
@@ -274,7 +274,7 @@ class Member:
         return epoch > self.standing.promised_at_start and epoch != self.led
 
     def prepare(self, value: RegisterValue, now: i64) -> None:
-        """It is to lead, and does so once its promise is on the disk."""
+        """Lead, once the promise is on the disk."""
         standing = self.standing
         if value.why == TRANSFER:
             self.promises.void(value.by)  # it stopped delivering before it sent the change
@@ -313,7 +313,7 @@ class Member:
         self.demand(leading.in_sync.remove(node, now))
 
     def admit(self, present: dict[str, PresentNode], now: i64) -> None:
-        """While it leads: take in nodes that are there and are no members, as far as there is room."""
+        """Take in nodes that are there and are no members, while it leads, as far as there is room."""
         leading = self.leading
         view = self.standing.view
         if leading is None or view is None or view.value.epoch != self.standing.epoch:
@@ -388,7 +388,7 @@ class Member:
         return FOLLOWER if self.standing.is_in_sync() else LEARNER
 
     def status(self, now: i64) -> MemberStatus:
-        """For people."""
+        """The member's status, for people."""
         return status_of(self.standing, self.role(), self.following.leader, self.leading, now)
 
     def take(self) -> Outcome:

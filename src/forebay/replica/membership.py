@@ -24,7 +24,7 @@ class PresentNode:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Membership:
-    """Of a group.
+    """The membership of a group.
 
     members_max   nodes that keep the data
     replace_us    a member that is gone for so long gives its place to a node that has none; 0: never

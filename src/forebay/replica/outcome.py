@@ -45,7 +45,7 @@ class Taking:
 
 @final
 class Outcome:
-    """To be done in the order of the fields; empty fields ask for nothing.
+    """The work that a step asks for, in the order of the fields; empty fields ask for nothing.
 
     takings    for the store, one after the other
     promise    epoch to be written to `store.json`, synced; then `Member.promised`; 0 for none

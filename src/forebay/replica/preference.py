@@ -16,7 +16,7 @@ from forebay.replica.settings import ReplicaSettings
 
 @final
 class Preference:
-    """Of one group.
+    """The preference of one group.
 
     since  from then on it could have led; -1 where it cannot
     """

@@ -17,7 +17,7 @@ ANYBODY: Final = ""
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Promises:
-    """Of one member: to whom, and until when."""
+    """The promises of one member: to whom, and until when."""
 
     def __init__(self, name: str, settings: ReplicaSettings) -> None:
         self.name = name
@@ -31,11 +31,11 @@ class Promises:
         self.until[peer] = now + self.settings.silence_us
 
     def void(self, peer: str) -> None:
-        """That leader itself has said that it delivers no more."""
+        """Note that the leader itself has said that it delivers no more."""
         self.until.pop(peer, None)
 
     def refused(self, peer: str, tried: i64) -> None:
-        """Nobody listened there when this was tried: the process that had the promise is dead, and so is its lease.
+        """Note that nobody listened there: the process that had the promise is dead, and so is its lease.
 
         A promise that was given after the attempt began is to a process that came later.
         """

@@ -136,7 +136,7 @@ def founding(
 
 
 def encode_register(value: RegisterValue) -> bytes:
-    """As it stands in the register: the same octets for the same value."""
+    """The record as it stands in the register: the same octets for the same value."""
     in_sync: dict[str, str] = {}
     for node in sorted(value.in_sync):
         in_sync[node] = value.in_sync[node]
@@ -164,12 +164,12 @@ def encode_register(value: RegisterValue) -> bytes:
 
 
 def encode_addresses(addresses: MemberAddresses) -> bytes:
-    """As a node says them of itself."""
+    """The addresses as a node says them of itself."""
     return msgspec.json.encode({"peer": addresses.peer, "clients": addresses.clients})
 
 
 def decode_addresses(node: str, octets: bytes) -> MemberAddresses:
-    """Of one node; RegisterError unless a node of this version can have said it."""
+    """The addresses of one node; RegisterError unless a node of this version can have said them."""
     try:
         given: object = msgspec.json.decode(octets)
     except msgspec.DecodeError as error:
@@ -228,7 +228,7 @@ def check_register(value: RegisterValue) -> None:
 
 
 def addresses_of(node: str, given: object) -> MemberAddresses:
-    """Of one member, checked."""
+    """The addresses of one member, checked."""
     fields = table(given, f"members of {node!r}")
     for key in fields:
         if key not in {"peer", "clients"}:

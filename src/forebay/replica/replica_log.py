@@ -24,7 +24,7 @@ class ReplicaLog(ABC):
 
     @abstractmethod
     def epoch_of(self, lsn: int) -> int | None:
-        """Of the frame with this LSN; None where the log knows none, or does not know it any more."""
+        """The epoch of the frame with this LSN; None where the log knows none, or does not know it any more."""
 
     @abstractmethod
     def frames_from(self, lsn: int, octets_max: int) -> list[Shipment] | None:

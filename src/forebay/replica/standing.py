@@ -23,7 +23,7 @@ PAUSES: Final = 4  # without a tick for this part of the time of silence
 
 @final
 class Standing:
-    """Of one member, from its start to its end.
+    """The standing of one member, from its start to its end.
 
     out                what it asks for until somebody takes it
     view               the register as last seen
@@ -59,11 +59,11 @@ class Standing:
         self.is_busy = False
 
     def has_paused(self, now: i64) -> bool:
-        """This process stood still until just now: nobody's silence means anything before the inbox is read."""
+        """True if this process stood still until just now: silence means nothing before the inbox is read."""
         return now - self.ticked_us > self.settings.silence_us // PAUSES
 
     def is_in_sync(self) -> bool:
-        """This very store, as the register was last seen."""
+        """True if this very store is in sync, as the register was last seen."""
         view = self.view
         return view is not None and view.value.in_sync.get(self.name) == self.store_id
 

@@ -61,7 +61,7 @@ class MemberStatus:
 
 
 def status_of(standing: Standing, role: str, leader: str, leading: Leading | None, now: i64) -> MemberStatus:
-    """Of this moment."""
+    """The status of this moment."""
     epoch = standing.promised if leading is None else standing.epoch
     found = MemberStatus(standing.name, role, epoch, standing.name if role == LEADER else leader)
     found.commit = standing.commit

@@ -20,7 +20,7 @@ NEVER: Final = -(1 << 62)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Suspicion:
-    """Of one member while it follows.
+    """The suspicion of one member while it follows.
 
     heard    when the leader, or whoever is taken for it, said something last
     dead     since when the leader is known to be dead; NEVER while it is not
@@ -71,7 +71,7 @@ class Suspicion:
             standing.out.probe.append(leader)
 
     def rank(self, view: View) -> i64:
-        """So many of the in-sync set take over before this one."""
+        """The number of the in-sync set that take over before this one."""
         before: i64 = 0
         for node in view.value.in_sync:
             if node != view.value.leader and node < self.standing.name:

@@ -223,7 +223,7 @@ class Exchange(ABC):
 
 
 def truth(value: bool) -> str:
-    """As RabbitMQ writes it."""
+    """A truth value as RabbitMQ writes it."""
     return "true" if value else "false"
 
 
@@ -297,7 +297,7 @@ def count_out(counts: dict[int, int], destination: int) -> bool:
 
 @final
 class DirectExchange(Exchange):
-    """To the destinations bound with exactly the message's routing key."""
+    """Routes to the destinations bound with exactly the message's routing key."""
 
     def __init__(
         self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
@@ -327,7 +327,7 @@ class DirectExchange(Exchange):
 
 @final
 class FanoutExchange(Exchange):
-    """To every destination."""
+    """Routes to every destination."""
 
     def __init__(
         self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
@@ -338,10 +338,10 @@ class FanoutExchange(Exchange):
         frozen(arguments)
 
     def connect(self, binding: Binding) -> None:
-        """Nothing to do: `bindings` is in the shape that `route` needs."""
+        """Do nothing: `bindings` is in the shape that `route` needs."""
 
     def disconnect(self, binding: Binding) -> None:
-        """Nothing to do, as in `connect`."""
+        """Do nothing, as in `connect`."""
 
     def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
         return list(self.bindings)
@@ -349,7 +349,7 @@ class FanoutExchange(Exchange):
 
 @final
 class TopicExchange(Exchange):
-    """To the destinations bound with a pattern that the routing key matches: '*' one word, '#' any number of words.
+    """Routes by patterns that the routing key matches: '*' is one word, '#' any number of words.
 
     trie    holds the patterns in the canonical (MQTT) form: MQTT topics are matched against it as they are
     """
@@ -387,5 +387,5 @@ class TopicExchange(Exchange):
         return self.trie.match(swap_key(routing_key), False)
 
     def route_topic(self, topic: bytes, dollar_rule: bool) -> list[int]:
-        """As `route`, for a topic in the canonical form (see `TopicTrie.match`)."""
+        """Route a topic in the canonical form (see `TopicTrie.match`)."""
         return self.trie.match(topic, dollar_rule)

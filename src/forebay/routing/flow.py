@@ -22,7 +22,7 @@ class Flow:
         self.unroutable: i64 = 0
 
     def add(self, other: Flow) -> None:
-        """Take the other's into this sum."""
+        """Take the other's counts into this sum."""
         self.published_in += other.published_in
         self.published_out += other.published_out
         self.unroutable += other.unroutable

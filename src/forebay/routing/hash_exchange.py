@@ -147,7 +147,7 @@ def comes_before(one: Point, other: Point) -> bool:
 
 @final
 class HashExchange(Exchange):
-    """To one destination, which a hash of the routing key picks, or of a header or a property that arguments name.
+    """Routes to one destination, picked by a hash of the routing key, or of a header or property that arguments name.
 
     The binding key is the destination's weight.
     """

@@ -76,7 +76,7 @@ class Signature:
 
 @final
 class HeadersExchange(Exchange):
-    """To the destinations whose arguments the message's headers fit: all of them, or any (`x-match`).
+    """Routes to destinations whose arguments the message's headers fit: all of them, or any (`x-match`).
 
     "any" bindings are looked up by each of the message's pairs. "all" bindings with the same names form a signature,
     within which one lookup finds those that match; a signature is tried only for messages that have its anchor, the

@@ -146,7 +146,7 @@ class App(Host):
         self.node.tell_of_events()
 
     def trace(self, tracer: Tracer) -> None:
-        """From now on this one is told of messages on their way."""
+        """Tell a tracer of messages on their way from now on."""
         self.node.trace(tracer)
 
     # ---- connections
@@ -206,7 +206,7 @@ class App(Host):
         await waiting
 
     async def on_disk(self) -> None:
-        """Everything that was done until now is on the disk; for callers without a session."""
+        """Wait until everything that was done until now is on the disk; for callers without a session."""
         waiting = self.loop.create_future()
         self.asked.append(waiting)
         self.schedule()
@@ -319,7 +319,7 @@ class App(Host):
         self.let_durable()
 
     def let_durable(self) -> None:
-        """More is durable: who waited for it hears so, and the next commit begins."""
+        """Tell who waited for it that more is durable, and begin the next commit."""
         node = self.node
         ready = node.take()
         if ready.stop is None:
@@ -396,7 +396,7 @@ class App(Host):
         self.loop.call_later(wait_s + ROUNDING_S, self.step, self.wake)
 
     def wake(self) -> None:
-        """Something that the node waits for may be over."""
+        """Wake the node: something that it waits for may be over."""
         self.alarm_us = 0
         self.node.wake(self.clock.now_us())
         self.look()

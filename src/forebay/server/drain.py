@@ -47,7 +47,7 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
 
 
 async def left(app: App, hurry: asyncio.Event) -> None:
-    """Every client has taken its goodbye and gone, or `drain_timeout_ms` is over."""
+    """Wait until every client has taken its goodbye and gone, or `drain_timeout_ms` is over."""
     limit_s = app.options.drain_timeout_ms / 1000
     deadline = app.loop.time() + limit_s
     while any(is_awaited(connection, app.now_us()) for connection in app.open) and not hurry.is_set():
@@ -63,7 +63,7 @@ def is_awaited(connection: Connection, now_us: int) -> bool:
 
 
 async def written(app: App) -> None:
-    """Everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
+    """Wait until everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
     app.idle.clear()
     app.start_commit(app.store.flush())
     if app.store.in_flight():

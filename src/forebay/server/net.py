@@ -122,7 +122,7 @@ class Connection(Link, asyncio.Protocol):
         self.host.look()
 
     def guard(self, step: Callable[[], None]) -> None:
-        """As `attempt`, from outside of the turn."""
+        """Run it as `attempt`, from outside of the turn."""
         self.attempt(step)
         self.host.look()
 
@@ -303,7 +303,7 @@ class Connection(Link, asyncio.Protocol):
 
     @property
     def name(self) -> str:
-        """As RabbitMQ names connections: the client's address and ours."""
+        """The name as RabbitMQ names connections: the client's address and ours."""
         local = self.transport.get_extra_info("sockname")
         if not local:
             return self.peer

@@ -154,10 +154,10 @@ class EventSession(Session):
         self.end(consumer.lost or f"queue '{text(consumer.queue_name)}' was deleted")
 
     def end_turn(self, lsn: int, durable: int) -> None:
-        """It confirms nothing."""
+        """Do nothing: the session confirms nothing."""
 
     def on_durable(self, durable: int) -> None:
-        """It confirms nothing."""
+        """Do nothing: the session confirms nothing."""
 
     def waiting(self) -> bool:
         return False
@@ -199,10 +199,10 @@ class EventSession(Session):
         return False
 
     def blocked(self, reason: str) -> None:
-        """It publishes nothing."""
+        """Do nothing: the session publishes nothing."""
 
     def proven(self) -> None:
-        """It has logged in before it began."""
+        """Do nothing: the session has logged in before it began."""
 
 
 def event_fields(block: Block, index: i64) -> dict[str, object]:

@@ -26,7 +26,7 @@ METHOD_POINTS: Final = 5  # of any other
 
 @final
 class Meter:
-    """One connection's.
+    """The meter of one connection.
 
     is_over   the last read was not dealt with to its end
     messages  how many more this read may publish
@@ -45,7 +45,7 @@ class Meter:
         self.is_over = False
 
     def start(self, points: i64) -> None:
-        """Something is about to be done; Later, where it has to wait."""
+        """Begin something; Later, where it has to wait."""
         if self.left <= 0:
             raise Later
         self.left -= points

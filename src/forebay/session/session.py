@@ -124,14 +124,14 @@ class Session(ABC):
 
     @abstractmethod
     def taken_over(self) -> None:
-        """Another connection has come with the same client identifier: say so and close."""
+        """Say that another connection has come with the same client identifier, and close."""
 
     @abstractmethod
     def shut_down(self) -> None:
         """The broker stops: take leave of the peer."""
 
     def send_elsewhere(self, server: str) -> None:
-        """Another node serves clients from here on: say so, and where it is, HOST:PORT; "" where nobody knows."""
+        """Say that another node serves clients from here on, and where it is, HOST:PORT; "" where nobody knows."""
         where = f"; connect to {server}" if server else ""
         self.dismiss(f"another node serves clients from here on{where}")
 
@@ -172,7 +172,7 @@ class Session(ABC):
         return Origin(self.principal, self.place.address, self.place.protocol)
 
     def note_change(self, what: str, fields: dict[str, object]) -> None:
-        """Something was changed here, by an operation of the protocol itself."""
+        """Note that an operation of the protocol itself has changed something here."""
         fields["vhost"] = self.vhost.name
         self.vhost.common.audit.note(self.origin(), what, fields)
 
@@ -191,7 +191,7 @@ class Session(ABC):
         auth.ask(proof)
 
     def put_off(self, auth: Auth, why: Undecided | Later) -> None:
-        """Something was not done: it comes again in the next turn, or when somebody else has been asked."""
+        """Put off what was not done: it comes again in the next turn, or when somebody else has been asked."""
         if isinstance(why, Undecided):
             self.ask(auth, why)
         else:
@@ -211,7 +211,7 @@ class Session(ABC):
         self.vhost = vhost
 
     def describe_channels(self) -> list[dict[str, object]]:
-        """Its channels, for people; protocols without any have none."""
+        """The channels, for people; protocols without any have none."""
         return []
 
     def write_long(self, octets: bytes) -> None:
@@ -227,5 +227,5 @@ class Session(ABC):
 
 
 def note_denied(vhost: Vhost, what: str, user: str, reason: str) -> None:
-    """For whoever listens: somebody may not do what it has asked for."""
+    """Note that somebody may not do what it has asked for."""
     vhost.common.events.note(what, vhost.name, {"user": user, "reason": reason})

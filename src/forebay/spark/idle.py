@@ -19,7 +19,7 @@ Client = TypeVar("Client", bound="BlockClient")
 
 
 class IdleConnections(Generic[Client]):
-    """Those of one process, of any thread.
+    """The idle connections of one process, of any thread.
 
     most  as many are kept: brokers go and secrets change, and nobody would ever ask for the old ones again
     """

@@ -50,7 +50,7 @@ class Positions:
     by_queue: dict[str, Position] = field(default_factory=dict)
 
     def of(self, queue: str) -> Position:
-        """That of one queue; OptionError where nothing was said of it."""
+        """The position of one queue; OptionError where nothing was said of it."""
         position = self.by_queue.get(queue, self.each)
         if position is None:
             raise OptionError(f"{self.option}: nothing for {queue}; name every queue that is read")

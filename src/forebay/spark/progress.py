@@ -69,7 +69,7 @@ class MicroBatch:
     watermark: str
 
     def line(self) -> str:
-        """It in words, for a log."""
+        """The progress in words, for a log."""
         parts = ", ".join(f"{name} {ms:,}" for name, ms in self.parts_ms.items())
         said = [
             f"{self.query} batch {self.number}: {self.rows:,} rows in {self.whole_ms:,} ms ({parts})",
@@ -176,7 +176,7 @@ class ProgressDisplay(StreamingQueryListener):
     # ---- what Spark calls
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  PySpark's name
-        """Its name is kept: it may fail before its first batch."""
+        """Keep the query's name: it may fail before its first batch."""
         with self.lock:
             self.names[str(event.runId)] = shown_name(event.name, event.id)
 
@@ -195,7 +195,7 @@ class ProgressDisplay(StreamingQueryListener):
         """Leave on the screen what is shown."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  PySpark's name
-        """It was stopped, had nothing more to do, or failed."""
+        """Note that the query was stopped, had nothing more to do, or failed."""
         run = str(event.runId)
         with self.lock:
             name = self.names.get(run) or shown_name(None, event.id)

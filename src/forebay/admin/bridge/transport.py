@@ -65,7 +65,7 @@ class EventTransport(asyncio.Transport):
         return False
 
     def close(self) -> None:
-        """Nothing more is written; what waits is still taken."""
+        """Write nothing more; what waits is still taken."""
         self._closing = True
         self._ready.set()
 
@@ -80,10 +80,10 @@ class EventTransport(asyncio.Transport):
         return self._closing
 
     def pause_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: nothing is read here."""
 
     def resume_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: nothing is read here."""
 
     # ---- what whoever answers does
 

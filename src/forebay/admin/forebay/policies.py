@@ -65,7 +65,7 @@ async def preview_policy(app: Broker, caller: Policymaker, vhost: VhostName, pro
 
 
 async def previewed(vhost: Vhost, policy: Policy) -> dict[str, object]:
-    """As `PREVIEW` has it."""
+    """The preview of a policy, in the fields of `PREVIEW`."""
     known = vhost.catalog.policies
     then = Policies()
     then.by_user, then.by_operator = dict(known.by_user), dict(known.by_operator)

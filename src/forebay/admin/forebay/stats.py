@@ -38,7 +38,7 @@ class Measured(TypedDict):
 
 
 class Memory(TypedDict):
-    """Of the process."""
+    """The memory of the process."""
 
     octets: int
     octets_max: int
@@ -50,7 +50,7 @@ class Memory(TypedDict):
 
 
 class DiskUse(TypedDict):
-    """Of the data folder."""
+    """The disk use of the data folder."""
 
     free_octets: int
     free_min_octets: int
@@ -72,7 +72,7 @@ class Collector(TypedDict):
 
 
 class ServerStats(TypedDict):
-    """Everything."""
+    """All statistics of the server."""
 
     time_us: int
     uptime_us: int
@@ -90,7 +90,7 @@ router = APIRouter(prefix="/api/forebay", tags=["metrics"])
 
 
 def memory_of(app: App) -> dict[str, object]:
-    """As `Memory` has it."""
+    """The fields of `Memory`."""
     cache = app.store.logs.cache
     files = app.store.logs.files
     return {
@@ -105,7 +105,7 @@ def memory_of(app: App) -> dict[str, object]:
 
 
 def disk_of(app: App) -> dict[str, object]:
-    """As `DiskUse` has it."""
+    """The fields of `DiskUse`."""
     store = app.store
     segment_files, segment_octets = store.logs.segment_totals()
     return {

@@ -47,7 +47,7 @@ class Times:
 
 
 class RequestFlow(FlowControl):
-    """Of one connection; while octets wait to be taken apart, no more are read, whoever asks for them."""
+    """The flow of one connection; while octets wait to be parsed, no more are read, whoever asks for them."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)
@@ -226,7 +226,7 @@ class HttpConnection(HttpToolsProtocol):
             self.take()
 
     def count(self, octets: int) -> None:
-        """So much more is held; or less, where it is negative."""
+        """Note that so many octets more are held; or fewer, where the number is negative."""
         self.octets += octets
         self.door.octets += octets
 

@@ -149,7 +149,7 @@ def padded(digits: re.Match[str]) -> str:
 
 
 def only(facts: Facts, columns: Sequence[Path]) -> Facts:
-    """Those of the fields that have these paths."""
+    """Keep those fields that have these paths."""
     found: Facts = {}
     for path in columns:
         value = field_at(facts, path)

@@ -50,7 +50,7 @@ def webhook_events(look: MetricsLook) -> dict[tuple[str, ...], Number]:
 
 
 def expiry_of(look: MetricsLook) -> float | None:
-    """Until when the certificate is good, in seconds since 1970."""
+    """The end of the certificate's validity, in seconds since 1970."""
     until = look.app.tls.expiry()
     return None if until is None else until.timestamp()
 

@@ -122,5 +122,5 @@ class Text(Sink):
 
     @property
     def content_type(self) -> str:
-        """Of the document."""
+        """The content type of the document."""
         return OPEN_TYPE if self.open_metrics else PLAIN_TYPE

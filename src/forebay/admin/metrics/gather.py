@@ -108,7 +108,7 @@ class Sheet:
 
 
 def wanted_rows(rows: Iterable[Row[Item]], wanted: ScrapeRequest) -> list[Row[Item]]:
-    """Those of the table that a scrape asks for."""
+    """The rows of the table that a scrape asks for."""
     return [row for row in rows if wanted.wants(row.metric) and (wanted.each or row.combine is not None)]
 
 

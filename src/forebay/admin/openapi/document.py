@@ -114,7 +114,7 @@ def api_routes(routes: Iterable[BaseRoute]) -> Iterator[APIRoute]:
 
 
 def calls_of(dependant: Dependant) -> list[object]:
-    """Everything that is called before a handler, and the handler."""
+    """All functions that are called before a handler, and the handler."""
     found: list[object] = [dependant.call]
     for inner in dependant.dependencies:
         found += calls_of(inner)

@@ -204,7 +204,7 @@ async def purge_queue(broker: Broker, caller: Manager, vhost: VhostName, queue: 
 async def act_on_queue(
     broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: ActionBody
 ) -> Response:
-    """Nothing: what mirrored queues of RabbitMQ could be told has no meaning here."""
+    """Do nothing: what mirrored queues of RabbitMQ could be told has no meaning here."""
     queue_read_by(broker, caller, vhost, queue)
     return await finished(broker)
 

@@ -66,7 +66,7 @@ def number_of(given: Mapping[str, object], name: str) -> int | None:
 
 
 def properties_facts(said: Properties) -> Facts:
-    """Those properties that a message has."""
+    """The properties that a message has."""
     found: Facts = {name: getattr(said, name) for name in TEXTS}
     found["delivery_mode"] = PERSISTENT if said.durable else None
     found["priority"] = said.priority

@@ -60,13 +60,13 @@ class DeclaredQueues:
 
 
 class Declared:
-    """Those of all vhosts."""
+    """The declared queues of all vhosts."""
 
     def __init__(self) -> None:
         self.by_vhost: dict[int, DeclaredQueues] = {}
 
     def of(self, vhost: Vhost) -> DeclaredQueues:
-        """Those of one vhost; a number is never another vhost's."""
+        """The declared queues of one vhost; a number is never another vhost's."""
         return self.by_vhost.setdefault(int(vhost.number), DeclaredQueues())
 
 

@@ -85,7 +85,7 @@ def log_facts(
 async def add_replica(
     app: Broker, caller: Administrator, vhost: VhostName, queue: QueueName, body: ReplicaBody
 ) -> Response:
-    """Nothing, as every queue is on every member; 400 for a node that is none."""
+    """Do nothing, as every queue is on every member; 400 for a node that is none."""
     quorum_queue(app, caller, vhost, queue)
     if body.node not in Nodes(app).all:
         raise RequestError(
@@ -109,7 +109,7 @@ async def delete_replica(
 
 @router.post("/queues/quorum/replicas/on/{node:name}/grow", status_code=DONE_STATUS, responses=CHANGED)
 async def grow(app: Broker, caller: Administrator, node: NodeName, body: GrowBody) -> Response:
-    """Nothing, as every queue is on every member; 404 for a node that is none."""
+    """Do nothing, as every queue is on every member; 404 for a node that is none."""
     check_node(app, node)
     if body.strategy not in STRATEGIES:
         raise RequestError(PRECONDITION, f"strategy: '{body.strategy}' is none of {', '.join(STRATEGIES)}")
@@ -125,7 +125,7 @@ async def shrink(app: Broker, caller: Administrator, node: NodeName) -> Response
 
 @router.post("/rebalance/queues", status_code=DONE_STATUS, responses=CHANGED)
 async def rebalance_queues(app: Broker, caller: Administrator) -> Response:
-    """Nothing on a single broker; refused in a cluster, where one node leads all queues."""
+    """Do nothing on a single broker; refuse in a cluster, where one node leads all queues."""
     nodes = Nodes(app)
     if nodes.clustered:
         raise RequestError(

@@ -82,7 +82,7 @@ async def unprotect_vhost(broker: Broker, caller: Administrator, vhost: VhostNam
 
 @router.post("/{vhost:name}/start/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
 async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, node: NodeName) -> Response:
-    """Nothing: every vhost runs as long as the node does."""
+    """Do nothing: every vhost runs as long as the node does."""
     check_vhost(broker, caller, vhost)
     check_node(broker, node)
     return await finished(broker)
@@ -103,7 +103,7 @@ async def list_topic_permissions(broker: Broker, caller: Administrator, vhost: V
 
 
 def settings_of(body: VhostBody) -> dict[str, object]:
-    """Those settings that a body gives, by our names."""
+    """The settings that a body gives, by our names."""
     given: dict[str, object] = {
         "description": body.description,
         "tags": None if body.tags is None else texts_of("tags", body.tags),

@@ -32,7 +32,7 @@ class SampledTimes:
         self.before: dict[str, list[int]] = {}
 
     def since_last(self) -> list[int]:
-        """As TIMES has them, in microseconds; UNKNOWN where nothing came."""
+        """The numbers that TIMES names, in microseconds; UNKNOWN where nothing came."""
         found = self.histograms.all()
         grown: dict[str, list[int]] = {}
         for name in {name for name, _, _ in TIMES}:
@@ -44,7 +44,7 @@ class SampledTimes:
 
 
 def deaths(counts: Counts) -> list[int]:
-    """As DEATHS has them."""
+    """The numbers that DEATHS names."""
     return [int(counts.rejected), int(counts.expired), int(counts.dropped), int(counts.limited), int(counts.refused)]
 
 
@@ -54,7 +54,7 @@ def more_of_queue(queue: Queue) -> list[int]:
 
 
 def octets(app: App) -> list[int]:
-    """As OCTETS has them."""
+    """The numbers that OCTETS names."""
     return [app.totals.octets_received, app.totals.octets_sent, app.histograms.commit.total]
 
 

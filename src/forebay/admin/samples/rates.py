@@ -86,7 +86,7 @@ NODE_KEPT: Final = Fields((*NODE.names, "connections", *(name for _, _, name in 
 
 
 class DayPlaces:
-    """So many more objects may be kept for a day."""
+    """The places left for objects whose samples are kept for a day."""
 
     def __init__(self) -> None:
         self.left = KEPT_MAX
@@ -131,7 +131,7 @@ class RateSamples(Samples):
     # ---- taking samples
 
     async def take(self) -> None:
-        """One round."""
+        """Take the samples of one round."""
         self.begin(self.now_ms())
         whole = Sum()
         whole.counts.add(self.app.vhosts.past_counts)
@@ -151,7 +151,7 @@ class RateSamples(Samples):
         self.connection_places.count(self.connections)
 
     def take_node(self, whole: Sum) -> None:
-        """One round of the broker and its process."""
+        """Take the samples of one round of the broker and its process."""
         traffic = self.usage.traffic()
         numbers = [*traffic_numbers(traffic), *whole.numbers(), *deaths(whole.counts), *octets(self.app)]
         self.note(self.broker, BROKER_KEPT, numbers, BROKER_SAMPLES)
@@ -169,7 +169,7 @@ class RateSamples(Samples):
             self.note_slow(series, numbers)
 
     async def take_vhost(self, vhost: Vhost) -> Sum:
-        """One round of a vhost's queues and exchanges; what they come to together."""
+        """Take the samples of one round of a vhost's queues and exchanges; what they come to together."""
 
         def take_queue(queue: Queue) -> None:
             series = self.queues.setdefault(int(queue.id), Series())
@@ -232,7 +232,7 @@ class Sum:
         self.leased += other.leased
 
     def numbers(self) -> list[int]:
-        """As VHOST has them: a publish counts once, however many queues take it."""
+        """The numbers that VHOST names: a publish counts once, however many queues take it."""
         counters = count_numbers(self.counts)
         counters[0] = int(self.flow.published_in)
         return [*counters, int(self.flow.unroutable), self.wanted, self.ready, self.leased]

@@ -55,7 +55,7 @@ class SampleWindow:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Those of a request; None: rates only."""
+    """The windows of a request; None: rates only."""
 
     lengths: SampleWindow | None = None
     messages: SampleWindow | None = None

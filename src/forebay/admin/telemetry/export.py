@@ -66,7 +66,7 @@ class Numbers(Sink):
         self.samples[metric.name] = [*self.samples[metric.name], *samples]
 
     def add_histogram(self, metric: Metric, measured: Histogram, scale: float) -> None:
-        """Its quantiles in the last minute: the SDK has no histograms that are counted elsewhere."""
+        """Add a histogram's quantiles of the last minute: the SDK has no histograms that are counted elsewhere."""
         counts, _ = measured.last_minute()
         self.metrics[metric.name] = Metric(metric.name, GAUGE, metric.doc, metric.group, ("quantile",))
         self.samples[metric.name] = [

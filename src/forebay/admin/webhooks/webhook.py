@@ -177,7 +177,7 @@ class Webhook:
         return "" if answer.is_success else f"status {answer.status_code}"
 
     def note_failure(self, error: str) -> None:
-        """One attempt has failed; too many in a row open the breaker."""
+        """Note that an attempt has failed; too many in a row open the breaker."""
         self.failures += 1
         self.last_error = error
         now = asyncio.get_running_loop().time()
@@ -189,7 +189,7 @@ class Webhook:
             logger.warning(words, self.name, error, self.options.breaker_reset_ms)
 
     def state(self) -> str:
-        """Of the breaker: OPEN while nothing is sent."""
+        """The state of the breaker: OPEN while nothing is sent."""
         return OPEN if asyncio.get_running_loop().time() < self.open_until else CLOSED
 
     def facts(self) -> dict[str, object]:

@@ -20,7 +20,7 @@ KEYED: Final = (b"direct", b"topic")  # exchanges through which come only keys t
 
 
 def check_declare_queue(where: Catalog, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
-    """That a queue may be declared so: its dead letters take something from it to somewhere."""
+    """Check that a queue may be declared so: its dead letters take something from it to somewhere."""
     rights.check_queue(CONFIGURE, name)
     target = named(arguments, DEAD_LETTER_EXCHANGE)
     if target is not None:
@@ -32,7 +32,7 @@ def check_declare_queue(where: Catalog, rights: Rights, name: bytes, arguments: 
 
 
 def check_made_by_letters(rights: Rights, queue: bytes, key: bytes) -> None:
-    """That the queue may be made to which the dead letters of another go, whether it is there now or not.
+    """Check that the queue may be made to which the dead letters of another go, whether it is there now or not.
 
     It is made when one comes and it is missing, and nobody is there to be asked then.
     """
@@ -43,7 +43,7 @@ def check_made_by_letters(rights: Rights, queue: bytes, key: bytes) -> None:
 
 
 def check_declare_exchange(where: Catalog, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
-    """That an exchange may be declared so: what it routes nowhere goes on to another."""
+    """Check that an exchange may be declared so: what it routes nowhere goes on to another."""
     rights.check_exchange(CONFIGURE, name)
     target = named(arguments, ALTERNATE)
     if target is not None:
@@ -52,7 +52,7 @@ def check_declare_exchange(where: Catalog, rights: Rights, name: bytes, argument
 
 
 def check_bind_exchange(where: Catalog, rights: Rights, destination: bytes, source: bytes, key: bytes) -> None:
-    """That an exchange may be bound to another, the source, or the binding be taken away."""
+    """Check that an exchange may be bound to another, the source, or the binding be deleted."""
     exchange = where.bindings.exchanges.get(source)
     is_keyed = exchange is not None and exchange.kind in KEYED
     check_feed(where, rights, destination, key if is_keyed else None)
@@ -60,7 +60,7 @@ def check_bind_exchange(where: Catalog, rights: Rights, destination: bytes, sour
 
 
 def check_feed(where: Catalog, rights: Rights, exchange: bytes, key: bytes | None) -> None:
-    """That messages may come to an exchange under this routing key; None for any."""
+    """Check that messages may come to an exchange under this routing key; None for any."""
     # One that is not there yet may become one of topics.
     is_topic = where.is_topic_exchange(exchange) or exchange not in where.bindings.exchanges
     rights.check_publish(exchange, ANY_KEY if key is None else key, is_topic)

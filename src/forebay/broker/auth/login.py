@@ -106,7 +106,7 @@ class HashProof(Proof):
 
 
 class Backend(ABC):
-    """Somebody else who knows users.
+    """Another system that knows users.
 
     is_for_tokens  takes tokens, which nobody else is asked about
     """
@@ -221,7 +221,7 @@ class Auth:
         return news
 
     def take_proofs(self) -> list[Proof]:
-        """Its proofs alone."""
+        """Take the proofs alone."""
         proofs, self.news.proofs = self.news.proofs, []
         return proofs
 
@@ -358,7 +358,7 @@ class Auth:
         return proof.right
 
     def conclude(self, proof: Proof, loopback: bool) -> Principal:
-        """As `check`, after the proof has run."""
+        """Check the login as `check`, after the proof has run."""
         if isinstance(proof, BackendProof):
             if proof.principal is not None:
                 if proof.principal.known_until_us:
@@ -414,7 +414,7 @@ class Auth:
             self.refuse_at(self.places.get(connection, NOWHERE), error)
 
     def refuse_at(self, place: LoginContext, error: LoginRefused) -> None:
-        """As `note_refusal`, of a caller that is no connection."""
+        """Note a refusal as `note_refusal`, of a caller that is no connection."""
         if not error.wait_s:  # whoever has to wait anyway does not wait longer
             self.has_news = True
             self.news.refusals.append(LoginRefusal(place, error.user, error.detail))

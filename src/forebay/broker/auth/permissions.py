@@ -44,7 +44,7 @@ class Permission:
 
 @final
 class TopicPermission:
-    """On which routing keys of one topic exchange one user may write and read."""
+    """The routing keys of one topic exchange on which one user may write and read."""
 
     def __init__(self, write: str, read: str) -> None:
         self.write = write
@@ -80,12 +80,12 @@ class Usage:
         self.connections.pop(connection, None)
 
     def note_channels(self, connection: int, channels: int) -> None:
-        """So many channels a connection has; one that has ended meanwhile stays so."""
+        """Note how many channels a connection has; one that has ended meanwhile stays so."""
         if connection in self.connections:
             self.connections[connection] = channels
 
     def check_channel(self, user: str, connection: int, channels: int) -> None:
-        """That a connection which has so many channels may have one more; LimitReached."""
+        """Check that a connection with so many channels may open one more; LimitReached."""
         self.connections[connection] = channels + 1
         if 0 <= self.channels_max < sum(self.connections.values()):
             self.connections[connection] = channels
@@ -214,7 +214,7 @@ class Rights:
         return self._acl
 
     def check_rules(self, right: str, exchange: bytes, key: bytes, is_strict: bool = True) -> None:
-        """That the file's rules let this address be written or read.
+        """Check that the file's rules let this address be written or read.
 
         is_strict  what no rule speaks of is refused; else it is left to the permissions
         """
@@ -241,19 +241,19 @@ class Rights:
         return self.is_permitted(right, name)
 
     def check_queue(self, right: str, name: bytes) -> None:
-        """That this right covers the queue, which may be named by its address: patterns are over names."""
+        """Check that this right covers the queue, which may be named by its address: patterns are over names."""
         name = named_queue(name)
         if not self.covers(right, name):
             self.refuse(right, f"queue '{text(name)}'")
 
     def check_part(self, right: str, address: bytes, name: bytes) -> None:
-        """That this right covers what an address of MQTT names of the queue."""
+        """Check that this right covers what an address of MQTT names of the queue."""
         self.check_rules(right, b"", address)
         if not self.is_permitted(right, name):
             self.refuse(right, f"queue '{text(name)}'")
 
     def check_exchange(self, right: str, name: bytes) -> None:
-        """That this right covers the exchange."""
+        """Check that this right covers the exchange."""
         shown = text(name) if name else DEFAULT_EXCHANGE
         authorizer = self.grants.authorizer
         if authorizer is not None:
@@ -264,7 +264,7 @@ class Rights:
             self.refuse(right, f"exchange '{shown}'")
 
     def check_topic(self, right: str, exchange: bytes, routing_key: bytes) -> None:
-        """That this right covers the routing key of a topic exchange."""
+        """Check that this right covers the routing key of a topic exchange."""
         authorizer = self.grants.authorizer
         if authorizer is not None:
             if not authorizer.may_topic(self.vhost, right, text(exchange), text(routing_key)):
@@ -284,7 +284,7 @@ class Rights:
     # ---- what protocols ask
 
     def check_publish(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
-        """That messages may be published there."""
+        """Check that messages may be published there."""
         self.check_exchange(WRITE, exchange)
         if is_topic:
             self.check_topic(WRITE, exchange, routing_key)
@@ -294,14 +294,14 @@ class Rights:
         self.check_rules(WRITE, exchange, routing_key, bool(exchange) or routing_key.startswith(QUEUE_PREFIX))
 
     def check_publish_topic(self, topic: bytes) -> None:
-        """That messages may be published to this topic of MQTT, which may be the address of a queue."""
+        """Check that messages may be published to this topic of MQTT, which may be the address of a queue."""
         if topic.startswith(QUEUE_PREFIX):
             self.check_publish(b"", topic, False)
         else:
             self.check_publish(TOPIC_EXCHANGE, swap_key(topic), True)
 
     def check_made(self, address: bytes, publishes: bool) -> None:
-        """That the queue may be made which publishing, or else consuming, at this address makes where there is none."""
+        """Check that the queue may be made which publishing, or else consuming, at this address would make."""
         if self.addresses is None or not address.startswith(QUEUE_PREFIX):
             return
         name = self.addresses.makes(address, publishes)
@@ -309,12 +309,12 @@ class Rights:
             self.refuse(CONFIGURE, f"queue '{text(name)}', which is not there,")
 
     def check_bind(self, queue: bytes, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
-        """That a queue may be bound to an exchange, or the binding be taken away."""
+        """Check that a queue may be bound to an exchange, or the binding be deleted."""
         self.check_queue(WRITE, queue)
         self.check_source(exchange, routing_key, is_topic)
 
     def check_source(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
-        """That what an exchange gives to this routing key may be had."""
+        """Check that messages may be had which an exchange gives to this routing key."""
         self.check_exchange(READ, exchange)
         if is_topic:
             self.check_topic(READ, exchange, routing_key)

@@ -72,7 +72,7 @@ class Throttle:
         return looks is None or looks.count - (self.now_us - looks.last_us) * LOOKS_PER_S / SECOND_US < LOOKS_PER_S
 
     def looked(self, address: str, user: str) -> None:
-        """It was another one than the right one."""
+        """Note that a password was tried that is not the right one."""
         if len(self._looks) >= REMEMBERED_MAX:
             self._looks.clear()
         looks = self._looks.setdefault((user, address), Failures(self.now_us))

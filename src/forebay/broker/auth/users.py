@@ -92,7 +92,7 @@ class Users(UserTable):
     def reconfigure(
         self, users: Mapping[str, str], administrators: Collection[str], permissions: Collection[PermissionOptions]
     ) -> None:
-        """As `configure`, in place of the users and permissions of the configuration before.
+        """Configure users and permissions in place of those of the configuration before.
 
         Those who are no more in it lose their connections.
         """

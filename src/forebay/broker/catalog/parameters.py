@@ -118,7 +118,7 @@ class Parameters:
         self.execute(ClearParameter(vhost, component, name))
 
     def listed(self, vhost: bytes | None = None, component: str | None = None) -> list[dict[str, object]]:
-        """Those of vhosts, or of one vhost or component; by vhost, component and name."""
+        """The parameters of vhosts, or of one vhost or component; by vhost, component and name."""
         return [
             {"vhost": text(where), "component": kind, "name": name, "value": self.of_vhosts[where, kind, name]}
             for where, kind, name in sorted(self.of_vhosts)

@@ -66,7 +66,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policies:
-    """Those of one vhost, users' and operators', by name."""
+    """The policies of one vhost, users' and operators', by name."""
 
     def __init__(self) -> None:
         self.by_user: dict[str, Policy] = {}
@@ -77,7 +77,7 @@ class Policies:
         return self.by_operator if operator else self.by_user
 
     def listed(self, operator: bool) -> list[Policy]:
-        """By name."""
+        """The policies, by name."""
         own = self.table_of(operator)
         return [own[name] for name in sorted(own)]
 

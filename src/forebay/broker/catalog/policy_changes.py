@@ -28,7 +28,7 @@ def set_policy(
 
 
 def put_policy(vhost: Vhost, policy: Policy) -> None:
-    """As `set_policy`, with one that is checked."""
+    """Set a policy as `set_policy`, one that is checked."""
     old = vhost.catalog.policies.table_of(policy.operator).get(policy.name)
     vhost.catalog.execute(SetPolicy(policy))
     look_at(vhost, [policy] if old is None else [old, policy])

@@ -216,14 +216,14 @@ class Consumers:
             self.leave_unused(queue)
 
     def set_window(self, consumer: Consumer, size: i64) -> None:
-        """From now on a consumer may hold so many records; UNLIMITED for any number."""
+        """Let a consumer hold so many records from now on; UNLIMITED for any number."""
         consumer.set_window(size)
         queue = self.catalog.queues_by_id.get(consumer.queue)
         if queue is not None:
             self.turn.mark(queue)
 
     def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
-        """From now on a consumer may have so many more records, whatever it settles.
+        """Let a consumer have so many more records from now on, whatever it settles.
 
         drains  what is left of it when there is nothing more to deliver is lost: `consumer.drains` is False then
         """

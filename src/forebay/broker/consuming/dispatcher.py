@@ -119,7 +119,7 @@ class Dispatcher:
             self.dead_letters.made_room(queue)
 
     def lose_consumers(self, group: Group, why: str) -> None:
-        """These get nothing any more: what they would get next cannot be read."""
+        """Detach a group's consumers: what they would get next cannot be read."""
         for consumer in list(group.consumers):
             consumer.lost = why
             group.detach(consumer)
@@ -157,7 +157,7 @@ class Dispatcher:
 
 
 def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:
-    """These without those of a consumer that has just given back everything."""
+    """The deliveries without those of a consumer that has just given back everything."""
     kept: list[Delivery] = []
     for delivery in deliveries:
         if delivery.consumer is not gone or delivery.lease is None:

@@ -136,7 +136,7 @@ class DeadLetters:
                 del self.awaited[number]
 
     def made_room(self, queue: Queue) -> None:
-        """Something was settled in a queue: dead letters that wait for room in it may go on."""
+        """Move dead letters that wait for room in a queue in which something was settled."""
         if int(queue.id) not in self.awaited or queue.is_full():
             return
         sources = self.awaited.pop(int(queue.id))

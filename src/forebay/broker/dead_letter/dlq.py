@@ -123,7 +123,7 @@ def targets_of(vhost: Vhost, queue: Queue) -> list[Queue]:
 
 
 def summary(vhost: Vhost, queue: Queue) -> DeadLetterSummary:
-    """Its messages by cause and origin."""
+    """The messages of the queue by cause and origin."""
     found = DeadLetterSummary(queue.name)
     group = queue.find_group(b"")
     if isinstance(group, WorkGroup):
@@ -216,7 +216,7 @@ def attempts_of(queue: Queue, offset: int) -> tuple[int, int]:
 
 
 def offset_of(letter: RecordSubject) -> int:
-    """Its offset in the log of the queue that holds it."""
+    """The record's offset in the log of the queue that holds it."""
     return int(letter.offset())
 
 

@@ -41,7 +41,7 @@ class Crowding:
         self.relieved = False
 
     def check(self, client: ClientSession, now_us: i64) -> None:
-        """More waits for this session than before, or its connection takes no more."""
+        """Hold back a session's publishers if more waits for it than may, or if its connection takes no more."""
         if client.crowded:
             client.crowded_at = max(client.crowded_at, client.mqueue.count)  # what was on its way when it became so
         if client.crowded or client.given_up or client.connection == 0:
@@ -58,7 +58,7 @@ class Crowding:
         self.changed()
 
     def extend(self, client: ClientSession, now_us: i64) -> None:
-        """Others wait for this session from now on, or again, as it has got a good deal further."""
+        """Hold its publishers back from now on, or again, as it has got a good deal further."""
         hold_us = self.hold_us
         if client.durable and not client.full:
             hold_us = min(hold_us, DURABLE_HOLD_US)
@@ -66,7 +66,7 @@ class Crowding:
         client.crowded_at = client.mqueue.count
 
     def look(self, client: ClientSession, now_us: i64) -> None:
-        """Less waits for a session that was crowded, or its connection takes more again."""
+        """End or extend the hold, as less waits for a crowded session, or its connection takes more again."""
         if client.over_quota:
             return  # that is looked at elsewhere
         most = client.mqueue.rules.crowd_at
@@ -78,21 +78,21 @@ class Crowding:
             self.extend(client, now_us)
 
     def relieve(self, client: ClientSession) -> None:
-        """A session keeps up again, or its connection is gone."""
+        """Let publishers go on: the session keeps up again, or its connection is gone."""
         if client.given_up:
             client.given_up = False
             client.mqueue.limit = client.mqueue.rules.limit
         self.remove(client)
 
     def give_up(self, client: ClientSession) -> None:
-        """Nobody waits for this session until it has caught up."""
+        """Hold nobody back for this session until it has caught up."""
         client.given_up = True
         if not client.durable and client.mqueue.rules.crowd_at:
             client.mqueue.limit = client.mqueue.rules.crowd_at
         self.remove(client)
 
     def exceed(self, client: ClientSession, now_us: i64) -> None:
-        """More waits on the disk for this session than may."""
+        """Hold its publishers back, as more waits on the disk for this session than may."""
         if client.refuses or (client.over_quota and client.crowded):
             return
         client.over_quota = True
@@ -105,13 +105,13 @@ class Crowding:
         self.changed()
 
     def refuse(self, client: ClientSession) -> None:
-        """Publishers have waited for long enough for one for which too much waits on the disk."""
+        """Refuse what is published to a session, as its publishers have been held back for long enough."""
         client.refuses = True
         self.refusing += 1
         self.remove(client)
 
     def keep_within(self, client: ClientSession) -> None:
-        """No more waits on the disk for this session than may."""
+        """End the hold and the refusal, as no more waits on the disk for this session than may."""
         if not client.over_quota:
             return
         client.over_quota = False

@@ -272,7 +272,7 @@ class Fanout:
             index += count
 
     def miss(self, client: ClientSession, count: i64) -> None:
-        """So many QoS 0 messages are not for this client, whose connection takes no more."""
+        """Count QoS 0 messages that this client does not get, as its connection takes no more."""
         self.dropped += count
         client.missed += count
         self.losers[client] = None

@@ -16,7 +16,7 @@ class SessionNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
     """One note; that of a number is about the session of that number."""
 
     def encoded(self) -> bytes:
-        """As it stands in the log."""
+        """The note as it stands in the log."""
         return msgspec.msgpack.encode(self)
 
 

@@ -115,7 +115,7 @@ class Retained(LedgerLog):
         return ""
 
     def put_volatile(self, topic: bytes, body: bytes, now_us: i64) -> None:
-        """As `put`, in memory only and without a limit."""
+        """Put a message as `put`, in memory only and without a limit."""
         self.forget(topic)
         if body:
             number = self.next_volatile
@@ -205,7 +205,7 @@ class Retained(LedgerLog):
         return len(self.places)
 
     def octets(self) -> i64:
-        """Of their bodies."""
+        """The octets of all bodies."""
         return self.body_octets
 
     # ---- time

@@ -153,7 +153,7 @@ class Sessions(InternalLog):
         self.describe(client, False)
 
     def settle_will(self, client: ClientSession, resumed: bool) -> None:
-        """Its connection has ended, or the client is back: publish the will unless its delay lets it off [3.1.3-9]."""
+        """Publish the will unless its delay lets it off: the connection has ended, or the client is back [3.1.3-9]."""
         will = client.will
         client.will = None
         client.will_due_us = 0

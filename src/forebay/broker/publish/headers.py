@@ -182,7 +182,7 @@ def delay_id_of(value: object) -> bytes:
 
 
 def publish_with_headers(publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
-    """As `Publishing.publish`, with what the headers ask for; what was taken before is ACCEPTED, and left at that."""
+    """Publish with what the headers ask for; what was taken before is ACCEPTED, and not published again."""
     identity = headers.identity
     if identity is None:
         return publish_or_delay(publishing, route, headers, format, body)

@@ -171,7 +171,7 @@ class Publishing:
         writer.append_annotated(stored, route.exchange, route.routing_key, properties, body, annotations)
 
     def publish_owed(self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"") -> i64:
-        """As `publish`, of what the broker has taken long ago: no session's quota refuses it."""
+        """Publish what the broker has taken long ago: no session's quota refuses it."""
         refusing = self.crowding.refusing
         self.crowding.refusing = 0
         outcome = self.publish(route, format, properties, body, annotations)
@@ -179,14 +179,14 @@ class Publishing:
         return outcome
 
     def press(self, audience: Audience) -> None:
-        """Somebody has published to these; the server holds it back where one of them does not keep up."""
+        """Note who has published to these; the server holds the publisher back where one of them does not keep up."""
         epoch = self.crowding.epoch
         if audience.epoch != epoch:
             audience.look(epoch)
         self.common.pressing = audience.crowded
 
     def tell_publish(self, route: Route, format: i64, body: bytes) -> None:
-        """Somebody wants to hear of every message."""
+        """Tell of a message, as somebody wants to hear of every one."""
         fields = events.message_fields(route.exchange, route.routing_key, format, body)
         self.events.note(events.PUBLISHED, self.catalog.name, fields)
 
@@ -214,7 +214,7 @@ class Publishing:
         return True
 
     def publish_copies(self, route: Route, format: u8, properties: bytes, body: bytes) -> None:
-        """For the subscribers whom further routing keys reach."""
+        """Publish for the subscribers whom further routing keys reach."""
         for copy in route.copies:
             if copy.audience.direct:
                 self.fanout.append(copy.audience, format, route.exchange, copy.key, properties, body)

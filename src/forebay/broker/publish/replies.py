@@ -58,7 +58,7 @@ class Replies:
         return opened
 
     def close(self, consumer: Consumer) -> None:
-        """No more answers for this consumer; no error where it is closed."""
+        """Accept no more answers for this consumer; no error where it is closed."""
         closed = self.by_consumer.pop(int(consumer.id), None)
         if closed is not None:
             del self.by_name[closed.name]

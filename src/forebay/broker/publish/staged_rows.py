@@ -158,7 +158,7 @@ class StagedRows:
         return not waits
 
     def publish_row(self, block: Block, index: i64) -> i64:
-        """As `Publishing.publish`; REJECTED only for what is to be tried again."""
+        """Publish a row; REJECTED only for what is to be tried again."""
         format = block.format(index)
         exchange = block.exchange(index)
         key = block.routing_key(index)

@@ -62,14 +62,14 @@ class Staged:
         self.stamp_us: i64 = 0
 
     def rows(self) -> i64:
-        """Of all parts."""
+        """The rows of all parts."""
         rows: i64 = 0
         for part in self.parts.values():
             rows += part.rows
         return rows
 
     def octets(self) -> i64:
-        """Of the blocks of all parts."""
+        """The octets of the blocks of all parts."""
         octets: i64 = 0
         for part in self.parts.values():
             octets += part.octets
@@ -256,7 +256,7 @@ class Staging(LedgerLog):
         return staged_block(stored, offset - stored.base)
 
     def advance(self, commit: CommittedBatch, rows: i64, unroutable: i64, row: i64) -> None:
-        """In this turn so many more rows were published; `row` is where the block goes on, -1 if it is done."""
+        """Note that so many more rows were published; `row` is where the block goes on, -1 if it is done."""
         commit.rows += rows
         commit.unroutable += unroutable
         self.published += rows
@@ -269,7 +269,7 @@ class Staging(LedgerLog):
             self.moved.append(commit)
 
     def finish(self, commit: CommittedBatch) -> None:
-        """All its rows are published, or will be with this turn."""
+        """Note that all rows of the commit are published, or will be with this turn."""
         assert commit.next() < 0
         commit.finished = True
         commit.parts = []

@@ -30,7 +30,7 @@ class Diagnosis:
     fields: dict[str, object] = field(default_factory=dict)
 
     def shown(self) -> dict[str, object]:
-        """For programs."""
+        """The fields for programs."""
         return asdict(self)
 
 

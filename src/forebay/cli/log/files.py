@@ -35,7 +35,7 @@ class FoundDamage:
     end: int | None = None
 
     def said(self) -> str:
-        """In a line for people."""
+        """A line about the problem, for people."""
         where = "" if self.end is None else f"queue {self.queue}, offsets {self.first} to {self.end - 1}: "
         return f"{self.file}: at octet {self.position}: {where}{self.text}"
 
@@ -93,7 +93,7 @@ class FileSummary:
         self.queues[queue].add(base, count, octets, stamp_us)
 
     def fields(self) -> dict[str, object]:
-        """For programs."""
+        """The fields for programs."""
         return {**asdict(self), "queues": {str(queue): asdict(each) for queue, each in sorted(self.queues.items())}}
 
 

@@ -74,7 +74,7 @@ class ReadingDisk(Disk):
             self.changes.append(f"make the folder {folder}")
 
     def sync_names(self, folder: str) -> None:
-        """Nothing was renamed."""
+        """Do nothing: nothing was renamed."""
 
     def remove_folders(self, folders: Sequence[str]) -> None:
         self.changes += [f"remove the folder {folder}" for folder in folders]
@@ -90,7 +90,7 @@ class ReadingDisk(Disk):
             self.changes.append(f"cut {self._paths[handle]} to its {octets} octets in use")
 
     def sync(self, handle: int) -> None:
-        """Nothing was written."""
+        """Do nothing: nothing was written."""
 
     def duplicate(self, handle: int) -> int:
         return os.dup(handle)

@@ -189,7 +189,7 @@ class Repair:
     # ---- the write-ahead log
 
     def numbers(self) -> list[int]:
-        """Of the WAL files that there are by now."""
+        """The numbers of the WAL files that are there by now."""
         return [int(name[:-4]) for name in self.mended.list(FOLDER) if name.endswith(".wal") and name[:-4].isdigit()]
 
     def mend_wal(self, step: FileRepair, number: int, error: CorruptFile) -> None:
@@ -265,7 +265,7 @@ class Repair:
             self.mended.close(handle)
 
     def first_lsn(self, number: int) -> int | None:
-        """Of a WAL file; None if it is not there."""
+        """The LSN of the first frame of a WAL file; None if the file is not there."""
         if number not in self.numbers():
             return None
         return int(mended_head(self.mended, number).first_lsn)

@@ -207,7 +207,7 @@ def parse_parts(octets: bytes, columns: int) -> list[Block]:
 
 
 def parse_part(octets: bytes, at: int, columns: int) -> tuple[Block, int]:
-    """As `parse_parts`, the one that begins there, and how many octets it takes."""
+    """Parse the part that begins there; the part, and how many octets it takes."""
     head = octets[at : at + SUMMED_HEAD_OCTETS]
     if len(head) < SUMMED_HEAD_OCTETS or head[:4] != SUMMED_MAGIC:
         raise BadBlock("no part of a block starts here")

@@ -67,7 +67,7 @@ def own_identity(disk: Disk, random: Random) -> StoreIdentity:
 
 
 def alone_identity(disk: Disk, random: Random) -> StoreIdentity:
-    """As `own_identity`, for a node that stands alone from here on: what was of a group is another store now.
+    """The identity of a node that stands alone from here on: what was of a group is another store now.
 
     It may write frames that the group never gets, under numbers that the group gives to others.
     """

@@ -71,7 +71,7 @@ class Output:
             first += len(octets)
 
     def close(self) -> None:
-        """On return it is durable."""
+        """Close the file durably."""
         self.disk.sync(self.handle)
         self.disk.close(self.handle)
 
@@ -250,7 +250,7 @@ def mended_head(disk: Disk, number: int) -> FileHead:
 
 
 def salts_like(octets: bytes) -> list[int]:
-    """Those that differ in one octet."""
+    """The salts that differ from this one in one octet."""
     return [
         int.from_bytes(octets[:at] + bytes([other]) + octets[at + 1 :], "little")
         for at in range(len(octets))

@@ -113,7 +113,7 @@ class WalReader:
         self.epoch = epoch
 
     def check_end(self, error: BadFrame) -> None:
-        """No frame stands at `position`: CorruptFile unless the log may end here."""
+        """Check that the log may end at `position`, where no frame stands; CorruptFile."""
         if self.position == FILE_HEAD_OCTETS:
             # A file has its name only since this frame was synced.
             raise CorruptFile(self.full_path, int(self.position), f"first frame: {error}") from error

@@ -105,7 +105,7 @@ class MirrorCommit(Commit):
         self.opening: Opening | None = None
 
     def run(self) -> None:
-        """As of any commit; DiskFull where there is no room: then the cut is made, and nothing is written."""
+        """Run the commit; DiskFull where there is no room: then the cut is made, and nothing is written."""
         if self.cut is not None:
             self.cut.run(self.disk)
             self.cut = None
@@ -300,7 +300,7 @@ class Mirror:
     # ---- cutting
 
     def may_cut(self, lsn: int) -> bool:
-        """Nothing that stands for frames behind this one is in segments, or was said to be there for good."""
+        """True if no segment has, and nothing says for good that it has, what stands for frames behind this one."""
         assert lsn >= self.committed, f"frames up to {self.committed} are committed, and {lsn + 1} is to be cut away"
         planner = self.planner
         if lsn < planner.floor:
@@ -395,7 +395,7 @@ class Mirror:
         self.applied = taken.lsn
 
     def finish(self) -> None:
-        """This node takes over: what is on its disk is the log, committed or not, and nothing else is."""
+        """Take over as the node that leads: what is on its disk is the log, committed or not, and nothing else is."""
         assert not self.rebuild
         if self.end > self.on_disk:
             self.cut_behind(self.on_disk)

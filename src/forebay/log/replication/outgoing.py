@@ -30,7 +30,7 @@ class SentFrame:
 
 @final
 class Outgoing:
-    """Of one leader.
+    """The frames of one leader on their way to others.
 
     recent  the newest frames, ascending, from `first` on; all that may not be on the disk yet are among them
     last    lsn of the last frame that was given to the disk

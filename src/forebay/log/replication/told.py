@@ -43,7 +43,7 @@ class ToldLiveness(Liveness):
 
 
 class AllWanted(Liveness):
-    """Nothing may be left out."""
+    """A liveness that lets nothing be left out."""
 
     def live(self, queue: int, first: int, end: int) -> Intervals:
         return [(first, end)]
@@ -59,7 +59,7 @@ def clipped(intervals: Intervals, first: int, end: int) -> Intervals:
 
 
 def coarse(intervals: Intervals) -> Intervals:
-    """At most so many intervals as an order takes, which have at least what these have."""
+    """At most as many intervals as an order takes, which cover at least these."""
     hole = 1
     while len(intervals) > INTERVALS_MAX:
         hole *= 2

@@ -9,14 +9,14 @@ from forebay.log.wal import Commit, GatheredFrame
 
 @final
 class Uncommitted:
-    """Of one leader, the older first; `octets` is the sum of all."""
+    """The uncommitted frames of one leader, the older first; `octets` is the sum of all."""
 
     def __init__(self) -> None:
         self.frames: list[GatheredFrame] = []
         self.octets = 0
 
     def add(self, commit: Commit) -> None:
-        """These are on the disk."""
+        """Add frames that are on the disk."""
         for frame in commit.frames:
             frame.let_go()
         self.frames += commit.frames

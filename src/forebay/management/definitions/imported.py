@@ -88,7 +88,7 @@ class ImportPlan:
         self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
 
     def steps(self) -> Iterator[ImportStep]:
-        """Everything that has to be done, checked one by one; RequestError(INVALID) names the entry and the field."""
+        """All steps that have to be done, checked one by one; RequestError(INVALID) names the entry and the field."""
         checks = {
             "vhosts": self.vhost,
             "users": self.user,

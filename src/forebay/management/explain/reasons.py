@@ -111,5 +111,5 @@ def duration(us: int) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """So many of something: '1 message', '2 messages'."""
+    """A number with its noun: '1 message', '2 messages'."""
     return f"{number} {what}" + ("" if number == 1 else "s")

@@ -52,7 +52,7 @@ def state_reasons(client: ClientSession, now_us: int, connections: Connections) 
 
 
 def losses(client: ClientSession) -> list[Reason]:
-    """That the session has lost messages, or takes no more, where that is so."""
+    """The reasons that say that the session has lost messages, or takes no more."""
     found: list[Reason] = []
     if client.over_quota:
         what = "refused" if client.refuses else "held back"

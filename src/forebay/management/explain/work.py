@@ -192,7 +192,7 @@ class WorkReasons:
     # ---- what stands before it
 
     def barrier(self) -> None:
-        """It may stand behind others of its message group."""
+        """The reason that a record stands behind others of its message group."""
         order = self.group.ready_queue.order
         block, index = self.subject.block, self.subject.index
         if order is None or not block.format(index) & KEYED:

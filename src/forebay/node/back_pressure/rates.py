@@ -80,7 +80,7 @@ class Rates:
         return False
 
     def charge(self, connections: Iterable[Link], now_us: int) -> None:
-        """At the end of a turn: whoever has sent more than it may is not read until that is made up for."""
+        """Hold back, at the end of a turn, who has sent more than it may until that is made up for."""
         for connection in connections:
             if connection.session is None or connection.closing:
                 continue

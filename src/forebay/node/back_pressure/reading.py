@@ -50,13 +50,13 @@ class Reading:
         self._resting.append(link)
 
     def defer(self, link: Link) -> None:
-        """Others have their turn first; the next goes on with what this connection has sent."""
+        """Let others have their turn first; the next goes on with what this connection has sent."""
         self.put_off += 1
         self.hold(link, PUT_OFF)
         self._next.append(link)
 
     def begin_turn(self) -> list[Link]:
-        """Those that go on now."""
+        """The connections that go on now."""
         if not self._now:
             return self._now
         going_on, self._now = self._now, []

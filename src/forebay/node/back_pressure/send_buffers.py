@@ -87,7 +87,7 @@ class SendBuffers:
         self.note(connection, 0)
 
     def look(self) -> None:
-        """At the end of a turn while there is much: see what has been taken, and hold who is over its share by now."""
+        """See what has been taken, at the end of a turn while there is much, and hold who is over its share by now."""
         for connection in list(self.waiting):
             self.note(connection, connection.waiting_octets())
 

@@ -18,7 +18,7 @@ SHOWN_MAX: Final = 100
 
 
 class Alarms:
-    """Those of one broker, by name: MEMORY, DISK, DAMAGE."""
+    """The alarms of one broker, by name: MEMORY, DISK, DAMAGE."""
 
     def __init__(self, pressure: Pressure, vhosts: Vhosts, store: Store, journal: Journal) -> None:
         self.pressure = pressure
@@ -28,7 +28,7 @@ class Alarms:
         self._told: dict[tuple[int, int], str] = {}
 
     def names(self) -> list[str]:
-        """Those that are set."""
+        """The names of the alarms that are set."""
         damage = [DAMAGE] if self.store.logs.files.damages else []
         return self.pressure.alarms() + damage
 

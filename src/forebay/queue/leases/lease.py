@@ -71,29 +71,29 @@ class Consumer:
         return selector is None or not selector.is_dry
 
     def set_window(self, size: i64) -> None:
-        """From now on it may hold so many records; UNLIMITED for any number."""
+        """Let it hold so many records from now on; UNLIMITED for any number."""
         self.credit = size - self.held
         self.refills = size < UNLIMITED
         self.drains = False
 
     def flow(self, credit: i64, drains: bool) -> None:
-        """From now on it may have so many more, and what it settles gives it none."""
+        """Let it have so many more from now on; what it settles gives it none."""
         self.credit = credit
         self.refills = False
         self.drains = drains
 
     def lend(self, count: i64) -> None:
-        """So many records are handed to it, to be settled."""
+        """Note that so many records are delivered to it, to be settled."""
         self.credit -= count
         self.held += count
 
     def send(self, count: i64) -> None:
-        """So many records are handed to it, which it does not hold."""
+        """Note that so many records are delivered to it, which it does not hold."""
         if not self.refills:
             self.credit -= count
 
     def release(self, count: i64) -> None:
-        """It holds so many records no more."""
+        """Note that it holds so many records no more."""
         self.held -= count
         if self.refills:
             self.credit += count

@@ -99,7 +99,7 @@ class LeaseTable:
         return runs
 
     def release(self, lease: Lease, count: i64) -> None:
-        """So many records have left a lease."""
+        """Note that so many records have left a lease."""
         lease.left -= count
         self.count -= count
         if lease.left == 0 and count > 0:
@@ -182,7 +182,7 @@ class LeaseTable:
         return runs
 
     def forget_settled(self) -> None:
-        """Behind one long lease the settled ones would pile up."""
+        """Sweep leases that are used up: behind one long lease they would pile up."""
         most = max(LEASES_SLACK, 2 * self.live)
         if len(self.in_order) > most:
             self.in_order = deque([lease for lease in self.in_order if lease.left])

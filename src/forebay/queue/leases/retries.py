@@ -20,7 +20,7 @@ def is_failure(limits: Limits, how: i64) -> bool:
 
 
 def retry_us(limits: Limits, how: i64, deliveries: i64, failures: i64) -> i64:
-    """For how long it rests, 0 if not at all.
+    """The time for which a record rests; 0 if it does not.
 
     The delay grows with each time that the record came back, linearly or by a factor, up to the longest.
     """

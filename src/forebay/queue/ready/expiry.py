@@ -38,7 +38,7 @@ class Expiry:
         return expiry_us(self.limits, self.properties, block, index)
 
     def at(self, offset: i64) -> i64:
-        """As `of`, looked up once for the record asked of last."""
+        """The time as `of`, looked up once for the record asked of last."""
         if offset != self.head or self.limits.message_ttl_us != self.head_ttl_us:
             block = self.reader.readable(offset)
             if block is None or block.base > offset:
@@ -49,7 +49,7 @@ class Expiry:
         return self.head_expiry_us
 
     def start_over(self) -> None:
-        """Other records stand at the offsets looked up before."""
+        """Forget the offsets looked up before: other records stand there."""
         self.head = -1
 
     def stale(self, block: Block, index: i64, most: i64, now_us: i64) -> i64:

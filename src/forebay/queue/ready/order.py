@@ -159,7 +159,7 @@ class Order(PriorityLevels):
         self.count -= count
 
     def heads(self) -> list[PriorityLevel]:
-        """Every level in which something waits: what expires is looked for at the head of each."""
+        """The first entry of every level in which something waits: what expires is looked for at the head of each."""
         if not self.selectors:
             return self.all_levels()
         for level in self.all_levels():
@@ -182,7 +182,7 @@ class Order(PriorityLevels):
         return self.still_waiting(entries) if self.selectors else entries
 
     def take_all(self) -> list[tuple[int, int]]:
-        """Everything that waits, parked records too, is taken; its runs."""
+        """Take everything that waits, parked records too; its runs."""
         runs = self.runs()
         for level in self.all_levels():
             level.clear()
@@ -262,7 +262,7 @@ class Order(PriorityLevels):
             level.add(first, count)
 
     def end_selection(self) -> None:
-        """Nobody takes records out of the middle any more."""
+        """End a selection: nobody takes records out of the middle any more."""
         for level in self.all_levels():
             self.rewrite(level)
         self.selectors = []

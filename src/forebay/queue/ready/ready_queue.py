@@ -369,7 +369,7 @@ class ReadyQueue:
         return True
 
     def take_in_run(self, order: Order, first: i64, end: i64) -> None:
-        """As `take_in`, for records below the cursor."""
+        """Take in records below the cursor: see `take_in`."""
         while first < end:
             block = self.reader.needed(first)
             if block is None and self.reader.damage is not None:
@@ -386,7 +386,7 @@ class ReadyQueue:
     # ---- beginning anew
 
     def start_over(self) -> None:
-        """Nothing is known of what waits, until `restore` says it."""
+        """Forget what waits, until `restore` says it."""
         order = self.order
         if order is not None:
             self.order = Order(self.limits, self.properties, order.returned is not None, self.settlement.pages)
@@ -396,7 +396,7 @@ class ReadyQueue:
         self.reader.start_over()
 
     def restore(self) -> None:
-        """Once the settlements are known: what they passed over is ready again, lowest first."""
+        """Make ready, lowest first, what settlements passed over, once these are known."""
         settlement = self.settlement
         self.attempts.prune()
         if self.attempts.by_offset:

@@ -48,7 +48,7 @@ class Selector:
         self.is_dry = False
 
     def start_over(self, found: PriorityLevels, first: i64) -> None:
-        """Nothing from `first` on was looked at yet."""
+        """Forget what was looked at from `first` on."""
         self.found = found
         self.next = first
         self.size = 0

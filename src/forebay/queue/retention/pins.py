@@ -46,7 +46,7 @@ class RetentionPins:
         self.by_name: dict[bytes, RetentionPin] = {}
 
     def floor(self) -> i64:
-        """No record from here on goes; NOT_HELD where nobody keeps any."""
+        """The offset from which on every record is kept; NOT_HELD where nobody keeps any."""
         floor: i64 = NOT_HELD
         for pin in self.by_name.values():
             floor = min(floor, pin.offset)
@@ -99,7 +99,7 @@ class RetentionPins:
             self.by_name[name] = RetentionPin(name, offset, read_i64_le(note, 8), 0, 0)
 
     def recovered(self, now_us: i64) -> None:
-        """After the last `restore`: every pin lives from now on."""
+        """Have every pin live from now on, after the last `restore`."""
         for pin in self.by_name.values():
             pin.until_us = now_us + pin.ttl_us
             pin.noted_us = now_us

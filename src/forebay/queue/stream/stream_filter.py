@@ -38,7 +38,7 @@ class StreamFilter:
         self.expired: i64 = -1
 
     def select(self, selection: Selection | None) -> None:
-        """From here on want what is selected only."""
+        """Want only what is selected from here on."""
         self.selection = selection
         self.looked_at = -1
 

@@ -121,7 +121,7 @@ class StreamGroup(Group):
         return Delivery(consumer, block, index, count, lease)
 
     def select(self, selection: Selection | None) -> None:
-        """From here on deliver what is selected only."""
+        """Deliver only what is selected from here on."""
         self.wanted.select(selection)
 
     def next_block(self) -> Block | None:

@@ -49,7 +49,7 @@ class Attempts:
         return now_us
 
     def forget(self, first: i64, count: i64) -> None:
-        """These records are settled."""
+        """Forget the attempts of records that are settled."""
         for offset in range(first, first + count):
             self.by_offset.pop(offset, None)
         if self.failing:
@@ -57,7 +57,7 @@ class Attempts:
                 self.failing.pop(offset, None)
 
     def start_over(self) -> None:
-        """Nothing was delivered yet."""
+        """Forget all attempts: nothing was delivered yet."""
         self.by_offset.clear()
         self.notes.truncate(0)
 
@@ -84,7 +84,7 @@ class Attempts:
                     self.failing[offset] = value
 
     def prune(self) -> None:
-        """After the last `restore`: of what is settled nobody asks how often it was delivered."""
+        """Forget the attempts of what is settled, after the last `restore`."""
         kept: dict[int, int] = {}
         for offset, attempts in self.by_offset.items():
             if not self.settlement.is_settled(offset):
@@ -97,7 +97,7 @@ class Attempts:
         self.failing = failing
 
     def snapshot(self) -> bytes:
-        """Everything, such that `restore` of it on new attempts gives the same."""
+        """All attempts, such that `restore` of them on new ones gives the same."""
         out = BytesWriter()
         for offset in sorted(self.by_offset):
             write_i64_le(out, offset)

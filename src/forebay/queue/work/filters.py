@@ -56,7 +56,7 @@ class ConsumerFilters:
     # ---- consumers
 
     def add(self, consumer: Consumer, filter: Filter) -> None:
-        """From here on the consumer, which has no turn yet, gets only what the filter wants."""
+        """Give a consumer, which has no turn yet, only what the filter wants from here on."""
         text = filter.written()
         found = self.by_text.get(text)
         if found is None:
@@ -103,7 +103,7 @@ class ConsumerFilters:
         self.is_lent = False
 
     def start_over(self) -> None:
-        """After the ready queue's: nothing was looked at yet."""
+        """Forget what was looked at, after the ready queue did."""
         order = self.ready.order
         if order is None:
             return

@@ -43,7 +43,7 @@ class Ledger:
         self.settlement = Settlement(log, 0)
 
     def sealed(self) -> None:
-        """Everything up to the end of the log is wanted from now on."""
+        """Want everything up to the end of the log from now on."""
         settlement = self.settlement
         end = self.log.end
         # A page that is missing below the cursor counts as settled: these records need theirs.
@@ -51,7 +51,7 @@ class Ledger:
         settlement.cursor = end
 
     def settle(self, first: i64, count: i64) -> None:
-        """Nobody wants these any more; they must be sealed."""
+        """Settle records that nobody wants any more; they must be sealed."""
         self.settlement.settle(first, first + count)
         self.settling.append((int(first), int(first + count)))
 
@@ -74,7 +74,7 @@ class Ledger:
             self.log.truncate(floor)
 
     def floor(self) -> i64:
-        """Every lower offset is settled."""
+        """The offset below which everything is settled."""
         return self.settlement.advance()
 
     def wanted(self, first: i64, end: i64) -> list[tuple[int, int]]:

@@ -37,14 +37,14 @@ class Settlement:
         self.begin(start)
 
     def begin(self, offset: i64) -> None:
-        """Everything below `offset` is settled, and nothing else: no page says anything yet."""
+        """Begin with everything below `offset` settled, and nothing else: no page says anything yet."""
         self.committed = offset
         self.cursor = offset
         if offset & (PAGE_RECORDS - 1):
             self.mark_settled((offset >> PAGE_BITS) << PAGE_BITS, offset)
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
-        """As `begin`, whatever was settled and delivered before.
+        """Begin anew as `begin`, whatever was settled and delivered before.
 
         gone  intervals that are about to be left out of the log
         """
@@ -123,7 +123,7 @@ class Settlement:
         self.note(first, end)
 
     def settled_in(self, page: Page, count: i64) -> None:
-        """So many records of a page were marked settled by who held them: without any other it goes."""
+        """Count records of a page that were marked settled by who held them: without any other it goes."""
         page.left -= count
         if page.left == 0:
             self.pages.pop(page.base >> PAGE_BITS, None)
@@ -211,7 +211,7 @@ class Settlement:
     # ---- intervals
 
     def passed_over(self) -> list[tuple[int, int]]:
-        """After the last `restore`: the runs that settlements passed over, ascending."""
+        """The runs that settlements passed over, ascending; after the last `restore`."""
         found: list[tuple[int, int]] = []
         first: i64 = -1
         for number in sorted(self.pages):

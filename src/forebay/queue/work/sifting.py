@@ -41,7 +41,7 @@ def take_out(group: WorkGroup, chosen: set[int]) -> None:
 
 
 def take_out_delayed(delayed: DelayedRecords, chosen: set[int]) -> set[int]:
-    """Those of them that were not to be delivered yet."""
+    """Take the chosen records out of those that are not to be delivered yet; the ones that were there."""
     out: set[int] = set()
     left: list[tuple[int, int, int]] = []
     for due, run, total in delayed.heap:

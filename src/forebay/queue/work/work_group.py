@@ -92,7 +92,7 @@ class WorkGroup(Group):
     # ---- consumers
 
     def select(self, consumer: Consumer, filter: Filter) -> None:
-        """From here on the consumer, which is not added yet, gets only what the filter wants."""
+        """Give a consumer, which is not added yet, only what the filter wants from here on."""
         self.filters.add(consumer, filter)
 
     def share_by(self, strategy: str) -> None:
@@ -366,7 +366,7 @@ class WorkGroup(Group):
         self.dead_letters.add(first, count, cause, attempts)
 
     def dead_letter_ready(self, first: i64, count: i64, cause: str) -> None:
-        """As `dead_letter`, for records that were ready until now."""
+        """Have ready records die: see `dead_letter`."""
         ready = self.ready_queue
         if ready.octets.measuring:
             ready.octets.count -= self.reader.body_octets(first, first + count)
@@ -454,7 +454,7 @@ class WorkGroup(Group):
                 self.ready_queue.add(first, count)
 
     def look_after(self, now_us: i64) -> bool:
-        """After everybody has got what there was: let expire what is left, and drop what is too much.
+        """Let expire what is left, and drop what is too much, after everybody has got what there was.
 
         Whether a limit of the turn left some of it for the next.
         """
@@ -526,7 +526,7 @@ class WorkGroup(Group):
         self.settlement.restore(progress)
 
     def finish_restore(self) -> None:
-        """After the last `restore`: what was passed over is ready again, lowest first.
+        """Make ready, lowest first, what settlements passed over; after the last `restore`.
 
         Records that housekeeping has left out, as they were settled, are so, though a crash took the note that says it.
         """

@@ -45,7 +45,7 @@ class Followers:
             self.marks.append((int(self.end), int(now)))
 
     def lag_us(self, got: i64, now: i64) -> i64:
-        """For so long a store that has so much lacks frames; at least that, if it is longer than the marks go back."""
+        """The time for which a store has lacked frames; at least that, if it is longer than the marks go back."""
         if got >= self.end:
             return 0
         for lsn, since in self.marks:
@@ -67,7 +67,7 @@ class Followers:
             self.answered[entry] = max(sent, self.answered.get(entry, NEVER))
 
     def refused(self, entry: Entry, tried: i64) -> None:
-        """Nobody listened there when this was tried."""
+        """Note that nobody listened there when this was tried."""
         if self.answered.get(entry, NEVER) < tried:
             self.answered[entry] = NEVER
 
@@ -80,7 +80,7 @@ class Followers:
         return True
 
     def is_alive(self, entry: Entry, now: i64) -> bool:
-        """It answers, and is at the end or makes progress."""
+        """True if a member answers, and is at the end or makes progress."""
         if now - self.answered.get(entry, self.began) > self.settings.put_out_us:
             return False
         got = self.got(entry)

@@ -28,7 +28,7 @@ def entries_of(in_sync: dict[str, str]) -> set[Entry]:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class InSyncSet:
-    """In one epoch.
+    """The in-sync set in one epoch.
 
     barrier  LSN of the first frame of this epoch: nothing is committed before it is
     stores   those that are in sync, as the register was last seen
@@ -110,7 +110,7 @@ class InSyncSet:
         return let_go
 
     def take_in(self, node: str, wanted: set[Entry], now: i64) -> None:
-        """One member, if it is alive and not in sync: have it join, or want it in the register."""
+        """Take in a member that is alive and not in sync: have it join, or want it in the register."""
         entry = self.followers.entry(node)
         if entry in self.stores or entry not in self.followers.answered or not self.followers.is_alive(entry, now):
             return
@@ -124,7 +124,7 @@ class InSyncSet:
             wanted.add(entry)
 
     def may_grow(self, now: i64) -> bool:
-        """Not while a promise to another leader is left, who may still deliver and knows nothing of new members."""
+        """False while a promise to another leader is left, who may still deliver and knows nothing of new members."""
         return self.promises.are_over(now)
 
     def has_joined(self, entry: Entry, now: i64) -> bool:
@@ -140,7 +140,7 @@ class InSyncSet:
         return max(self.standing.commit, self.barrier)
 
     def let_go(self, view: View, wanted: set[Entry], now: i64) -> bool:
-        """Those that join for too long, or are no members any more; no change has named them, so it is free."""
+        """Let go of members that join for too long, or are none any more; no change has named them, so it is free."""
         settings = self.standing.settings
         is_any = False
         for entry, (_, since) in list(self.joining.items()):
@@ -152,12 +152,12 @@ class InSyncSet:
         return is_any
 
     def minimum(self, view: View, wanted: set[Entry]) -> int:
-        """It is raised again as soon as so many are in sync, after one member was forced to go on alone."""
+        """The least members in sync: raised again once so many are, after a member was forced to go on alone."""
         configured = self.standing.settings.min_in_sync
         return configured if view.value.min_in_sync < configured <= len(wanted) else view.value.min_in_sync
 
     def put_out(self, view: View, wanted: set[Entry], now: i64) -> None:
-        """Those that are silent, refused or stuck, as long as enough are left."""
+        """Put out members that are silent, refused or stuck, as long as enough are left."""
         for entry in sorted(wanted):
             if entry[0] == self.standing.name or len(wanted) <= view.value.min_in_sync:
                 continue

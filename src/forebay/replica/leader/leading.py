@@ -29,7 +29,7 @@ from forebay.replica.standing import Entry, Standing
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Leading:
-    """In one epoch.
+    """The state of one member that leads, in one epoch.
 
     barrier  LSN of its first frame
     own      the highest LSN that is synced on the own disk
@@ -138,7 +138,7 @@ class Leading:
         self.standing.say(node, Heartbeat(self.standing.epoch, now, self.standing.commit))
 
     def can_deliver(self, now: i64) -> bool:
-        """At this very instant."""
+        """True if deliveries may leave at this very instant."""
         if self.standing.commit < self.barrier or self.is_stopped() or not self.may_deliver(now):
             return False
         lease = self.standing.settings.lease_us
@@ -156,7 +156,7 @@ class Leading:
         return self.changes.hands_over()
 
     def may_deliver(self, now: i64) -> bool:
-        """No promise to another leader is left, who may still deliver."""
+        """True if no promise to another leader is left, who may still deliver."""
         return self.promises.are_over(now)
 
     def rewritten(self, number: i64, last: i64, wanted: dict[int, list[Interval]]) -> None:

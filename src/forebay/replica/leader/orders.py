@@ -30,7 +30,7 @@ class GivenOrder:
 
 @final
 class Orders:
-    """Of one epoch.
+    """The orders of one epoch.
 
     given  the newest, in order
     told   of each member the serial number of the last one that it was told

@@ -23,7 +23,7 @@ SECOND_US: Final = 1_000_000
 
 
 class SendWindow:
-    """Of one member.
+    """The send window of one member.
 
     next        LSN of the next frame to be sent
     under_way   last LSN and octets of each message that is sent and not acknowledged
@@ -80,7 +80,7 @@ class SendWindow:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Shipping:
-    """To all other members, in one epoch.
+    """The shipping of frames to all other members, in one epoch.
 
     begin   LSN of the barrier: what is sent first
     copies  members that copy the files: the store that is replaced, and the end of the log when that began, from where
@@ -143,7 +143,7 @@ class Shipping:
         window.budget = min(window.budget + max(spent * rate // SECOND_US, more), max(rate // 8, more))
 
     def send(self, node: str, window: SendWindow, now: i64) -> i64:
-        """One message of frames; its octets, 0 where there was nothing to send."""
+        """Send one message of frames; its octets, 0 where there was nothing to send."""
         log = self.standing.log
         prev = window.next - 1
         shipments = log.frames_from(int(window.next), int(self.settings.append_octets_max))
@@ -172,7 +172,7 @@ class Shipping:
             self.standing.out.events.append(f"{node!r} needs a copy: frame {window.next} is in no WAL file any more")
 
     def grant_copy(self, node: str, store_id: str) -> None:
-        """That store may go. Said again with each heartbeat until another one is there."""
+        """Allow a store to be replaced: said again with each heartbeat until another one is there."""
         if node not in self.copies or self.copies[node][0] != store_id:
             self.copies[node] = (store_id, self.followers.end)
         self.standing.say(node, CopyGrant(self.standing.epoch, store_id))
@@ -183,7 +183,7 @@ class Shipping:
         return copy is not None and copy[0] == self.followers.store_ids.get(node, "")
 
     def check(self, node: str, is_counted: bool, now: i64) -> None:
-        """Once a heartbeat: send again what seems to be lost, or ask how far a member is that has said nothing."""
+        """Send again what seems to be lost, once a heartbeat, or ask how far a member is that has said nothing."""
         followers = self.followers
         if self.is_copying(node):
             self.grant_copy(node, self.copies[node][0])
@@ -244,7 +244,7 @@ class Shipping:
             self.ask(node, window)
 
     def is_near(self, node: str, now: i64) -> bool:
-        """So little is missing there that it may count for the commit until it has it."""
+        """True if so little is missing there that it may count for the commit until it has it."""
         window = self.window(node, now)
         got = self.followers.got(self.followers.entry(node))
         return (

@@ -8,7 +8,7 @@ from forebay.core.options import Options
 
 
 def make_backends(options: Options) -> list[Backend | None]:
-    """In the order of `auth_backends`; None stands for our own users. OptionError: one lacks what it needs."""
+    """The backends in the order of `auth_backends`; None stands for our own users. OptionError: one lacks something."""
     made: list[Backend | None] = []
     for name in options.auth_backends:
         if name == OAUTH:

@@ -82,7 +82,7 @@ class Logins:
         self.concluded(proof)
 
     def asked(self, proof: Proof, error: BaseException | None) -> None:
-        """Somebody else has answered, or has not."""
+        """Note that somebody else has answered, or has not."""
         assert error is None or not proof.right
         self.idle.append(self.asking.pop(proof))
         self.concluded(proof)

@@ -51,7 +51,7 @@ class ClusterNode(ABC):
 
     @abstractmethod
     def now_us(self) -> int:
-        """Of the clock that never goes back."""
+        """The time of the clock that never goes back."""
 
     @abstractmethod
     def step(self) -> None:
@@ -63,7 +63,7 @@ class ClusterNode(ABC):
 
     @abstractmethod
     def written(self, lsn: int) -> None:
-        """It is there."""
+        """Note that the frames up to there are on this disk."""
 
     @abstractmethod
     def is_drained(self, node: str) -> bool:
@@ -91,5 +91,5 @@ class ClusterNode(ABC):
         return answering_of(self.group.replica.status(self.now_us()), self.silent_ms_max())
 
     def silent_ms_max(self) -> int:
-        """After how long a silence a member counts as gone: it would be put out then."""
+        """The silence after which a member counts as gone: it would be put out then."""
         return int(self.group.settings.put_out_us) // MILLISECONDS

@@ -35,7 +35,7 @@ logger = logging.getLogger("forebay")
 
 
 class Draining:
-    """Of one node.
+    """The draining of one node.
 
     is_drained  this node is
     drained     the other nodes that have said so of themselves
@@ -133,12 +133,12 @@ class Draining:
                 replica.drain(now_us)
 
     def keep_for_next(self) -> None:
-        """This process is about to begin anew, and is drained then, too."""
+        """Keep the drain for the process that begins anew in this one's place."""
         if self.is_drained:
             os.environ[MARK] = "1"
 
     async def leave(self, hurry: asyncio.Event) -> None:
-        """This node stops, and follows: have the leader let the clients go that came by it."""
+        """Have the leader let the clients go that came by this node, which follows and stops."""
         member = self.member
         if not member.relay.clients or member.links.version(member.group.leader) < SINCE_VERSION:
             return
@@ -166,7 +166,7 @@ class Draining:
         return ""
 
     def send_away(self, node: str) -> None:
-        """As the leader: let the clients go that came by a node."""
+        """Let the clients go that came by a node; the leader does."""
         app = self.member.app
         if app is None or self.member.ended:
             return
@@ -178,7 +178,7 @@ class Draining:
             app.touch(connection)
 
     def part(self) -> None:
-        """This node leads no more: tell its clients where to go. Nothing else that was written for them may leave."""
+        """Tell clients where to go, as this node leads no more. Nothing else that was written for them may leave."""
         app = self.member.app
         for connection in [] if app is None else list(app.open):
             if connection.via or connection.session is None or connection.closing or connection.is_sending():

@@ -43,7 +43,7 @@ class NodeFigures(msgspec.Struct, frozen=True):
 
 
 def own_figures(folder: str, drained: bool = False, read_octets: int = 0) -> NodeFigures:
-    """Those of this process."""
+    """The figures of this process."""
     disk = shutil.disk_usage(folder)
     started_ms = int(1000 * STARTED_S)
     return NodeFigures(__version__, disk.total, disk.free, resident_octets(), started_ms, drained, read_octets)
@@ -56,7 +56,7 @@ def tell_figures(links: Links, leader: str, figures: NodeFigures) -> None:
 
 
 def decode_figures(octets: bytes) -> NodeFigures:
-    """Of another node; PeerError where they are none."""
+    """The figures of another node; PeerError where they are none."""
     try:
         return msgspec.json.decode(octets[1:], type=NodeFigures)
     except msgspec.MsgspecError as error:

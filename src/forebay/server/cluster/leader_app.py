@@ -67,7 +67,7 @@ class LeaderApp(App):
         super().turn()
 
     def do(self, ready: Ready) -> None:
-        """As of any broker; what is committed meanwhile is told of when all of this has been sent."""
+        """Do the work; what is committed meanwhile is told of when all of this has been sent."""
         if self.is_doing:
             super().do(ready)
             return
@@ -85,7 +85,7 @@ class LeaderApp(App):
         self.node.open_gate(self.member.group.can_deliver(self.member.now_us()))
 
     def look_at_gate(self) -> None:
-        """As `set_gate`, between turns."""
+        """Set the gate between turns: see `set_gate`."""
         self.set_gate()
         self.look()
 

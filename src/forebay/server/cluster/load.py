@@ -19,7 +19,7 @@ NANOSECONDS: Final = 1000  # a microsecond
 
 
 class ThreadLoad:
-    """Of the thread that makes it."""
+    """The load of the thread that makes it."""
 
     def __init__(self) -> None:
         self.path = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
@@ -48,7 +48,7 @@ class LeaderLoad:
         self.looked_us = member.now_us()
 
     def look(self) -> None:
-        """Some time has passed."""
+        """Look at the load, as some time has passed."""
         now_us = self.member.now_us()
         passed_us = now_us - self.looked_us
         if passed_us >= LOOK_US:

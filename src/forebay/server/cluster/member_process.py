@@ -149,7 +149,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         return self.elsewhere.make(endpoint, peer)
 
     def now_us(self) -> int:
-        """Of the clock that never goes back."""
+        """The time of the clock that never goes back."""
         return time.monotonic_ns() // NANOSECONDS
 
     def open(self) -> None:
@@ -218,7 +218,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             os._exit(EXIT_CONFIGURATION)
 
     def found(self) -> None:
-        """There is no record: be the first member, which leads; unless there must have been one."""
+        """Be the first member, which leads, as there is no record; unless there must have been one."""
         if self.asked:
             return
         if self.group.identity.promised:
@@ -308,7 +308,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.guard(self.step)
 
     def bulk_ready(self, node: str) -> None:
-        """Nothing goes by it yet."""
+        """Do nothing: nothing goes by it yet."""
 
     # ---- copies of the files
 
@@ -363,7 +363,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.step()
 
     def written(self, lsn: int) -> None:
-        """It is there."""
+        """Note that the frames up to there are on this disk."""
         if self.ended:
             return
         self.group.written_own(lsn, self.now_us())

@@ -85,7 +85,7 @@ async def run_member(
 async def serve_when_leading(
     member: MemberProcess, source: OptionSource, loaded: Loaded, makers: Sequence[MakeService], services: list[Service]
 ) -> None:
-    """Once the node leads, have its listeners and services serve clients."""
+    """Have the listeners and services serve clients, once the node leads."""
     await member.led.wait()
     app = member.app
     assert app is not None

@@ -80,7 +80,7 @@ def make_settings(options: Options) -> ClusterSettings:
 
 
 def node_name(cluster: ClusterOptions) -> str:
-    """This node's name; OptionError where the host's cannot be one."""
+    """The name of this node; OptionError where the host's cannot be one."""
     if cluster.node:
         return cluster.node
     name = socket.gethostname()

@@ -14,7 +14,7 @@ from forebay.server.system.kernel_sync import KernelSync
 
 
 class DiskWork:
-    """Everything that takes long: commits, in their order, and housekeeping, on a thread for each.
+    """The work that takes long: commits, in their order, and housekeeping, on a thread for each.
 
     Short commits are synced by the kernel where it can. Each piece of work comes back on the thread of the loop, with
     the error that it ended with, or None: through `hand_back(done, work, error)`, safe to call from another thread

@@ -54,7 +54,7 @@ class Histogram:
         return [now - then for now, then in zip(self.counts, counts, strict=True)], self.total - total
 
     def fields(self) -> dict[str, object]:
-        """For people: how many, mean and quantiles, since the start and in the last minute."""
+        """The fields for people: how many, mean and quantiles, since the start and in the last minute."""
         counts, total = self.last_minute()
         return {
             "unit": self.unit,
@@ -119,7 +119,7 @@ class Histograms:
         self.lock = Lock()  # files are synced by two threads
 
     def all(self) -> dict[str, Histogram]:
-        """By name."""
+        """All histograms by name."""
         return {
             "turn": self.turn,
             "commit": self.commit,
@@ -139,12 +139,12 @@ class Histograms:
         self.turn.record((monotonic_ns() - self.turn_ns) // NANOSECONDS)
 
     def begin_commit(self, octets: int) -> None:
-        """So much is on its way to the disk."""
+        """Note that so many octets are on their way to the disk."""
         self.commit.record(octets)
         self.commit_ns = monotonic_ns()
 
     def end_commit(self) -> None:
-        """It is back."""
+        """Note that the commit is back."""
         self.wait.record((monotonic_ns() - self.commit_ns) // NANOSECONDS)
 
     def ship(self, lsn: int) -> None:
@@ -162,18 +162,18 @@ class Histograms:
             self.replicate.record((now_ns - self.shipped.popleft()[1]) // NANOSECONDS)
 
     def deliver(self, delivery: Delivery, now_us: int) -> None:
-        """This goes out now; what has come to topic subscribers has not waited anywhere."""
+        """Note what goes out now; what has come to topic subscribers has not waited anywhere."""
         if delivery.consumer.queue > 0:
             self.delivery.record(max(0, now_us - int(delivery.block.timestamp_us(delivery.index))))
 
     def await_disk(self, lsn: int) -> None:
-        """Somebody who published in this turn hears of it when `lsn` is durable."""
+        """Note that somebody who published in this turn hears of it when `lsn` is durable."""
         waiting = self.unconfirmed
         if not waiting or waiting[-1][0] < lsn:
             waiting.append((lsn, self.turn_ns))
 
     def on_durable(self, lsn: int) -> None:
-        """Everything up to `lsn` is on the disk."""
+        """Note that everything up to `lsn` is on the disk."""
         waiting = self.unconfirmed
         if waiting and waiting[0][0] <= lsn:
             now_ns = monotonic_ns()

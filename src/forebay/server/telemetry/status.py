@@ -18,7 +18,7 @@ COMPILED: Final = not block.__file__.endswith(".py")
 
 
 class AppStatus(ServerStatus):
-    """Of one broker."""
+    """The status of one broker."""
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -24,7 +24,7 @@ class Backlog:
         self.add(parts)
 
     def add(self, parts: Sequence[Part]) -> None:
-        """These come behind what is there."""
+        """Add octets behind those that are there."""
         self.parts.extend(parts)
         self.octets += octets_of(parts)
 
@@ -44,7 +44,7 @@ class Backlog:
         return taken
 
     def take_all(self) -> list[Part]:
-        """Everything that is left."""
+        """Take everything that is left."""
         taken = list(self.parts)
         self.parts.clear()
         self.octets = 0

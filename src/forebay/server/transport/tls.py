@@ -74,7 +74,7 @@ class TlsContexts:
             logger.error("TLS: the files have changed, and the old ones stay in use: %s", error)
 
     def expiry(self) -> datetime | None:
-        """Until when the broker's certificate is good; None where TLS is not in use."""
+        """The end of validity of the broker's certificate; None where TLS is not in use."""
         if self._context is None:
             return None
         return expiry_of(self.options.tls_certificate)
@@ -93,7 +93,7 @@ def states_of(options: Options) -> list[tuple[int, int, int]]:
 
 
 def expiry_of(path: str) -> datetime:
-    """Until when the first certificate of a PEM file is good."""
+    """The end of validity of the first certificate in a PEM file."""
     from cryptography import x509  # noqa: PLC0415  takes long, and few brokers need it
 
     with open(path, "rb") as file:

@@ -208,7 +208,7 @@ class Channel:
             self.forget_settled()
 
     def hold_settlement(self, transaction: Transaction, tag: i64, multiple: bool, how: i64) -> None:
-        """As `settle`, with the commit of the transaction."""
+        """Settle as `settle`, with the commit of the transaction."""
         if multiple and tag == 0:
             if self.delivered > transaction.floor:
                 transaction.settle(self.delivered, True, how)

@@ -215,7 +215,7 @@ class Outlet:
             tag += 1
 
     def write_each(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
-        """As `write`, with the headers of each record made for it."""
+        """Write as `write`, with the headers of each record made for it."""
         block = delivery.block
         added = EACH_AGAIN if delivery.redelivered else EACH
         primary, origin = self.primary, self.origin
@@ -344,7 +344,7 @@ class Outlet:
             start = stop
 
     def write_long(self, out: BytesWriter, block: Block, tag: i64) -> None:
-        """As `write_run`, for the only record of a block, whose body is long."""
+        """Write as `write_run` the only record of a block, whose body is long."""
         out.write(self.before_tag)
         write_i64_be(out, tag)
         out.write(self.after_tag)

@@ -45,7 +45,7 @@ def server_properties() -> list[tuple[str, object]]:
 
 @final
 class Handshake:
-    """One connection's.
+    """The handshake of one connection.
 
     identity      the user that the client's certificate names; empty without one
     principal     who has logged in
@@ -120,7 +120,7 @@ class Handshake:
         put_tune(out, self.channels_max, self.frame_octets_max, self.options.amqp_heartbeat_s)
 
     def check_channels(self, count: i64) -> None:
-        """That another channel may be opened beside so many, whatever its number; PeerError(NOT_ALLOWED)."""
+        """Check that another channel may be opened beside so many, whatever its number; PeerError(NOT_ALLOWED)."""
         if count >= self.channels_max > 0:
             raise PeerError(
                 NOT_ALLOWED,

@@ -61,7 +61,7 @@ class HeldSettlement:
 
 @final
 class Transaction:
-    """Of one channel.
+    """The transaction of one channel.
 
     octets_max  of the publishes held back
     floor       tags up to here that were outstanding are settled by the commit, and so are those in `tags`

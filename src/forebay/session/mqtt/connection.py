@@ -551,11 +551,11 @@ class MqttSession(Session):
             self.fail(PeerError(TIMED_OUT, "nothing heard for one and a half times the keep alive interval"))
 
     def wrote(self) -> None:
-        """One packet more that is no PUBLISH."""
+        """Count one packet more that is no PUBLISH."""
         self.outbox.encoder.others_sent += 1
 
     def taken_over(self) -> None:
-        """Another connection has come with this client's identifier."""
+        """End the connection: another one has come with this client's identifier."""
         if not self.closing:
             self.fail(PeerError(TAKEN_OVER, "another connection has taken over the client identifier"))
 

@@ -137,7 +137,7 @@ class BlockView:
                 self.start(column)
 
     def offsets(self, first: int, end: int) -> Offsets:
-        """Those of its records [first, end)."""
+        """The offsets of its records [first, end)."""
         if self.picked is not None:
             return self.picked[first:end]
         return np.arange(self.base + first, self.base + end, dtype=np.int64)

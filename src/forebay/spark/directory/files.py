@@ -203,7 +203,7 @@ class FileBlock(NamedTuple):
 
 
 def read_wal(disk: Disk, path: str, places: Sequence[FileBlock]) -> Iterator[BlockView]:
-    """These blocks of one file of the WAL, in their order; neighbours are read at once."""
+    """Read these blocks of one file of the WAL, in their order; neighbours are read at once."""
     with opened(disk, path) as handle:
         at = 0
         while at < len(places):

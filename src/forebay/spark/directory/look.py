@@ -67,7 +67,7 @@ class Places:
     wal: list[FileBlock] = field(default_factory=list)
 
     def part(self, first: int, end: int) -> Places:
-        """Those of the records [first, end)."""
+        """The places of the records [first, end)."""
         low = bisect_right(self.spans, first, key=lambda span: span.end)
         high = bisect_left(self.spans, end, lo=low, key=lambda span: span.first)
         return Places(self.id, self.start, self.end, self.spans[low:high], self.wal_part(first, end))

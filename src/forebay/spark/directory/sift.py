@@ -22,7 +22,7 @@ ONLY_RECORDS: Final = "failures"  # a property that no table has: 0 here, as nob
 
 
 def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[BlockView]:
-    """Of each block the records that match, as a broker answers a fetch with a filter."""
+    """The records of each block that match, as a broker answers a fetch with a filter."""
     parsed = parse(filter)
     by_record = ONLY_RECORDS in properties_in(parsed.root)
     for stored in blocks:

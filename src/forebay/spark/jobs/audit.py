@@ -177,7 +177,7 @@ class State:
         return sum(end - first for first, end, reason in self.gaps if reason == LOST)
 
     def row(self, dead: int) -> tuple[object, ...]:
-        """As `STATE_COLUMNS` has it."""
+        """The row with the columns of `STATE_COLUMNS`."""
         settled = self.published - self.waiting
         return (self.queue, self.published, self.present, settled, self.waiting, self.held, dead, self.lost)
 
@@ -302,7 +302,7 @@ def order_in(numbered: DataFrame) -> DataFrame:
 
 
 def lag_in(stamped: DataFrame) -> DataFrame:
-    """From sending to storing, in milliseconds."""
+    """The milliseconds from sending to storing."""
     milliseconds: Column = F.unix_micros("timestamp") / 1000 - F.unix_micros("sent") / 1000
     known = stamped.where("sent IS NOT NULL").withColumn("lag", milliseconds).groupBy("queue")
     shares = [F.percentile_approx("lag", share, ACCURACY).alias(f"p{round(100 * share)}") for share in SHARES]

@@ -183,7 +183,7 @@ class Committer:
         self.swept_s = self.tidied_s
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """One micro-batch."""
+        """Write one micro-batch."""
         # Of the checkpoint: a job that lost its own counts batches anew, and is another one.
         self.app_id = self.app_id or self.spark.sparkContext.getLocalProperty(QUERY_PROPERTY) or ""
         assert self.app_id, "Spark does not say which query this is"

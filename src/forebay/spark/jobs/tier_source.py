@@ -56,7 +56,7 @@ class TierSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Of the format; nobody but a tier job loads it."""
+        """The name of the format; nobody but a tier job loads it."""
         return "forebay-tier"
 
     def schema(self) -> StructType:

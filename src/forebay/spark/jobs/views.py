@@ -177,7 +177,7 @@ class Updates:
         self.options = options
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        """One micro-batch."""
+        """Write one micro-batch."""
         query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
         assert query, "Spark says which query this is"
         publish(rows, WriteTarget(self.options, sink_columns(rows.schema, self.options)), query, number)

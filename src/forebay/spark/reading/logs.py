@@ -80,14 +80,14 @@ class LogAccess(Closing):
 
     @abstractmethod
     def ends(self, after: Mapping[str, int], wait_s: float) -> dict[str, LogEnd]:
-        """These queues as they are; those that do not exist are left out.
+        """The ends of these queues as they are; those that do not exist are left out.
 
         after   by queue: while every end is at most this, the answer waits
         wait_s  but no longer
         """
 
     def ends_of_existing(self, queues: Iterable[str]) -> dict[str, LogEnd]:
-        """These queues as they are, at once; those that do not exist are left out."""
+        """The ends of these queues as they are, at once; those that do not exist are left out."""
         found: dict[str, LogEnd] = {}
         for queue in queues:
             try:
@@ -133,7 +133,7 @@ class LogAccess(Closing):
 
     @abstractmethod
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
-        """By offset of [first, end), the number of times that a record was delivered; None where nobody knows."""
+        """The number of deliveries by offset of [first, end); None where nobody knows."""
 
 
 class Patience:

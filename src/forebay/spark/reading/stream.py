@@ -153,7 +153,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read_range(self.options, self.schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
+        """Do nothing: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
 
     def stop(self) -> None:
         """The pins stay for their time: see reading/pins.py."""
@@ -246,7 +246,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return counts
 
     def fitting(self, sizes: dict[str, int], octets_max: int) -> dict[str, int]:
-        """As many offsets as take about so many octets, by what records of the queue take on average; at least one."""
+        """The number of offsets that take about so many octets, by the queue's average record; at least one."""
         means = {}
         for queue in sizes:
             end = self.ends[queue]

@@ -67,7 +67,7 @@ def end(listener: socket.socket, folder: str) -> None:
 
 @cache
 def driver_answers() -> Answers:
-    """Those of this process, for its one Spark context at a time."""
+    """The answers of this process, for its one Spark context at a time."""
     return Answers(parallelism_of_context)
 
 

@@ -185,17 +185,17 @@ class ForebayWriter(DataSourceArrowWriter):
 
     @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor, once a task."""
+        """Write on an executor, once a task."""
         return self.stager.stage(self.query, ONLY_BATCH, iterator)
 
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver, once all tasks are done."""
+        """Commit on the driver, once all tasks are done."""
         self.stager.commit(self.query, ONLY_BATCH, messages)
 
     @plainly()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver, where a task or the commit failed."""
+        """Abort on the driver, where a task or the commit failed."""
         self.stager.abort(self.query, ONLY_BATCH)
 
 
@@ -210,7 +210,7 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
     @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """On an executor, once a task."""
+        """Write on an executor, once a task."""
         context = TaskContext.get()
         assert context is not None, "a task of Spark"
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
@@ -219,13 +219,13 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
-        """On the driver, once all tasks of the micro-batch are done."""
+        """Commit on the driver, once all tasks of the micro-batch are done."""
         for query in queries_of(messages):
             self.stager.commit(query, batchId, messages)
 
     @plainly()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
-        """On the driver, where a task or the commit failed."""
+        """Abort on the driver, where a task or the commit failed."""
         for query in queries_of(messages):
             self.stager.abort(query, batchId)
 

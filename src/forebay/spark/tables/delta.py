@@ -47,7 +47,7 @@ class DeltaLakeTable(LakeTable):
         self.check_schema()
 
     def check_schema(self) -> None:
-        """Others may have changed it since; what we write would not fit."""
+        """Check that what we write still fits: others may have changed the schema since."""
         names = [field.name for field in self.table.schema().fields]
         by = self.table.metadata().partition_columns
         check_columns(f"the Delta table in {self.folder}", names, by, self.layout)
@@ -126,7 +126,7 @@ class DeltaLakeTable(LakeTable):
         return {name: value or None for name, value in file.partition.items()}
 
     def forget(self, before_s: float) -> None:
-        """Nothing: a removed file stays in the log, which says that it is gone."""
+        """Do nothing: a removed file stays in the log, which says that it is gone."""
 
     def referenced(self) -> set[str]:
         return {file.path for file in self.files()}

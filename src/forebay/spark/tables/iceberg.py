@@ -54,7 +54,7 @@ class IcebergTable(LakeTable):
         self.settle()
 
     def settle(self) -> None:
-        """After each look: what we rely on."""
+        """Set what we rely on, after each look."""
         # Only in this object, not in the table. No retries within pyiceberg: somebody else's commit may have been this
         # very batch, or may have our offsets.
         self.table.metadata.properties[RETRIES] = "0"

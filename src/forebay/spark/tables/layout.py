@@ -84,12 +84,12 @@ class Layout:
 
     @property
     def times(self) -> list[str]:
-        """Those of them that are made of the timestamp."""
+        """The partition columns that are made of the timestamp."""
         return [name for name in self.partitions if name in TIMES]
 
     @property
     def keys(self) -> list[str]:
-        """Those of them that are columns of the source."""
+        """The partition columns that are columns of the source."""
         return [name for name in self.partitions if name not in TIMES]
 
     def source_schema(self) -> StructType:
@@ -140,7 +140,7 @@ def make_layout(columns: Sequence[str] | None, partition_by: str | Sequence[str]
 
 
 def spark_type(name: str) -> DataType:
-    """Of a partition column."""
+    """Spark's type of a partition column."""
     return TIMES[name][0] if name in TIMES else StringType()
 
 

@@ -68,7 +68,7 @@ class ParquetTable(LakeTable):
         self.latest = latest
 
     def numbers(self) -> list[int]:
-        """Of the commits in the log."""
+        """The numbers of the commits in the log."""
         names = [name.removesuffix(COMPACT) for name in os.listdir(self.log)]
         return sorted([int(name) for name in names if name.isdecimal()])
 

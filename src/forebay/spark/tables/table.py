@@ -24,7 +24,7 @@ ATTEMPT_S: Final = 0.02
 
 
 class Conflict(Exception):
-    """Somebody else committed meanwhile: look again and try again."""
+    """Somebody else has committed meanwhile: look again and try again."""
 
 
 class CommitFailed(ForebayError):

@@ -246,7 +246,7 @@ def skip_table(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
 
 
 def skip_value(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
-    """As `skip_table`, for one value with its type octet."""
+    """Skip one value with its type octet: see `skip_table`."""
     kind = i64(data[pos])
     if kind == 70:
         return skip_table(data, pos + 1, end, depth - 1)

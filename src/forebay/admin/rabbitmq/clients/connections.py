@@ -43,7 +43,7 @@ router = APIRouter(prefix="/api", tags=["connections"])
 
 
 def open_connections(app: App, caller: Caller) -> list[Connection]:
-    """Those whose client has logged in and that the caller may see, in the order in which they came."""
+    """Connections whose client has logged in and that the caller may see, in the order in which they came."""
     everything = is_monitor(caller)
     return [
         each

@@ -73,19 +73,19 @@ def from_default(vhost: Vhost) -> list[Placed]:
 
 
 def bindings_from(vhost: Vhost, exchange: bytes) -> list[Placed]:
-    """Those whose source is the exchange; RequestError(NOT_FOUND)."""
+    """The bindings whose source is the exchange; RequestError(NOT_FOUND)."""
     return (
         [(vhost, each) for each in vhost.catalog.bindings.list_exchange(exchange)] if exchange else from_default(vhost)
     )
 
 
 def bindings_of_queue(vhost: Vhost, queue: Queue) -> list[Placed]:
-    """Those that lead to a queue."""
+    """The bindings that lead to a queue."""
     return [(vhost, queue), *((vhost, each) for each in vhost.catalog.bindings.list_destination(int(queue.id)))]
 
 
 def bindings_between(vhost: Vhost, source: bytes, destination: str, to_queue: bool) -> list[Placed]:
-    """Those from an exchange to a queue or an exchange; RequestError(NOT_FOUND) where one of these is not there."""
+    """The bindings from an exchange to a queue or an exchange; RequestError(NOT_FOUND) where one of both is missing."""
     exchange = vhost.catalog.check_exchange(source)
     if not to_queue:
         number = vhost.catalog.check_exchange(exchange_named(destination)).number

@@ -54,26 +54,26 @@ async def list_attempts(broker: Broker, caller: Monitor, node: NodeName) -> Resp
 
 @router.get("/auth/attempts/{node:name}/source", responses=ATTEMPTS)
 async def list_attempts_by_source(broker: Broker, caller: Monitor, node: NodeName) -> Response:
-    """Nothing: where wrong logins come from is in the log, and whoever goes on guessing waits."""
+    """Do nothing: the log says where wrong logins come from, and whoever goes on guessing waits."""
     check_node(broker, node)
     return as_json([])
 
 
 @router.delete("/auth/attempts/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
 async def reset_attempts(broker: Broker, caller: Administrator, node: NodeName) -> Response:
-    """Nothing: counters go from the broker's start on."""
+    """Do nothing: counters go from the broker's start on."""
     check_node(broker, node)
     return Response(status_code=DONE_STATUS)
 
 
 @router.delete("/reset", status_code=DONE_STATUS, responses=CHANGED)
 async def reset(broker: Broker, caller: Administrator) -> Response:
-    """Nothing: counters go from the broker's start on, so that rates stay right."""
+    """Do nothing: counters go from the broker's start on, so that rates stay right."""
     return Response(status_code=DONE_STATUS)
 
 
 @router.delete("/reset/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
 async def reset_node(broker: Broker, caller: Administrator, node: NodeName) -> Response:
-    """Nothing, as for all nodes."""
+    """Do nothing, as for all nodes."""
     check_node(broker, node)
     return Response(status_code=DONE_STATUS)

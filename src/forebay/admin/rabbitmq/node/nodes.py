@@ -61,7 +61,7 @@ async def show_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
 
 
 def any_node_facts(app: App, rates: RateSamples, asked: Windows, name: str, member: Facts) -> Facts:
-    """This node in full, another as far as it tells of itself; what only members of a cluster have is of our own."""
+    """A node's fields: this node in full, another as far as it tells of itself; the cluster's are of our own."""
     if name == own_node(app):
         facts = node_facts(app, rates, asked)
     else:

@@ -28,7 +28,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     urgent: ClassVar[bool] = True
 
     def encoded(self) -> bytes:
-        """As it stands in the log."""
+        """The command as it stands in the log."""
         return msgspec.msgpack.encode(self)
 
 

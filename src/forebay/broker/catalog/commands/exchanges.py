@@ -98,7 +98,7 @@ class BindingEnds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return end and exchanges[self.exchange].durable
 
     def fields(self) -> dict[str, object]:
-        """For those who listen to events."""
+        """The fields of the event about it."""
         return binding_fields(self.exchange, self.to, "exchange" if self.to_exchange else "queue", self.key)
 
     def check_names(self) -> None:

@@ -22,7 +22,7 @@ from forebay.wire.blocks.frames import GRANTED_PREFACE
 
 
 class Elsewhere:
-    """Of one node.
+    """The clients of one node that are served elsewhere.
 
     tell_metrics  to Prometheus
     beginning  connections that have not said yet what they are

@@ -20,7 +20,7 @@ LEAVING: Final = "leaving"
 
 
 class FollowerHttp(HttpHost):
-    """Of one node."""
+    """The HTTP of one node that follows."""
 
     def __init__(self, member: ClusterNode, draining: Draining, filling: Filling) -> None:
         self.member = member

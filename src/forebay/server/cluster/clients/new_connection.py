@@ -30,7 +30,7 @@ class NewConnection(asyncio.Protocol):
         self.leave()
 
     def leave(self) -> None:
-        """It is known, or the connection is gone."""
+        """Stop the timer: the connection is known, or gone."""
         if self.timer is not None:
             self.timer.cancel()
 

@@ -185,7 +185,7 @@ class Relay:
         self.failed = 0
 
     def lead(self, node: str, address: str) -> None:
-        """Another node leads, at this address, or none; clients of the one before are let go, as it has done itself."""
+        """Relay to the node that leads now, at this address, or to none; clients of the one before are let go."""
         if (node, address) == self.leader:
             return
         self.leader = (node, address)

@@ -52,7 +52,7 @@ class ConnectionOwner(ABC):
 
     @abstractmethod
     def opened(self, connection: NodeConnection) -> None:
-        """Both sides know each other."""
+        """Note that both sides know each other."""
 
     @abstractmethod
     def message(self, connection: NodeConnection, octets: bytes) -> None:

@@ -44,7 +44,7 @@ class LinkListener(ABC):
 
     @abstractmethod
     def connected(self, node: str, store: str) -> None:
-        """There is a link to a node, whose folder has this store id."""
+        """Note that there is a link to a node, whose folder has this store id."""
 
     @abstractmethod
     def reset(self, node: str, why: str) -> None:
@@ -269,7 +269,7 @@ class Links(ConnectionOwner):
             wait_s = min(max(2 * wait_s, RETRY_MIN_S), RETRY_MAX_S)
 
     async def attempt(self, link: LinkState) -> None:
-        """One attempt to have a link; OSError where it fails."""
+        """Try once to have a link; OSError where it fails."""
         tried_us = self.now_us()
         connection = NodeConnection(self, MESSAGES, link.node)
         try:

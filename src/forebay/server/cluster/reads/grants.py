@@ -43,7 +43,7 @@ def encode_grant(grant: Grant) -> bytes:
 
 
 def decode_grant(octets: bytes) -> Grant:
-    """Of the leader's message; PeerError where it is none."""
+    """The grant in the leader's message; PeerError where it is none."""
     try:
         return msgspec.json.decode(octets[1:], type=Grant)
     except msgspec.MsgspecError as error:
@@ -51,7 +51,7 @@ def decode_grant(octets: bytes) -> Grant:
 
 
 class GivenGrants:
-    """Those of one follower that nobody has taken yet, the oldest first."""
+    """The grants of one follower that nobody has taken yet, the oldest first."""
 
     def __init__(self) -> None:
         self.given: OrderedDict[str, tuple[Grant, int]] = OrderedDict()

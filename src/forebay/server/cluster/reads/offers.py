@@ -15,7 +15,7 @@ LISTENERS: Final = ("amqp", "amqps", "mqtt", "mqtts")  # that take readers of bl
 
 
 class Offers(ReadOffers):
-    """Of one node that leads.
+    """The offers of one node that leads.
 
     given  how many grants there were, so that readers are spread over the followers
     """

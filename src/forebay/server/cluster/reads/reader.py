@@ -36,7 +36,7 @@ class ReaderHost(ABC):
 
     @abstractmethod
     def now_us(self) -> int:
-        """Of the clock that never goes back."""
+        """The time of the clock that never goes back."""
 
     @abstractmethod
     def sender(self) -> FileSender:
@@ -48,7 +48,7 @@ class ReaderHost(ABC):
 
     @abstractmethod
     def end(self, reader: GrantedReader) -> None:
-        """It is gone."""
+        """End the reader: the connection is gone."""
 
     @abstractmethod
     def ask(self, reader: GrantedReader) -> None:

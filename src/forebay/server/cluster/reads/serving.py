@@ -33,7 +33,7 @@ logger = logging.getLogger("forebay")
 
 
 class FollowerReads(ReaderHost):
-    """Of one node.
+    """The reads that one node serves as a follower.
 
     late     readers that wait for what the leader has said, or sent
     turns    readers with a fetch that can be answered
@@ -53,7 +53,7 @@ class FollowerReads(ReaderHost):
         self.file_sender: FileSender | None = None
 
     def now_us(self) -> int:
-        """Of the clock that never goes back."""
+        """The time of the clock that never goes back."""
         return self.member.now_us()
 
     def sender(self) -> FileSender:
@@ -89,7 +89,7 @@ class FollowerReads(ReaderHost):
             self.readers.add(reader)
 
     def end(self, reader: GrantedReader) -> None:
-        """It is gone."""
+        """End the reader: the connection is gone."""
         self.readers.discard(reader)
         self.late.discard(reader)
 
@@ -124,7 +124,7 @@ class FollowerReads(ReaderHost):
     # ---- time
 
     def look(self, now_us: int) -> None:
-        """Some time has passed."""
+        """Look at the readers, as some time has passed."""
         if self.late:
             self.look_at_late()
         if now_us < self.look_us:

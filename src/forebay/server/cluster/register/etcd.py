@@ -40,7 +40,7 @@ SOCKET_OPTIONS: Final = [*KEEP_ALIVE, (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
 
 
 class EtcdAway(ForebayError):
-    """No member of etcd has given an answer.
+    """No member of etcd has answered.
 
     sent  the request may have got there
     """

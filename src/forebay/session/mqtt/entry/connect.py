@@ -112,7 +112,7 @@ def changed_expiry(client: ClientSession, terms: Terms, block: bytes) -> i64:
 
 
 def begins_v5(data: bytes) -> bool:
-    """As `is_v5`, of the whole packet."""
+    """True if a whole CONNECT is of version 5: see `is_v5`."""
     at: i64 = 1
     size: i64 = len(data)
     while at < size and data[at] > 127:

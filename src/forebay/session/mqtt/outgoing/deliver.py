@@ -169,7 +169,7 @@ class Outbox:
         return delivery.index + self.send_marked(made, delivery)
 
     def write_long(self, octets: bytes) -> None:
-        """As `Session.write_long`."""
+        """Write a long body: see `Session.write_long`."""
         if len(self.out):
             self.parts.append(self.out.getvalue())
             self.out.truncate(0)
@@ -570,7 +570,7 @@ class Outbox:
         self.complete(id)
 
     def complete(self, id: i64) -> None:
-        """Nothing more is expected for an identifier."""
+        """Complete an identifier: nothing more is expected for it."""
         self.window.free(id)
         if self.client.inflight.pop(int(id), None) is not None:
             self.vhost.sessions.operate(self.client, COMPLETED, id, 0, False)

@@ -206,7 +206,7 @@ class PacketEncoder:
         self.parts.append(body)
 
     def write_aliased(self, out: BytesWriter, bits: i64, topic: bytes, id: i64, properties: bytes, body: bytes) -> bool:
-        """As `write`, by the topic's alias: instead of the topic where the client knows it, else along with it."""
+        """Write a PUBLISH by the topic's alias: instead of the topic where the client knows it, else along with it."""
         alias = self.aliases.get(topic)
         name = topic if alias is None else b""
         if alias is None and i64(len(self.aliases)) < self.alias_max:

@@ -24,7 +24,7 @@ BROKER = {
 
 @dp.table
 def messages() -> DataFrame:
-    """Each run adds what has come since the last."""
+    """Add what has come since the last run."""
     return (
         spark.readStream.format("forebay")
         .options(**BROKER)

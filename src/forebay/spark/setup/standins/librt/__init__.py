@@ -1,1 +1,1 @@
-"""Of mypyc's library that which executors need."""
+"""The part of mypyc's library that executors need."""

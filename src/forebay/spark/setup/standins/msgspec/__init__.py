@@ -1,4 +1,4 @@
-"""Of msgspec that which executors need."""
+"""The part of msgspec that executors need."""
 
 from forebay.spark.setup.standins.msgspec import json
 from forebay.spark.setup.standins.msgspec.json import DecodeError
