@@ -19,7 +19,7 @@ class Counts:
 
     published          records that it took
     refused            publishes that it did not take, being full
-    delivered, got     handed to consumers and to who asked for one at a time; an acknowledgement is to come
+    delivered, got     delivered to consumers, and to who asked for one at a time; an acknowledgement is to come
     delivered_settled, got_settled  the same, and settled by that
     redelivered        of all these, delivered before
     acked              acknowledged

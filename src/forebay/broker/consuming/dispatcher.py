@@ -19,7 +19,7 @@ PASSES_MAX: Final = 16  # through the queues in one turn, each for the dead lett
 
 @final
 class Dispatcher:
-    """Hands out what the queues of a vhost have for their consumers.
+    """Delivers what the queues of a vhost have for their consumers.
 
     early  deliveries of this turn, before its end: see `catch_up`
     """

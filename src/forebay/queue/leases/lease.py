@@ -1,4 +1,4 @@
-"""Hand-outs of a group: consumers with credit, leases as runs, deliveries.
+"""Deliveries of a group: consumers with credit, and leases as runs.
 
 A lease is a run of consecutive offsets given to one consumer at one moment. Whether one record of it is still leased
 is one octet in the page of its group; records outside any page need no memory at all.

@@ -1,6 +1,6 @@
 """Blocks to Arrow record batches, without a step per record.
 
-A long block's columns are handed to Arrow where they lie (log/block.py is laid out for that). Short blocks, as the
+A long block's columns are given to Arrow where they lie (log/block.py is laid out for that). Short blocks, as the
 write-ahead log has them, are gathered: per block a few slices are taken, all joined once, and numpy shifts the offsets.
 """
 
