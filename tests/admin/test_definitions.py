@@ -112,6 +112,8 @@ def test_our_own_file_comes_in_again(broker: BrokerProcess, start_broker: Callab
     document = exported(broker)
     other = start_broker(http="127.0.0.1:0")
     take_in(other, document)
+    take_in(other, document)
+    assert "declared otherwise" not in other.log_text()
     assert exported(other) == {
         **document,
         "explanation": exported(other)["explanation"],
@@ -179,6 +181,11 @@ def test_our_own_file_comes_in_again(broker: BrokerProcess, start_broker: Callab
             },
             "bindings[0] 'amq.headers': Invalid x-match field value <<\"odd\">>",
         ),
+        ({"quues": [{"name": "x", "vhost": "/"}]}, "quues: no such section; did you mean queues?"),
+        (
+            {"queues": [{"name": "x", "vhost": "/", "autodelete": True}]},
+            "queues[0] 'x': autodelete: no such field; did you mean auto_delete?",
+        ),
         ([], "the file is no object"),
     ],
 )
@@ -229,6 +236,9 @@ def test_what_is_there_stays_and_nothing_goes(broker: BrokerProcess) -> None:
     }
     take_in(broker, document)
     take_in(broker, document)
+    noted = "'stays': the {} is there, declared otherwise, and stays as it is"
+    assert broker.log_text().count("queues[0] " + noted.format("queue")) == 2
+    assert broker.log_text().count("exchanges[0] " + noted.format("exchange")) == 2
     found = exported(broker)
     queue = next(queue for queue in found["queues"] if queue["name"] == "stays")
     assert (queue["durable"], queue["arguments"]) == (True, {"x-max-length": 5})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from forebay.core.errors import INVALID, RequestError
+from forebay.core.nearest import slip_of
 
 SHOWN_MAX: Final = 80
 DEPTH_MAX: Final = 32
@@ -28,6 +30,13 @@ class GivenEntry:
         fault = fault_of(value)
         if fault:
             raise RequestError(INVALID, f"{self.where}: {fault}")
+
+    def check_names(self, known: Sequence[str]) -> None:
+        """RequestError where a field is most likely misspelt; those of other names mean nothing here."""
+        for field in self.fields:
+            meant = slip_of(field, known)
+            if meant and meant not in self.fields:
+                raise RequestError(INVALID, f"{self.where}: {field[:SHOWN_MAX]}: no such field; did you mean {meant}?")
 
     def wrong(self, field: str, value: object, text: str) -> RequestError:
         """An error that names the entry, a field of it and its value."""

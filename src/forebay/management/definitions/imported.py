@@ -23,7 +23,8 @@ from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.definitions.given import GivenEntry
+from forebay.core.nearest import slip_of
+from forebay.management.definitions.given import SHOWN_MAX, GivenEntry
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.queue.declaration.arguments import BY_KEY
 from forebay.queue.declaration.spec import check_declaration
@@ -43,6 +44,22 @@ SECTIONS: Final = (
     "queues",
     "bindings",
 )
+# The fields of an entry by section, those included that mean nothing here: another name like one of them is a slip.
+FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "vhosts": (
+        *("name", "description", "tags", "metadata", "limits", "tracing"),
+        *("default_queue_type", "protected_from_deletion"),
+    ),
+    "users": ("name", "password", "password_hash", "hashing_algorithm", "tags", "limits"),
+    "permissions": ("user", "vhost", "configure", "write", "read"),
+    "topic_permissions": ("user", "vhost", "exchange", "write", "read"),
+    "parameters": ("vhost", "component", "name", "value"),
+    "global_parameters": ("name", "value"),
+    "policies": ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
+    "exchanges": ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments"),
+    "queues": ("vhost", "name", "type", "durable", "auto_delete", "exclusive", "arguments"),
+    "bindings": ("vhost", "source", "destination", "destination_type", "routing_key", "properties_key", "arguments"),
+}
 OF_ONE_VHOST: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
 LIMITS: Final = "vhost-limits"
 OPERATOR_POLICY: Final = "operator_policy"
@@ -101,12 +118,14 @@ class ImportPlan:
             "queues": self.queue,
             "bindings": self.binding,
         }
+        self.check_sections()
         for section in SECTIONS if self.only is None else OF_ONE_VHOST:
             entries = self.document.get(section, [])
             if not isinstance(entries, list):
                 raise RequestError(INVALID, f"{section}: is no list")
             for index, entry in enumerate(entries):
                 given = GivenEntry(section, index, entry)
+                given.check_names(FIELDS[section])
                 try:
                     do = checks[section](given)
                 except RequestError as error:
@@ -114,6 +133,13 @@ class ImportPlan:
                     raise RequestError(INVALID, where + error.text) from None
                 if do is not None:
                     yield ImportStep(given.where, do)
+
+    def check_sections(self) -> None:
+        """RequestError where a section is most likely misspelt; RabbitMQ's files say more that means nothing here."""
+        for name in self.document:
+            meant = slip_of(name, SECTIONS)
+            if meant and meant not in self.document:
+                raise RequestError(INVALID, f"{name[:SHOWN_MAX]}: no such section; did you mean {meant}?")
 
     # ---- where entries belong
 
@@ -237,7 +263,13 @@ class ImportPlan:
         internal = given.flag("internal", False)
         wanted = DeclareExchange(name, kind, arguments, durable, auto_delete, internal)
         made = wanted.made(vhost)
-        if not name or name.startswith(RESERVED) or self.known_exchange(vhost, name) is not None:
+        if not name or name.startswith(RESERVED):
+            return None
+        there = self.known_exchange(vhost, name)
+        if there is not None:
+            is_same = (there.kind, there.durable, there.auto_delete) == (kind, durable, auto_delete)
+            if not is_same or (there.internal, there.arguments) != (internal, arguments):
+                self.notes.append(f"{given.where}: the exchange is there, declared otherwise, and stays as it is")
             return None
         self.exchanges[vhost, name] = made
         return partial(self.make_exchange, vhost, wanted)
@@ -252,8 +284,13 @@ class ImportPlan:
             raise given.wrong("name", "", "is no name")
         check_queue_name(name)
         check_declaration(given.where, False, durable, False, auto_delete, arguments)
+        if (vhost, name) in self.queues:
+            return None
         known = self.vhosts.by_name.get(vhost)
-        if (vhost, name) in self.queues or (known is not None and name in known.catalog.queues):
+        there = None if known is None else known.catalog.queues.get(name)
+        if there is not None:
+            if (durable, auto_delete, arguments) != (there.spec.durable, there.spec.auto_delete, there.spec.arguments):
+                self.notes.append(f"{given.where}: the queue is there, declared otherwise, and stays as it is")
             return None
         self.vhosts.default.catalog.placement.check_arguments(arguments, given.where)
         self.queues.add((vhost, name))
