@@ -328,7 +328,7 @@ def test_long_lists_come_in_pages(client: ControlClient) -> None:
     ("operation", "arguments", "reason", "said"),
     [
         ("queue.polish", {}, NOT_FOUND, "do: 'queue.polish' is no operation; known are binding.add"),
-        ("queue.purge", {}, INVALID, "queue.purge: queue is missing: its name"),
+        ("queue.purge", {}, INVALID, "queue.purge: queue is missing: name of the queue"),
         ("queue.purge", {"queue": 5}, INVALID, "queue.purge: queue: 5 is not what it must be: text"),
         ("queue.purge", {"queue": "\ud800"}, INVALID, "is not what it must be: text"),
         ("queue.purge", {"queue": "q", "colour": 1}, INVALID, "'colour' is no argument; known are vhost, queue"),

@@ -7,7 +7,7 @@ import struct
 from random import Random
 from typing import Final
 
-from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
+from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
 from tests.blocks import EMPTY, stage_frame, staged_block, to_queue
 from tests.conformance.amqp091 import raw as amqp

@@ -13,7 +13,7 @@ from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.catalog.commands.exchanges import RemoveExchange
 from forebay.core.errors import RequestError
-from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
+from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
 from tests.examples import examples
 from tests.node_rig import NodeRig

@@ -10,7 +10,7 @@ from fastapi import Response
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Caller
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.arguments import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.server.app import App
 
 SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn

@@ -1,23 +1,16 @@
-"""The arguments of operations: what types they have, and the checked ones of a request."""
+"""The arguments of a request: whether they are what the parameters say, and the checked ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from forebay.broker.auth.permissions import Rights
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import is_unicode, shown
 
-TEXT: Final = "text"
-WHOLE: Final = "whole number"
-FLAG: Final = "true or false"
-TABLE: Final = "object"
-TEXTS: Final = "list of texts"
-RANGES: Final = "list of offsets and of pairs [first, end]"
-ANY: Final = "any value"
 TYPES: Final[dict[str, type]] = {
     TEXT: str,
     WHOLE: int,
@@ -29,34 +22,8 @@ TYPES: Final[dict[str, type]] = {
 }
 
 INTEGER_MAX: Final = (1 << 63) - 1
-OFFSET_MAX: Final = 1 << 62
 RANGES_MAX: Final = 10_000
-LIMIT_DEFAULT: Final = 100
-LIMIT_MAX: Final = 1000
 PAGE_OCTETS_MAX: Final = 1 << 20  # a page ends before it if one item is in it
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of an operation.
-
-    default      what it is where nobody says; None makes it optional
-    least, most  of a whole number; None: no bound
-    """
-
-    name: str
-    type: str
-    doc: str
-    required: bool = True
-    default: object = None
-    least: int | None = None
-    most: int | None = None
-
-
-VHOST: Final = Parameter("vhost", TEXT, "the vhost", False, "/")
-FROM: Final = Parameter("from", WHOLE, "how many to skip: `next` of the page before", False, 0, 0)
-LIMIT: Final = Parameter("limit", WHOLE, f"how many to return, up to {LIMIT_MAX}", False, LIMIT_DEFAULT, 1, LIMIT_MAX)
-PAGE: Final = (FROM, LIMIT)
 
 
 class Arguments:

@@ -20,8 +20,9 @@ from forebay.broker.auth.permissions import Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
-from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, Parameter, check_bounds, has_type
+from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, check_bounds, has_type
 from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
+from forebay.management.parameters import PARAMETERS, Parameter
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import shown
 
@@ -229,16 +230,16 @@ OPERATIONS: Final[dict[str, Operation]] = {}
 
 
 def operation(
-    name: str, *parameters: Parameter, changes: bool = False, logged: bool = True, need: Need = ADMINISTER
+    name: str, *, changes: bool = False, logged: bool = True, need: Need = ADMINISTER
 ) -> Callable[[Run], Run]:
-    """Enter a function in the table; its docstring is the operation's description.
+    """Enter a function in the table; its docstring is the operation's description, `PARAMETERS` what it takes.
 
     logged  what it changes, if anything, is in the log
     """
 
     def enter(run: Run) -> Run:
         assert name not in OPERATIONS and run.__doc__, name
-        OPERATIONS[name] = Operation(name, run.__doc__, parameters, changes, changes and logged, need, run)
+        OPERATIONS[name] = Operation(name, run.__doc__, PARAMETERS[name], changes, changes and logged, need, run)
         return run
 
     return enter

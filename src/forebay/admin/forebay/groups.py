@@ -12,7 +12,7 @@ from forebay.admin.forebay.operation_routes import OperationRoute, add_operation
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.management.arguments import LIMIT_MAX
+from forebay.management.parameters import LIMIT_MAX
 
 GROUP: Final = "/groups/{vhost:name}/{queue:name}/{group:name}"
 DELAYED: Final = "/delayed/{vhost:name}/{key:name}"

@@ -14,7 +14,7 @@ from forebay.admin.forebay.queues import Body, Choice, First, Limit, Where
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.management.arguments import LIMIT_DEFAULT
+from forebay.management.parameters import LIMIT_DEFAULT
 
 router = APIRouter(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
 add_operations(

@@ -20,8 +20,8 @@ from forebay.admin.forebay.answers import LIST, OBJECT
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker, Caller
-from forebay.management.arguments import FLAG, OFFSET_MAX, TABLE, TEXT, WHOLE, Parameter
 from forebay.management.control import Operation
+from forebay.management.parameters import FLAG, OFFSET_MAX, TABLE, TEXT, WHOLE, Parameter
 from forebay.management.table import OPERATIONS
 from forebay.server.app import App
 
@@ -105,11 +105,13 @@ def handler_of(route: OperationRoute, operation: Operation, path: str) -> Callab
 
 def path_field(parameter: Parameter) -> Any:
     encoded = ", percent-encoded" if parameter.type == TEXT else ""
-    return Annotated[TYPES[parameter.type], Path(description=f"{said(parameter)}{encoded}.", **bounds_of(parameter))]
+    return Annotated[
+        TYPES[parameter.type], Path(description=f"{parameter.sentence()}{encoded}.", **bounds_of(parameter))
+    ]
 
 
 def query_field(parameter: Parameter, name: str, route: OperationRoute) -> tuple[Any, object]:
-    where = Query(alias=name, description=f"{said(parameter)}.", **bounds_of(parameter))
+    where = Query(alias=name, description=f"{parameter.sentence()}.", **bounds_of(parameter))
     default = GIVEN if parameter.required else route.defaults.get(parameter.name, parameter.default)
     return Annotated[type_of(parameter), where], default
 
@@ -119,7 +121,7 @@ def body_of(operation: Operation, parameters: Sequence[Parameter]) -> type[BaseM
     fields: dict[str, Any] = {
         each.name: (
             type_of(each),
-            Field(... if each.required else each.default, description=f"{said(each)}.", **bounds_of(each)),
+            Field(... if each.required else each.default, description=f"{each.sentence()}.", **bounds_of(each)),
         )
         for each in parameters
     }
@@ -136,8 +138,3 @@ def bounds_of(parameter: Parameter) -> dict[str, Any]:
     if parameter.type != WHOLE:
         return {}
     return {"ge": parameter.least, "le": OFFSET_MAX if parameter.most is None else parameter.most}
-
-
-def said(parameter: Parameter) -> str:
-    """A description as a sentence, without its end."""
-    return parameter.doc[:1].upper() + parameter.doc[1:]

@@ -15,8 +15,9 @@ from forebay.admin.asking import answer
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.arguments import ANY, FLAG, INTEGER_MAX, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
+from forebay.management.arguments import INTEGER_MAX
 from forebay.management.control import Operation
+from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
 from forebay.management.table import OPERATIONS
 from forebay.wire.blocks.frames import CONTROL_OCTETS_MAX
 

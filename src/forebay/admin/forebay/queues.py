@@ -15,7 +15,7 @@ from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.arguments import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
 
 router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
 add_operations(

@@ -9,7 +9,7 @@ from typing import Final
 import forebay
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.arguments import PAGE, TEXT, WHOLE, Arguments, Parameter
+from forebay.management.arguments import Arguments
 from forebay.management.cluster_words import summary_of
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CLOSE
@@ -60,7 +60,7 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
     }
 
 
-@operation("queue.stats", Parameter("vhost", TEXT, "only those of this vhost; else of all", False), *PAGE)
+@operation("queue.stats")
 def list_stats(control: Control, given: Arguments) -> dict[str, object]:
     """The queues with what changes from second to second: lengths, consumers, the oldest message's age, counters."""
     vhosts = [control.vhost(given)] if "vhost" in given else list(control.vhosts.by_name.values())
@@ -98,7 +98,7 @@ def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
 # ---- configuration
 
 
-@operation("config.show", *PAGE)
+@operation("config.show")
 def show_config(control: Control, given: Arguments) -> dict[str, object]:
     """Every option by its name: value, where it came from, and whether a reload can change it; no secrets."""
     configuration = control.configuration
@@ -118,7 +118,7 @@ def reload_config(control: Control, given: Arguments) -> dict[str, object]:
     return control.configuration.reload()
 
 
-@operation("webhook.list", *PAGE)
+@operation("webhook.list")
 def list_webhooks(control: Control, given: Arguments) -> dict[str, object]:
     """The webhooks: waiting, sent, failed and dropped events, and whether sending is stopped for now."""
     hooks = [] if control.webhooks is None else control.webhooks.listed()
@@ -128,7 +128,7 @@ def list_webhooks(control: Control, given: Arguments) -> dict[str, object]:
 # ---- connections
 
 
-@operation("connection.list", Parameter("vhost", TEXT, "only connections in this vhost", False), *PAGE)
+@operation("connection.list")
 def list_connections(control: Control, given: Arguments) -> dict[str, object]:
     """List the broker's connections by number, with their protocol and user."""
     known = control.connections.listed()
@@ -137,7 +137,7 @@ def list_connections(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(dict, each) for each in known])
 
 
-@operation("channel.list", Parameter("connection", WHOLE, "only channels of this connection", False), *PAGE)
+@operation("channel.list")
 def list_channels(control: Control, given: Arguments) -> dict[str, object]:
     """List the channels of AMQP connections, with their unsettled messages."""
     known = control.connections.channels()
@@ -146,13 +146,7 @@ def list_channels(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(dict, each) for each in known])
 
 
-@operation(
-    "connection.close",
-    Parameter("id", WHOLE, "the connection's number"),
-    Parameter("reason", TEXT, "the reason for the client", False, "closed by an administrator"),
-    changes=True,
-    need=CLOSE,
-)
+@operation("connection.close", changes=True, need=CLOSE)
 def close_connection(control: Control, given: Arguments) -> dict[str, object]:
     """Close a connection, and tell its client the reason."""
     if not control.connections.close(given.whole("id"), given.text("reason")):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.arguments import TEXT, Arguments, Parameter
+from forebay.management.arguments import Arguments
 from forebay.management.control import Cluster, Control, operation
 
 # These change the cluster's record or the nodes, not the log. An answer that waited for the disk would be lost with
 # the leader that hands over: nothing that it writes is committed any more.
-NODE = Parameter("node", TEXT, "the member's name")
 
 
 @operation("cluster.status")
@@ -23,7 +22,7 @@ def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
     return {"clustered": True, **cluster.status()}
 
 
-@operation("cluster.transfer", NODE, changes=True, logged=False)
+@operation("cluster.transfer", changes=True, logged=False)
 def transfer(control: Control, given: Arguments) -> dict[str, object]:
     """Transfer leadership to another member, which must be in sync. Clients are disconnected, and reconnect to it."""
     node = given.text("node")
@@ -31,7 +30,7 @@ def transfer(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
-@operation("cluster.remove", NODE, changes=True, logged=False)
+@operation("cluster.remove", changes=True, logged=False)
 def remove(control: Control, given: Arguments) -> dict[str, object]:
     """Remove a member from the cluster, unless too few would remain. It may return as a new member."""
     node = given.text("node")
@@ -39,7 +38,7 @@ def remove(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
-@operation("cluster.drain", NODE, changes=True, logged=False)
+@operation("cluster.drain", changes=True, logged=False)
 def drain(control: Control, given: Arguments) -> dict[str, object]:
     """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
 
@@ -51,7 +50,7 @@ def drain(control: Control, given: Arguments) -> dict[str, object]:
     return {"node": node}
 
 
-@operation("cluster.undrain", NODE, changes=True, logged=False)
+@operation("cluster.undrain", changes=True, logged=False)
 def undrain(control: Control, given: Arguments) -> dict[str, object]:
     """Let a drained member accept clients again."""
     node = given.text("node")

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from forebay.broker.vhost import Vhost
-from forebay.management.arguments import FLAG, PAGE, TABLE, TEXT, VHOST, Arguments, Parameter
+from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import BIND, DECLARE_EXCHANGE, DELETE_EXCHANGE, ENTER, is_to_exchange
 from forebay.message.shown import plain
 from forebay.routing.exchange import Binding, Exchange, text
 
-EXCHANGE: Final = Parameter("exchange", TEXT, "its name")
-SOURCE: Final = Parameter("exchange", TEXT, "the exchange that messages come from")
-DESTINATION: Final = Parameter("destination", TEXT, "name of the queue or exchange that they go to")
-DESTINATION_TYPE: Final = Parameter("destination_type", TEXT, "queue or exchange", False, "queue")
-KEY: Final = Parameter("routing_key", TEXT, "the binding's key", False, "")
-ARGUMENTS: Final = Parameter("arguments", TABLE, "arguments arguments as AMQP clients give them", False)
 
-
-@operation("exchange.list", VHOST, *PAGE, need=ENTER)
+@operation("exchange.list", need=ENTER)
 def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
     """List the exchanges of a vhost by name."""
     exchanges = control.vhost(given).catalog.bindings.exchanges
     return page(given, [partial(exchange_fields, exchanges[name]) for name in sorted(exchanges)])
 
 
-@operation(
-    "exchange.declare",
-    VHOST,
-    EXCHANGE,
-    Parameter("type", TEXT, "direct, fanout, topic, headers or x-consistent-hash", False, "direct"),
-    Parameter("durable", FLAG, "kept over a restart", False, True),
-    Parameter("auto_delete", FLAG, "goes with its last binding", False, False),
-    Parameter("internal", FLAG, "clients cannot publish to it", False, False),
-    ARGUMENTS,
-    changes=True,
-    need=DECLARE_EXCHANGE,
-)
+@operation("exchange.declare", changes=True, need=DECLARE_EXCHANGE)
 def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
     """Declare an exchange, or check that it exists with the same properties."""
     vhost = control.vhost(given)
@@ -54,14 +35,7 @@ def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
     return exchange_fields(vhost.catalog.bindings.exchanges[name])
 
 
-@operation(
-    "exchange.delete",
-    VHOST,
-    EXCHANGE,
-    Parameter("if_unused", FLAG, "only if nothing is bound to it", False, False),
-    changes=True,
-    need=DELETE_EXCHANGE,
-)
+@operation("exchange.delete", changes=True, need=DELETE_EXCHANGE)
 def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
     """Delete an exchange with its bindings."""
     vhost = control.vhost(given)
@@ -71,14 +45,7 @@ def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation(
-    "binding.list",
-    VHOST,
-    Parameter("exchange", TEXT, "only bindings from this exchange", False),
-    Parameter("queue", TEXT, "only bindings to this queue", False),
-    *PAGE,
-    need=ENTER,
-)
+@operation("binding.list", need=ENTER)
 def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
     """List the bindings of a vhost."""
     vhost = control.vhost(given)
@@ -92,7 +59,7 @@ def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(binding_fields, vhost, binding) for binding in bindings])
 
 
-@operation("binding.add", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True, need=BIND)
+@operation("binding.add", changes=True, need=BIND)
 def add_binding(control: Control, given: Arguments) -> dict[str, object]:
     """Bind a queue or an exchange to an exchange."""
     vhost = control.vhost(given)
@@ -104,7 +71,7 @@ def add_binding(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("binding.delete", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True, need=BIND)
+@operation("binding.delete", changes=True, need=BIND)
 def delete_binding(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a binding; it is no error if there is none."""
     vhost = control.vhost(given)

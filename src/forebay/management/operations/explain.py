@@ -9,7 +9,7 @@ from forebay.broker.auth.permissions import check_pattern
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
-from forebay.management.arguments import OFFSET_MAX, PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse
+from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.history import event_fields, history
@@ -17,27 +17,15 @@ from forebay.management.explain.places import MessagePlace, Search
 from forebay.management.explain.reasons import worst_first
 from forebay.management.explain.sessions import session_reasons
 from forebay.management.needs import READ_QUEUE
-from forebay.management.operations.queues import WHERE, where_of
+from forebay.management.operations.queues import where_of
 from forebay.management.operations.sessions import client_of, session_fields
 from forebay.queue.trace import Trace
 
 STEPS_MAX: Final = 10  # of one search
 FOUND_MAX: Final = 20  # messages of one id that are explained
-WHICH: Final = (
-    Parameter("queue", TEXT, "the queue; with a message id all are searched if it is not given", False),
-    Parameter("offset", WHOLE, "the message's offset in the queue", False, None, 0, OFFSET_MAX),
-    Parameter("message_id", TEXT, "or the message id that its publisher gave it", False),
-)
 
 
-@operation(
-    "message.explain",
-    VHOST,
-    *WHICH,
-    Parameter("client_id", TEXT, "or the MQTT session that should have it, with an offset of the sessions' log", False),
-    Parameter("topic", TEXT, "and the topic on which it was published", False),
-    need=READ_QUEUE,
-)
+@operation("message.explain", need=READ_QUEUE)
 def explain_message(control: Control, given: Arguments) -> dict[str, object]:
     """Explain where a message is and why it was not delivered: `found` has one explanation for each queue that has it.
 
@@ -95,11 +83,9 @@ def search_for(vhost: Vhost, given: Arguments) -> Search:
 
 
 TRACES_MAX: Final = 10  # of one vhost
-EVENTS_MAX: Final = 100_000
-NAME: Final = Parameter("name", TEXT, "the trace's name", False, "trace")
 
 
-@operation("message.history", VHOST, *WHICH, need=READ_QUEUE)
+@operation("message.history", need=READ_QUEUE)
 def message_history(control: Control, given: Arguments) -> dict[str, object]:
     """Show what happened to a message, the oldest event first, as far as the broker keeps it.
 
@@ -112,15 +98,7 @@ def message_history(control: Control, given: Arguments) -> dict[str, object]:
     return {"found": found, "complete": complete}
 
 
-@operation(
-    "trace.start",
-    VHOST,
-    NAME,
-    Parameter("pattern", TEXT, "a regular expression: queues whose names have it, those made later too", False, ".*"),
-    WHERE,
-    Parameter("events_max", WHOLE, "how many events are kept, the latest", False, 10_000, 1, EVENTS_MAX),
-    changes=True,
-)
+@operation("trace.start", changes=True)
 def start_trace(control: Control, given: Arguments) -> dict[str, object]:
     """Record the events of some queues' messages in memory, until the trace or the broker stops.
 
@@ -141,7 +119,7 @@ def start_trace(control: Control, given: Arguments) -> dict[str, object]:
     return {"queues": look_at_queues(vhost)}
 
 
-@operation("trace.stop", VHOST, NAME, changes=True)
+@operation("trace.stop", changes=True)
 def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
     """Stop a trace and delete its events."""
     vhost = control.vhost(given)
@@ -150,13 +128,13 @@ def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("trace.list", VHOST, *PAGE)
+@operation("trace.list")
 def list_traces(control: Control, given: Arguments) -> dict[str, object]:
     """List the traces of a vhost."""
     return page(given, [partial(trace_fields, each) for each in control.vhost(given).catalog.traces])
 
 
-@operation("trace.show", VHOST, NAME, *PAGE)
+@operation("trace.show")
 def show_trace(control: Control, given: Arguments) -> dict[str, object]:
     """Show the events of a trace, the oldest first."""
     trace = trace_of(control.vhost(given), given)

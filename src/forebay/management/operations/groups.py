@@ -10,26 +10,24 @@ from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.retention_pins import release
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.arguments import FLAG, PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse
+from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
-from forebay.management.operations.queues import FIRST, OFFSET, QUEUE, group_fields
+from forebay.management.operations.queues import group_fields
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.retention.pins import RetentionPin
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
-KEY: Final = Parameter("group", TEXT, "the group: its name, or name@filter where it has a filter")
 MICROSECONDS: Final = 1000
 SECOND_US: Final = 1_000_000
 OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
 UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 
-@operation("group.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
+@operation("group.list", need=ENTER)
 def list_groups(control: Control, given: Arguments) -> dict[str, object]:
     """List the groups of a vhost's queues, with their positions.
 
@@ -48,13 +46,7 @@ def list_groups(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, items)
 
 
-@operation(
-    "group.release",
-    VHOST,
-    QUEUE,
-    Parameter("group", TEXT, "name of a group of kind reader"),
-    changes=True,
-)
+@operation("group.release", changes=True)
 def release_group(control: Control, given: Arguments) -> dict[str, object]:
     """End a reader's hold; messages that only it keeps are deleted. A reader that still reads holds the rest again."""
     vhost = control.vhost(given)
@@ -66,15 +58,7 @@ def release_group(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation(
-    "group.commit",
-    VHOST,
-    QUEUE,
-    Parameter("group", TEXT, "name of a stream group"),
-    Parameter("offset", WHOLE, "where it resumes"),
-    changes=True,
-    need=READ_QUEUE,
-)
+@operation("group.commit", changes=True, need=READ_QUEUE)
 def commit_group(control: Control, given: Arguments) -> dict[str, object]:
     """Set the offset at which a stream group resumes."""
     vhost = control.vhost(given)
@@ -83,15 +67,7 @@ def commit_group(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation(
-    "group.seek",
-    VHOST,
-    QUEUE,
-    KEY,
-    Parameter("to", TEXT, "first, last, next, an offset, timestamp=<milliseconds since 1970>, or a time ago as 90m"),
-    changes=True,
-    need=READ_QUEUE,
-)
+@operation("group.seek", changes=True, need=READ_QUEUE)
 def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     """Move a group and its consumers to another position in the log at once; `offset` is the new position.
 
@@ -113,15 +89,7 @@ def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     return {"offset": int(offset)}
 
 
-@operation(
-    "group.delete",
-    VHOST,
-    QUEUE,
-    KEY,
-    Parameter("if_unused", FLAG, "only if it has no consumers, and holds nothing", False, True),
-    changes=True,
-    need=CONFIGURE_QUEUE,
-)
+@operation("group.delete", changes=True, need=CONFIGURE_QUEUE)
 def remove_group(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a work or stream group; messages that only it keeps are deleted.
 
@@ -135,7 +103,7 @@ def remove_group(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("lease.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
+@operation("lease.list", need=ENTER)
 def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     """List the messages that consumers hold unsettled, in ranges."""
     items = [
@@ -148,15 +116,7 @@ def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, items)
 
 
-@operation(
-    "lease.release",
-    VHOST,
-    QUEUE,
-    Parameter("group", TEXT, "the group, if it has a name", False, ""),
-    OFFSET,
-    changes=True,
-    need=READ_QUEUE,
-)
+@operation("lease.release", changes=True, need=READ_QUEUE)
 def release_lease(control: Control, given: Arguments) -> dict[str, object]:
     """Return a message from its consumer to the queue, which delivers it again; its late settlement has no effect."""
     vhost = control.vhost(given)
@@ -168,14 +128,14 @@ def release_lease(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("consumer.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
+@operation("consumer.list", need=ENTER)
 def list_consumers(control: Control, given: Arguments) -> dict[str, object]:
     """List the consumers of a vhost's queues."""
     items = [partial(consumer_fields, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
 
 
-@operation("queue.unsettled", VHOST, QUEUE, FIRST, need=ENTER)
+@operation("queue.unsettled", need=ENTER)
 def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
     """Show the unsettled offsets of a queue: `ranges` of [first, end), ascending; of a stream all.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 from functools import partial
-from typing import Final
 
 from forebay.broker.dead_letter.dlq import (
     DeadLetterSummary,
@@ -18,28 +17,15 @@ from forebay.broker.dead_letter.dlq import (
 )
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.arguments import (
-    LIMIT,
-    PAGE,
-    RANGES,
-    TABLE,
-    TEXT,
-    VHOST,
-    WHOLE,
-    Arguments,
-    Parameter,
-    refuse,
-)
+from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER, READ_QUEUE
-from forebay.management.operations.queues import BODY, FIRST, OFFSET, QUEUE, SCAN, WHERE, list_messages, where_of
+from forebay.management.operations.queues import list_messages, where_of
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
-PORTION: Final = (FIRST, LIMIT, SCAN)
 
-
-@operation("dlq.list", VHOST, *PAGE, need=ENTER)
+@operation("dlq.list", need=ENTER)
 def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
     """List the dead-letter queues, with their messages by cause and by the queue where they died.
 
@@ -49,23 +35,13 @@ def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(summary_fields, vhost, queue) for queue in dead_letter_queues(vhost)])
 
 
-@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
+@operation("dlq.show", need=READ_QUEUE)
 def show_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Show dead letters, as `queue.messages` shows messages; `death` has the fields of the last death."""
     return list_messages(control, given)
 
 
-@operation(
-    "dlq.redrive",
-    VHOST,
-    QUEUE,
-    WHERE,
-    Parameter("to", TEXT, "the queue that they go to; that in which each died first if not given", False, ""),
-    Parameter("offsets", RANGES, "only those of these offsets", False),
-    Parameter("id", WHOLE, "the queue's number: refused where its name is another queue's by now", False),
-    *PORTION,
-    changes=True,
-)
+@operation("dlq.redrive", changes=True)
 def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Send dead letters back to where they died first, or to another queue.
 
@@ -90,7 +66,7 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-@operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True, need=READ_QUEUE)
+@operation("dlq.purge", changes=True, need=READ_QUEUE)
 def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Discard dead letters in portions, as `dlq.redrive` does."""
     vhost = control.vhost(given)
@@ -99,17 +75,7 @@ def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     return portion_fields(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
 
 
-@operation(
-    "dlq.edit",
-    VHOST,
-    QUEUE,
-    OFFSET,
-    Parameter("body", TEXT, "another body", False),
-    Parameter("body_base64", TEXT, "the new body, if it is not text", False),
-    Parameter("headers", TABLE, "headers to set; null removes one", False),
-    Parameter("routing_key", TEXT, "another routing key", False),
-    changes=True,
-)
+@operation("dlq.edit", changes=True)
 def edit_letter(control: Control, given: Arguments) -> dict[str, object]:
     """Replace a message by a changed one, at the end of its queue."""
     vhost = control.vhost(given)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from forebay.broker.dead_letter.dlq import Portion, attempts_of, discard, seal
 from forebay.broker.dead_letter.redrive import RedriveTarget, move
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.arguments import OFFSET_MAX, RANGES, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse
+from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation
 from forebay.management.needs import MOVE, READ_QUEUE
-from forebay.management.operations.letters import PORTION, portion_of
-from forebay.management.operations.queues import BODY, OFFSET, QUEUE, WHERE, where_of
+from forebay.management.operations.letters import portion_of
+from forebay.management.operations.queues import where_of
 from forebay.management.operations.streams import check_offset
 from forebay.message.shown import record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
-TAIL_MAX: Final = 100
-OFFSETS: Final = Parameter("offsets", RANGES, "only those of these offsets", False)
 
-
-@operation("message.show", VHOST, QUEUE, OFFSET, BODY, need=READ_QUEUE)
+@operation("message.show", need=READ_QUEUE)
 def show_message(control: Control, given: Arguments) -> dict[str, object]:
     """Show a message of a queue, settled or not, while the log has it; it is not delivered."""
     vhost = control.vhost(given)
@@ -34,15 +29,7 @@ def show_message(control: Control, given: Arguments) -> dict[str, object]:
     return shown_at(vhost, queue, offset, given.whole("body_octets_max"))
 
 
-@operation(
-    "queue.tail",
-    VHOST,
-    QUEUE,
-    Parameter("from", WHOLE, "`next` of the answer before; without it, from now on", False, None, 0, OFFSET_MAX),
-    Parameter("limit", WHOLE, f"the newest so many at most, up to {TAIL_MAX}", False, 20, 1, TAIL_MAX),
-    BODY,
-    need=READ_QUEUE,
-)
+@operation("queue.tail", need=READ_QUEUE)
 def show_tail(control: Control, given: Arguments) -> dict[str, object]:
     """Show the newest messages of a queue since an offset, settled or not; they are not delivered.
 
@@ -73,19 +60,7 @@ def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> dict[s
     return record_shown(subject, octets_max)
 
 
-@operation(
-    "queue.move",
-    VHOST,
-    QUEUE,
-    Parameter("to", TEXT, "the queue that they go to", False, ""),
-    Parameter("exchange", TEXT, "or the exchange that they go to", False),
-    Parameter("routing_key", TEXT, "their routing key there; that of each if not given", False),
-    WHERE,
-    OFFSETS,
-    *PORTION,
-    changes=True,
-    need=MOVE,
-)
+@operation("queue.move", changes=True, need=MOVE)
 def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Move messages to another queue, or to an exchange.
 
@@ -106,7 +81,7 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-@operation("queue.discard", VHOST, QUEUE, WHERE, OFFSETS, *PORTION, changes=True, need=READ_QUEUE)
+@operation("queue.discard", changes=True, need=READ_QUEUE)
 def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Delete messages that match a filter, in portions as `queue.move` does."""
     vhost = control.vhost(given)

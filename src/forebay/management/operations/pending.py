@@ -9,7 +9,7 @@ from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import NOWHERE, SENT
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
-from forebay.management.arguments import PAGE, TEXT, VHOST, Arguments, Parameter
+from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
 from forebay.routing.exchange import text
@@ -20,7 +20,7 @@ from forebay.routing.exchange import text
 MICROSECONDS: Final = 1000
 
 
-@operation("delayed.list", VHOST, *PAGE, need=ENTER)
+@operation("delayed.list", need=ENTER)
 def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
     """List the delayed messages of a vhost, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
@@ -28,12 +28,7 @@ def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(delayed_fields, delayed, due_us, offset) for due_us, offset in times])
 
 
-@operation(
-    "delayed.cancel",
-    VHOST,
-    Parameter("name", TEXT, "the key from its publisher, or its number in `delayed.list`"),
-    changes=True,
-)
+@operation("delayed.cancel", changes=True)
 def cancel_delayed(control: Control, given: Arguments) -> dict[str, object]:
     """Cancel a delayed message: the broker does not publish it."""
     if not control.vhost(given).delayed.cancel(given.octets("name")):
@@ -41,12 +36,7 @@ def cancel_delayed(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation(
-    "delayed.publish",
-    VHOST,
-    Parameter("name", TEXT, "the key from its publisher, or its number in `delayed.list`"),
-    changes=True,
-)
+@operation("delayed.publish", changes=True)
 def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
     """Publish a delayed message at once; `routed` is true if a queue or subscriber got it."""
     vhost = control.vhost(given)
@@ -82,7 +72,7 @@ COMMITTED = "committed"
 PUBLISHING = "publishing"
 
 
-@operation("transaction.list", VHOST, *PAGE, need=ENTER)
+@operation("transaction.list", need=ENTER)
 def list_transactions(control: Control, given: Arguments) -> dict[str, object]:
     """List the Spark queries that publish to a vhost in transactions, with each one's last batch and staged rows."""
     staging = control.vhost(given).staging

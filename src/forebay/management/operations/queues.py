@@ -9,20 +9,7 @@ from typing import Final
 from forebay.broker.dead_letter.dlq import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
-from forebay.management.arguments import (
-    FLAG,
-    LIMIT,
-    OFFSET_MAX,
-    PAGE,
-    PAGE_OCTETS_MAX,
-    TABLE,
-    TEXT,
-    VHOST,
-    WHOLE,
-    Arguments,
-    Parameter,
-    refuse,
-)
+from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
 from forebay.message.shown import plain, record_shown
@@ -34,22 +21,10 @@ from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-QUEUE: Final = Parameter("queue", TEXT, "its name")
-OFFSET: Final = Parameter("offset", WHOLE, "the message's offset", least=0, most=OFFSET_MAX)
-WHERE: Final = Parameter(
-    "where", TEXT, "only messages for which this filter holds; see docs/reference/filters.md", False, ""
-)
-BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024, 0, 128 << 10)
-FIRST: Final = Parameter(
-    "from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0, 0, OFFSET_MAX
-)
 MICROSECONDS: Final = 1000
-SCAN: Final = Parameter(
-    "scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE, 1, SCANNED_AT_ONCE
-)
 
 
-@operation("queue.list", VHOST, *PAGE, need=ENTER)
+@operation("queue.list", need=ENTER)
 def list_queues(control: Control, given: Arguments) -> dict[str, object]:
     """List the queues of a vhost by name, with statistics."""
     vhost = control.vhost(given)
@@ -57,7 +32,7 @@ def list_queues(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(queue_fields, vhost.catalog.queues[name]) for name in names])
 
 
-@operation("queue.show", VHOST, QUEUE, need=ENTER)
+@operation("queue.show", need=ENTER)
 def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Show a queue: statistics, declaration, effective policies, and groups."""
     vhost = control.vhost(given)
@@ -75,17 +50,7 @@ def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-@operation(
-    "queue.declare",
-    VHOST,
-    QUEUE,
-    Parameter("type", TEXT, "classic, quorum or stream; the vhost's default if not given", False),
-    Parameter("durable", FLAG, "kept over a restart", False, True),
-    Parameter("auto_delete", FLAG, "goes with its last consumer", False, False),
-    Parameter("arguments", TABLE, "x-arguments arguments arguments as AMQP clients give them", False),
-    changes=True,
-    need=DECLARE_QUEUE,
-)
+@operation("queue.declare", changes=True, need=DECLARE_QUEUE)
 def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Declare a queue, or check that it exists with the same properties."""
     name = given.octets("queue")
@@ -101,15 +66,7 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     return queue_fields(queue)
 
 
-@operation(
-    "queue.delete",
-    VHOST,
-    QUEUE,
-    Parameter("if_unused", FLAG, "only if it has no consumers", False, False),
-    Parameter("if_empty", FLAG, "only if nothing is ready in it", False, False),
-    changes=True,
-    need=CONFIGURE_QUEUE,
-)
+@operation("queue.delete", changes=True, need=CONFIGURE_QUEUE)
 def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a queue with its messages; the answer counts the ready ones."""
     vhost = control.vhost(given)
@@ -117,13 +74,13 @@ def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
     return {"messages": int(vhost.catalog.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
 
 
-@operation("queue.purge", VHOST, QUEUE, changes=True, need=READ_QUEUE)
+@operation("queue.purge", changes=True, need=READ_QUEUE)
 def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Delete all ready messages of a queue; the answer counts them."""
     return {"messages": int(control.vhost(given).upkeep.purge(given.octets("queue")))}
 
 
-@operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep", least=0), changes=True)
+@operation("queue.truncate", changes=True)
 def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a stream's records below an offset; `start` is its first offset afterwards.
 
@@ -132,7 +89,7 @@ def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
     return {"start": int(control.vhost(given).upkeep.truncate(given.octets("queue"), given.whole("below")))}
 
 
-@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
+@operation("queue.messages", need=READ_QUEUE)
 def list_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Show unsettled messages of a queue, in the order of their offsets.
 

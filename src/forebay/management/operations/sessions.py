@@ -22,28 +22,15 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
 from forebay.log.block import Block
-from forebay.management.arguments import (
-    FLAG,
-    LIMIT,
-    PAGE,
-    PAGE_OCTETS_MAX,
-    TEXT,
-    VHOST,
-    Arguments,
-    Parameter,
-    refuse,
-)
+from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
-from forebay.management.operations.queues import BODY, FIRST
 from forebay.message.properties import properties_of
 from forebay.message.shown import body_shown, plain, record_shown
 from forebay.message.subject import PROTOCOLS, RecordSubject
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter, check_topic, matches
 
-CLIENT: Final = Parameter("client_id", TEXT, "its client identifier")
-TOPIC: Final = Parameter("topic", TEXT, "its topic")
 MICROSECONDS: Final = 1000
 AWAITED: Final = {AWAIT_PUBACK: "PUBACK", AWAIT_PUBREC: "PUBREC", AWAIT_PUBCOMP: "PUBCOMP"}
 PHASE_MASK: Final = (1 << PHASE_BITS) - 1
@@ -53,13 +40,7 @@ DELETED: Final = "the session was deleted by an administrator"
 # ---- sessions
 
 
-@operation(
-    "session.list",
-    VHOST,
-    Parameter("connected", FLAG, "only those that are connected, or that are not", False),
-    *PAGE,
-    need=ENTER,
-)
+@operation("session.list", need=ENTER)
 def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
     """List the MQTT sessions of a vhost by client identifier, with their connections and waiting messages."""
     clients = control.vhost(given).sessions.clients
@@ -70,7 +51,7 @@ def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(session_fields, clients[name]) for name in names])
 
 
-@operation("session.show", VHOST, CLIENT, need=ENTER)
+@operation("session.show", need=ENTER)
 def show_session(control: Control, given: Arguments) -> dict[str, object]:
     """Show an MQTT session: subscriptions, packets in flight with the answer that each awaits, and its will."""
     vhost = control.vhost(given)
@@ -93,7 +74,7 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-@operation("session.messages", VHOST, CLIENT, FIRST, LIMIT, BODY)
+@operation("session.messages")
 def list_session_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Show the messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
 
@@ -126,7 +107,7 @@ def list_session_messages(control: Control, given: Arguments) -> dict[str, objec
     return {"items": items}
 
 
-@operation("session.close", VHOST, CLIENT, changes=True)
+@operation("session.close", changes=True)
 def close_session(control: Control, given: Arguments) -> dict[str, object]:
     """Close the connection of an MQTT session; a durable session remains, and its client may reconnect."""
     client = client_of(control.vhost(given), given)
@@ -135,7 +116,7 @@ def close_session(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("session.delete", VHOST, CLIENT, changes=True)
+@operation("session.delete", changes=True)
 def delete_session(control: Control, given: Arguments) -> dict[str, object]:
     """Delete an MQTT session with its subscriptions and waiting messages; the broker publishes its will, if any.
 
@@ -199,14 +180,7 @@ def stored_ms(block: Block, offset: int) -> int:
 # ---- subscriptions
 
 
-@operation(
-    "subscription.list",
-    VHOST,
-    Parameter("client_id", TEXT, "only those of this session", False),
-    Parameter("topic", TEXT, "only those that get what is published to this topic", False),
-    *PAGE,
-    need=ENTER,
-)
+@operation("subscription.list", need=ENTER)
 def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
     """List the subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
     vhost = control.vhost(given)
@@ -248,7 +222,7 @@ def subscription_fields(subscription: Subscription) -> dict[str, object]:
 # ---- retained messages
 
 
-@operation("retained.list", VHOST, Parameter("filter", TEXT, "a topic filter", False, "#"), *PAGE, need=ENTER)
+@operation("retained.list", need=ENTER)
 def list_retained(control: Control, given: Arguments) -> dict[str, object]:
     """List the retained messages of topics that match a filter, in the order in which they were stored."""
     vhost = control.vhost(given)
@@ -257,7 +231,7 @@ def list_retained(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(retained_fields, vhost, number) for number in vhost.retained.numbers(filter)])
 
 
-@operation("retained.show", VHOST, TOPIC, BODY)
+@operation("retained.show")
 def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     """Show a retained message with its properties and body."""
     vhost = control.vhost(given)
@@ -273,7 +247,7 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-@operation("retained.delete", VHOST, TOPIC, changes=True)
+@operation("retained.delete", changes=True)
 def delete_retained(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a topic's retained message; subscribers are not told."""
     vhost = control.vhost(given)

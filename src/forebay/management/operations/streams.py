@@ -7,20 +7,18 @@ from typing import Final
 from forebay.broker.dead_letter.dlq import seal
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.log.queue_log import BlockIndex, QueueLog
-from forebay.management.arguments import VHOST, WHOLE, Arguments, Parameter
+from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation
 from forebay.management.needs import ENTER
-from forebay.management.operations.queues import QUEUE
 from forebay.queue.queue import KIND_NAMES
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.routing.exchange import text
 
 MICROSECONDS: Final = 1000
-TIME_MS_MAX: Final = 1 << 50
 FILES_MAX: Final = 1000  # that one answer tells of
 
 
-@operation("stream.show", VHOST, QUEUE, need=ENTER)
+@operation("stream.show", need=ENTER)
 def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     """Show a queue's log: first and last offset and time, size, and files, the oldest first.
 
@@ -52,13 +50,7 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     }
 
 
-@operation(
-    "stream.offset",
-    VHOST,
-    QUEUE,
-    Parameter("time_ms", WHOLE, "milliseconds since 1970", least=0, most=TIME_MS_MAX),
-    need=ENTER,
-)
+@operation("stream.offset", need=ENTER)
 def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
     """Find the first offset of a queue that was stored at or after a time, or else its end."""
     vhost = control.vhost(given)

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from forebay.broker.catalog.settings import FIELDS
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.arguments import FLAG, PAGE, TEXT, TEXTS, WHOLE, Arguments, Parameter
+from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.routing.exchange import text
 
-NAME: Final = Parameter("vhost", TEXT, "its name")
-SETTINGS: Final = (
-    Parameter("description", TEXT, "for people", False),
-    Parameter("tags", TEXTS, "for people", False),
-    Parameter("default_queue_type", TEXT, "type of queues that are declared without one", False),
-    Parameter("connections_max", WHOLE, "connections at one time; -1 sets no limit", False),
-    Parameter("octets_max", WHOLE, "that its queues hold before publishers are slowed down; -1 sets no limit", False),
-    Parameter("protected", FLAG, "it cannot be deleted as long as it is so", False),
-    Parameter("queues_max", WHOLE, "queues at one time; -1 sets no limit", False),
-)
 
-
-@operation("vhost.list", *PAGE)
+@operation("vhost.list")
 def list_vhosts(control: Control, given: Arguments) -> dict[str, object]:
     """List all vhosts, with their numbers of objects and messages."""
     return page(given, [partial(vhost_fields, vhost) for vhost in control.vhosts.all()])
 
 
-@operation("vhost.add", NAME, *SETTINGS, changes=True)
+@operation("vhost.add", changes=True)
 def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
     """Create a vhost; it must not exist yet."""
     name = given.octets("vhost")
@@ -45,7 +33,7 @@ def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
     return vhost_fields(vhost)
 
 
-@operation("vhost.set", NAME, *SETTINGS, changes=True)
+@operation("vhost.set", changes=True)
 def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
     """Change the given settings of a vhost."""
     vhost = control.vhost(given)
@@ -53,7 +41,7 @@ def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
     return vhost_fields(vhost)
 
 
-@operation("vhost.delete", NAME, changes=True)
+@operation("vhost.delete", changes=True)
 def delete_vhost(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a vhost with everything in it, and close its connections."""
     control.vhosts.delete(given.octets("vhost"))
