@@ -28,7 +28,7 @@ FILES: Final = "Files and tools"
 class Word:
     """A command, or a group of them: its place, and its line in the list of all commands.
 
-    place    module below forebay.cli, and the name in it
+    place    module below forebay.cli, and the name in it; without a name all commands of the group are rows there
     help     the first sentence of its own help: so that the list loads nothing
     section  of the list of all commands
     """
@@ -37,9 +37,13 @@ class Word:
     help: str
     section: str
 
-    def load(self) -> typer.Typer | Callable[..., Any]:
+    def load(self, word: str) -> typer.Typer | Callable[..., Any]:
         """The group, or the command that is in none."""
         module, _, name = self.place.partition(":")
+        if not name:
+            from forebay.cli.manage.from_rows import group_of
+
+            return group_of(word, self.help)
         loaded: typer.Typer | Callable[..., Any] = getattr(import_module(f"forebay.cli.{module}"), name)
         return loaded
 
@@ -50,8 +54,8 @@ WORDS: Final = {
         "Measure how fast a few Python clients publish and consume, through a temporary queue.",
         RUN,
     ),
-    "binding": Word("manage.exchanges:bindings", "Bindings from exchanges to queues and exchanges.", TOPOLOGY),
-    "channel": Word("manage.readers:channels", "Channels of AMQP connections.", CLIENTS),
+    "binding": Word("manage.rows", "Bindings from exchanges to queues and exchanges.", TOPOLOGY),
+    "channel": Word("manage.rows", "Channels of AMQP connections.", CLIENTS),
     "cluster": Word("manage.cluster:app", "The cluster: members, leadership, draining.", RUN),
     "completion": Word(
         "completion:completion",
@@ -59,27 +63,27 @@ WORDS: Final = {
         FILES,
     ),
     "config": Word("configuration:app", "The configuration of a file or of a running broker.", RUN),
-    "connection": Word("manage.readers:connections", "Connections of clients.", CLIENTS),
+    "connection": Word("manage.rows", "Connections of clients.", CLIENTS),
     "consume": Word(
         "messages.consume:consume", "Consume messages: print them, and acknowledge those that were printed.", MESSAGES
     ),
-    "consumer": Word("manage.readers:consumers", "Consumers.", CLIENTS),
+    "consumer": Word("manage.rows", "Consumers.", CLIENTS),
     "definitions": Word("manage.definitions:app", "All declarations of a broker in one file.", TOPOLOGY),
-    "delayed": Word("manage.pending:delayed", "Delayed messages.", MESSAGES),
+    "delayed": Word("manage.rows", "Delayed messages.", MESSAGES),
     "dlq": Word("manage.dlq:app", "Dead letters: rejected, expired or failed messages, and their queues.", MESSAGES),
     "doctor": Word(
         "doctor.command:doctor",
         "Find out what is wrong with this installation, and what to do about it.",
         RUN,
     ),
-    "exchange": Word("manage.exchanges:app", "Exchanges.", TOPOLOGY),
-    "group": Word("manage.readers:groups", "Consumer groups and their positions.", CLIENTS),
-    "lease": Word("manage.readers:leases", "Messages that consumers hold.", MESSAGES),
+    "exchange": Word("manage.rows", "Exchanges.", TOPOLOGY),
+    "group": Word("manage.rows", "Consumer groups and their positions.", CLIENTS),
+    "lease": Word("manage.rows", "Messages that consumers hold.", MESSAGES),
     "log": Word("log.command:app", "The files of a broker's data folder, read without a broker.", FILES),
     "message": Word("manage.message:app", "One message: its content, why it waits, and its history.", MESSAGES),
-    "operator-policy": Word("manage.policies:operators", "Operator policies, which set limits.", TOPOLOGY),
-    "permission": Word("manage.users:permissions", "Permissions of users in vhosts.", USERS),
-    "policy": Word("manage.policies:app", "Policies: settings for queues and exchanges with certain names.", TOPOLOGY),
+    "operator-policy": Word("manage.rows", "Operator policies, which set limits.", TOPOLOGY),
+    "permission": Word("manage.rows", "Permissions of users in vhosts.", USERS),
+    "policy": Word("manage.rows", "Policies: settings for queues and exchanges with certain names.", TOPOLOGY),
     "publish": Word("messages.publish:publish", "Publish messages, and wait until all are on disk.", MESSAGES),
     "queue": Word("manage.queues:app", "Queues and streams.", TOPOLOGY),
     "retained": Word("manage.sessions:retained", "Retained messages.", MESSAGES),
@@ -92,19 +96,15 @@ WORDS: Final = {
         RUN,
     ),
     "stream": Word("manage.message:streams", "The log of a queue or stream.", TOPOLOGY),
-    "subscription": Word("manage.sessions:subscriptions", "Subscriptions of MQTT sessions.", CLIENTS),
+    "subscription": Word("manage.rows", "Subscriptions of MQTT sessions.", CLIENTS),
     "top": Word("top.command:top", "Watch queues, rates and slow consumers.", RUN),
-    "topic-permission": Word("manage.users:topics", "Restrictions of users on routing keys of topic exchanges.", USERS),
-    "trace": Word(
-        "manage.message:traces", "Traces of messages: their events, recorded until the trace is stopped.", MESSAGES
-    ),
-    "transaction": Word("manage.pending:transactions", "Spark queries that publish in transactions.", CLIENTS),
+    "topic-permission": Word("manage.rows", "Restrictions of users on routing keys of topic exchanges.", USERS),
+    "trace": Word("manage.rows", "Traces of messages: their events, recorded until the trace is stopped.", MESSAGES),
+    "transaction": Word("manage.rows", "Spark queries that publish in transactions.", CLIENTS),
     "user": Word("manage.users:app", "Users.", USERS),
     "version": Word("running:version", "Print the version, and whether forebay is compiled.", RUN),
-    "vhost": Word(
-        "manage.vhosts:app", "Vhosts, each with its own queues, exchanges, sessions and permissions.", TOPOLOGY
-    ),
-    "webhook": Word("configuration:webhooks", "Webhooks: URLs that get events.", RUN),
+    "vhost": Word("manage.rows", "Vhosts, each with its own queues, exchanges, sessions and permissions.", TOPOLOGY),
+    "webhook": Word("manage.rows", "Webhooks: URLs that get events.", RUN),
 }
 
 
@@ -130,7 +130,7 @@ def command_line(word: str | None = None) -> typer.Typer:
     )
     app.callback()(before)
     for name, each in WORDS.items():
-        command = each.load() if word in (None, name) else nothing
+        command = each.load(name) if word in (None, name) else nothing
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.epilog = EXIT_CODES

@@ -11,10 +11,10 @@ import typer
 
 from forebay.cli.access import AdminAccess, asks_broker
 from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.manage.from_rows import add_commands
 from forebay.cli.show import cell, show_table
 
 app = typer.Typer(help="The configuration of a file or of a running broker.", no_args_is_help=True)
-webhooks = typer.Typer(help="Webhooks: URLs that get events.", no_args_is_help=True)
 
 
 @app.command("check")
@@ -69,21 +69,4 @@ def show_config(
         show_table(("name", "value", "origin", "reloadable"), chosen)
 
 
-@app.command("reload")
-@asks_broker
-def reload_config(access: AdminAccess) -> None:
-    """Make a running broker read its configuration again; options that need a restart are named.
-
-    Example: forebay config reload
-    """
-    access.show("config.reload")
-
-
-@webhooks.command("list")
-@asks_broker
-def list_webhooks(access: AdminAccess) -> None:
-    """List the webhooks, with events waiting, sent, failed and dropped.
-
-    Example: forebay webhook list
-    """
-    access.list(("name", "url", "waiting", "sent", "failed", "dropped", "breaker", "last_error"), "webhook.list")
+add_commands(app, "config.reload")

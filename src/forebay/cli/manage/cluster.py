@@ -9,13 +9,12 @@ import typer
 
 from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, refuse
 from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.manage.from_rows import add_commands
 from forebay.cli.show import show_table
 
 app = typer.Typer(help="The cluster: members, leadership, draining.", no_args_is_help=True)
 
 COLUMNS: Final = ("node", "role", "in_sync", "frames_behind", "behind_ms", "drained", "peer")
-
-Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the member.")]
 
 
 @app.command("status")
@@ -41,53 +40,7 @@ def show_status(access: AdminAccess) -> None:
         raise typer.Exit(1)
 
 
-@app.command("transfer")
-@asks_broker
-def transfer(access: AdminAccess, node: Node) -> None:
-    """Transfer leadership to another member, which must be in sync.
-
-    Clients are disconnected, and reconnect to the new leader.
-
-    Example: forebay cluster transfer b
-    """
-    access.change(f"{node} leads now", "cluster.transfer", node=node)
-
-
-@app.command("remove")
-@asks_broker
-def remove(access: AdminAccess, node: Node, yes: YesOption = False) -> None:
-    """Remove a member from the cluster.
-
-    Refused if fewer than min_in_sync members would remain in sync. A removed node that still runs joins again as a new
-    member while there is room.
-
-    Example: forebay cluster remove c --yes
-    """
-    confirm(f"Take {node} out of the cluster?", yes)
-    access.change(f"{node} removed from the cluster", "cluster.remove", node=node)
-
-
-@app.command("drain")
-@asks_broker
-def drain(access: AdminAccess, node: Node) -> None:
-    """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
-
-    Refused if fewer than min_in_sync members would remain in sync without it. It keeps its data, and stays drained
-    until it restarts or is undrained.
-
-    Example: forebay cluster drain b
-    """
-    access.change(f"{node} drained", "cluster.drain", node=node)
-
-
-@app.command("undrain")
-@asks_broker
-def undrain(access: AdminAccess, node: Node) -> None:
-    """Let a drained member accept clients again.
-
-    Example: forebay cluster undrain b
-    """
-    access.change(f"{node} accepts clients again", "cluster.undrain", node=node)
+add_commands(app, "cluster.transfer", "cluster.remove", "cluster.drain", "cluster.undrain")
 
 
 @app.command("force")

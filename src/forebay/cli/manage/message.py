@@ -1,4 +1,4 @@
-"""`forebay message`, `trace` and `stream`: one message and what became of it, and the log of a queue."""
+"""`forebay message` and `stream`: one message and what became of it, and the log of a queue."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ import typer
 
 from forebay.cli.access import AdminAccess, asks, queue_names
 from forebay.cli.as_json import show_json
+from forebay.cli.manage.from_rows import add_commands
 from forebay.cli.show import cell, moment_ms, show_message, show_table
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="One message: its content, why it waits, and its history.", no_args_is_help=True)
-traces = typer.Typer(
-    help="Traces of messages: their events, recorded until the trace is stopped.", no_args_is_help=True
-)
 streams = typer.Typer(help="The log of a queue or stream.", no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)]
 Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The message's queue.")]
-TraceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the trace.")]
 OffsetOption = Annotated[int | None, typer.Option(metavar="N", help="The message's offset.")]
 IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", help="Instead: its message id, in any queue.")]
 
@@ -92,14 +89,7 @@ def history(access: AdminAccess, queue: QueueOption = None, offset: OffsetOption
     say_if_none(answer)
 
 
-@streams.command("show")
-@asks
-def show_stream(access: AdminAccess, queue: Queue) -> None:
-    """Show a queue's log: first and last offset and time, size, and files.
-
-    Example: forebay stream show prices
-    """
-    access.show("stream.show", queue=queue)
+add_commands(streams, "stream.show")
 
 
 @streams.command("offset")
@@ -141,57 +131,3 @@ def explained(found: dict[str, Any]) -> str:
     lines = [summary]
     lines += [f"    {each['code']}: {cell(each['text'])}" for each in found["reasons"]]
     return "\n".join(lines)
-
-
-# ---- traces
-
-
-@traces.command("list")
-@asks
-def list_traces(access: AdminAccess) -> None:
-    """List the traces.
-
-    Example: forebay trace list
-    """
-    access.list(("name", "pattern", "where", "events", "events_max", "seen"), "trace.list")
-
-
-@traces.command("start")
-@asks
-def start_trace(
-    access: AdminAccess,
-    name: TraceName = "trace",
-    pattern: Annotated[str, typer.Option(metavar="REGEX", help="Regular expression for the names of queues.")] = ".*",
-    where: Annotated[str | None, typer.Option(metavar="FILTER", help="Only messages that match this filter.")] = None,
-    events: Annotated[int, typer.Option(metavar="N", help="Number of latest events to keep.")] = 10_000,
-) -> None:
-    """Record the events of some queues' messages: published, delivered, acked, returned, rejected, died.
-
-    Example: forebay trace start slow --pattern '^orders' --where '/total > 100'
-    """
-    answer = f"trace {name} started: it traces {{queues}} queues"
-    access.change(answer, "trace.start", name=name, pattern=pattern, where=where, events_max=events)
-
-
-@traces.command("show")
-@asks
-def show_trace(access: AdminAccess, name: TraceName = "trace") -> None:
-    """Show the events of a trace, the oldest first.
-
-    Example: forebay trace show slow
-    """
-    items = list(access.client.items("trace.show", vhost=access.vhost, name=name))
-    if access.as_json:
-        show_json(items)
-        return
-    show_table(("time_ms", "type", "queue", "offset", "message_id", "group", "connection", "consumer", "detail"), items)
-
-
-@traces.command("stop")
-@asks
-def stop_trace(access: AdminAccess, name: TraceName = "trace") -> None:
-    """Stop a trace and delete its events.
-
-    Example: forebay trace stop slow
-    """
-    access.change(f"trace {name} stopped", "trace.stop", name=name)

@@ -16,113 +16,17 @@ from forebay.cli.access import (
     asks,
     confirm,
     go_through,
-    json_object,
     queue_names,
     report,
 )
+from forebay.cli.manage.from_rows import add_commands
 from forebay.cli.units import messages
 
 app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)]
-Arguments = Annotated[
-    str | None, typer.Option(metavar="JSON", help="x-arguments as AMQP clients give them, as a JSON object.")
-]
 
-
-@app.command("list")
-@asks
-def list_queues(access: AdminAccess) -> None:
-    """List the queues with their messages.
-
-    Example: forebay queue list
-    """
-    access.list(("queue", "type", "ready", "unacked", "consumers", "groups", "octets", "durable"), "queue.list")
-
-
-@app.command("show")
-@asks
-def show_queue(access: AdminAccess, name: Name) -> None:
-    """Show one queue: statistics, arguments, and its groups.
-
-    Example: forebay queue show orders
-    """
-    access.show("queue.show", queue=name)
-
-
-@app.command("declare")
-@asks
-def declare_queue(
-    access: AdminAccess,
-    name: Name,
-    type: Annotated[str | None, typer.Option(metavar="TYPE", help="classic, quorum or stream.")] = None,
-    transient: Annotated[bool, typer.Option("--transient", help="It ends with the broker's process.")] = False,
-    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It is deleted with its last consumer.")] = False,
-    arguments: Arguments = None,
-) -> None:
-    """Declare a queue, or check that it exists with the same properties.
-
-    Example: forebay queue declare orders --type quorum --arguments '{"x-max-length": 1000}'
-    """
-    access.change(
-        f"queue {name} declared",
-        "queue.declare",
-        queue=name,
-        type=type,
-        durable=not transient,
-        auto_delete=auto_delete,
-        arguments=json_object("--arguments", arguments),
-    )
-
-
-@app.command("delete")
-@asks
-def delete_queue(
-    access: AdminAccess,
-    name: Name,
-    if_unused: Annotated[bool, typer.Option("--if-unused", help="Only if it has no consumers.")] = False,
-    if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if it has no ready messages.")] = False,
-    yes: YesOption = False,
-) -> None:
-    """Delete a queue with its messages.
-
-    Example: forebay queue delete orders --if-empty
-    """
-    confirm(f"Delete queue {name} with its messages?", yes or if_empty)
-    access.change(
-        f"queue {name} deleted with {{messages}} messages",
-        "queue.delete",
-        queue=name,
-        if_unused=if_unused,
-        if_empty=if_empty,
-    )
-
-
-@app.command("purge")
-@asks
-def purge_queue(access: AdminAccess, name: Name, yes: YesOption = False) -> None:
-    """Delete all ready messages of a queue.
-
-    Example: forebay queue purge orders --yes
-    """
-    confirm(f"Take away all messages that are ready in queue {name}?", yes)
-    access.change(f"{{messages}} messages deleted from queue {name}", "queue.purge", queue=name)
-
-
-@app.command("truncate")
-@asks
-def truncate_queue(
-    access: AdminAccess,
-    name: Name,
-    below: Annotated[int, typer.Argument(metavar="OFFSET", help="The first offset to keep.")],
-    yes: YesOption = False,
-) -> None:
-    """Delete a stream's messages below an offset, except those that a reader holds.
-
-    Example: forebay queue truncate prices 1000 --yes
-    """
-    confirm(f"Forget the messages of {name} below offset {below}?", yes)
-    access.change(f"{name} starts at offset {{start}}", "queue.truncate", queue=name, below=below)
+add_commands(app, "queue.list", "queue.show", "queue.declare", "queue.delete", "queue.purge", "queue.truncate")
 
 
 @app.command("messages")

@@ -1,4 +1,4 @@
-"""`forebay user`, `forebay permission` and `forebay topic-permission`."""
+"""`forebay user`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import (
-    AdminAccess,
-    YesOption,
-    asked_password,
-    asks,
-    asks_broker,
-    confirm,
-    part_list,
-    user_names,
-)
+from forebay.cli.access import AdminAccess, asked_password, asks_broker, part_list, user_names
+from forebay.cli.manage.from_rows import add_commands
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Users.", no_args_is_help=True)
-permissions = typer.Typer(help="Permissions of users in vhosts.", no_args_is_help=True)
-topics = typer.Typer(help="Restrictions of users on routing keys of topic exchanges.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=user_names)]
-Configure = Annotated[str, typer.Argument(metavar="CONFIGURE", help="Pattern of names that it may declare and delete.")]
-Write = Annotated[str, typer.Argument(metavar="WRITE", help="Pattern of names that it may publish to.")]
-Read = Annotated[str, typer.Argument(metavar="READ", help="Pattern of names that it may consume from.")]
-Exchange = Annotated[str, typer.Argument(metavar="EXCHANGE", help="A topic exchange.")]
 Hash = Annotated[
     str | None,
     typer.Option("--hash", metavar="TEXT", help="Instead: an Argon2id hash of the password."),
@@ -44,18 +30,8 @@ NewPassword = Annotated[
 NoPassword = Annotated[
     bool, typer.Option("--no-password", help="Instead: no password; the user logs in by a certificate, or not at all.")
 ]
-OfUser = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only of this user.")]
-OfVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only in this vhost.")]
 
-
-@app.command("list")
-@asks_broker
-def list_users(access: AdminAccess) -> None:
-    """List the users.
-
-    Example: forebay user list
-    """
-    access.list(("name", "tags", "configured"), "user.list")
+add_commands(app, "user.list")
 
 
 @app.command("add")
@@ -129,95 +105,7 @@ def set_limits(
     access.change(f"limits of {name} changed", "user.limits", user=name, limits=given)
 
 
-@app.command("delete")
-@asks_broker
-def delete_user(access: AdminAccess, name: Name, yes: YesOption = False) -> None:
-    """Delete a user with its permissions.
-
-    Example: forebay user delete ann --yes
-    """
-    confirm(f"Delete user {name} with its permissions?", yes)
-    access.change(f"user {name} deleted", "user.delete", user=name)
-
-
-@permissions.command("list")
-@asks_broker
-def list_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfVhost = None) -> None:
-    """List permissions; users of the configuration without any may do everything.
-
-    Example: forebay permission list --of ann
-    """
-    access.list(("user", "vhost", "configure", "write", "read"), "permission.list", user=of, vhost=of_vhost)
-
-
-@permissions.command("set")
-@asks
-def set_permission(access: AdminAccess, name: Name, configure: Configure, write: Write, read: Read) -> None:
-    """Let a user enter a vhost, with permissions by regular expressions over names.
-
-    Example: forebay permission set ann '^shop[.]' '.*' '.*' --vhost shop
-    """
-    access.change(
-        f"permissions of {name} changed",
-        "permission.set",
-        user=name,
-        configure=configure,
-        write=write,
-        read=read,
-    )
-
-
-@permissions.command("clear")
-@asks
-def clear_permission(access: AdminAccess, name: Name) -> None:
-    """Delete a user's permissions in a vhost, which it then cannot enter.
-
-    Example: forebay permission clear ann --vhost shop
-    """
-    access.change(f"permissions of {name} deleted", "permission.clear", user=name)
-
-
-@topics.command("list")
-@asks_broker
-def list_topic_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfVhost = None) -> None:
-    """List restrictions on topic exchanges.
-
-    Example: forebay topic-permission list --of ann
-    """
-    access.list(("user", "vhost", "exchange", "write", "read"), "topic_permission.list", user=of, vhost=of_vhost)
-
-
-@topics.command("set")
-@asks
-def set_topic_permission(access: AdminAccess, name: Name, exchange: Exchange, write: Write, read: Read) -> None:
-    """Restrict a user to the routing keys of a topic exchange that match these patterns.
-
-    Example: forebay topic-permission set ann amq.topic '^kitchen[.]' '.*'
-    """
-    access.change(
-        f"topic permissions of {name} changed",
-        "topic_permission.set",
-        user=name,
-        exchange=exchange,
-        write=write,
-        read=read,
-    )
-
-
-@topics.command("clear")
-@asks
-def clear_topic_permission(
-    access: AdminAccess,
-    name: Name,
-    exchange: Annotated[
-        str | None, typer.Argument(metavar="EXCHANGE", help="Name of a topic exchange; without it, all.")
-    ] = None,
-) -> None:
-    """Lift a user's restriction on a topic exchange, or on all.
-
-    Example: forebay topic-permission clear ann amq.topic
-    """
-    access.change(f"restrictions of {name} deleted", "topic_permission.clear", user=name, exchange=exchange)
+add_commands(app, "user.delete")
 
 
 def new_password(name: str, given: str | None, hash: str | None, no_password: bool) -> str:
