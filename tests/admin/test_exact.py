@@ -98,3 +98,38 @@ def test_a_condition_in_the_query_chooses_what_is_discarded(http: httpx.Client) 
     assert http.request("DELETE", path, params={"from": 15, "limit": 2}).json()["done"] == 2
     assert "not by both" in refusal(http.request("DELETE", path, params={"where": "/n < 9"}, json={"where": "/n < 9"}))
     assert http.request("DELETE", path, json={}).json()["done"] == 13
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("PUT", "/queues/%2F/slip", {"durabel": True}, "'durabel' is no field: did you mean durable?"),
+        ("PUT", "/exchanges/%2F/slip", {"autodelete": True}, "'autodelete' is no field: did you mean auto_delete?"),
+        ("PUT", "/users/slip", {"pasword": "x", "tags": ""}, "'pasword' is no field: did you mean password?"),
+        (
+            "PUT",
+            "/policies/%2F/slip",
+            {"pattern": "", "definition": {"max-length": 1}, "applyto": "queues"},
+            "'applyto' is no field: did you mean apply_to?",
+        ),
+        (
+            "POST",
+            "/exchanges/%2F/amq.default/publish",
+            {"routing_key": "x", "payload": "x", "payload_encoding": "string", "properties": {"delivery_mod": 2}},
+            "properties: 'delivery_mod' is no property: did you mean delivery_mode?",
+        ),
+        ("GET", "/queues?colums=name", None, "query: 'colums' is no parameter: did you mean columns?"),
+    ],
+)
+def test_a_slip_is_refused_where_rabbitmq_takes_what_it_does_not_know(
+    http: httpx.Client, method: str, path: str, body: object, said: str
+) -> None:
+    assert said in refusal(http.request(method, "/api" + path, json=body))
+    assert http.get("/api/queues/%2F/slip").status_code == 404
+
+
+def test_what_is_like_nothing_says_nothing_to_rabbitmqs_api(http: httpx.Client) -> None:
+    body = {"durable": True, "x": 1, "name": "taken", "vhost": "/"}
+    assert http.put("/api/queues/%2F/taken", json=body).status_code == 201
+    answer = http.get("/api/queues?lengths_age=60&msg_rates_incr=5&use_regex=false&pagination=true&_=1")
+    assert answer.status_code == 200

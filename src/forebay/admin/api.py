@@ -11,7 +11,7 @@ from forebay.admin.bridge import publish, subscribe
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.forebay import stats
 from forebay.admin.http.bodies import JsonBodies
-from forebay.admin.http.exact import Checked
+from forebay.admin.http.exact import Checked, CheckedForSlips
 from forebay.admin.http.guards import Guards
 from forebay.admin.http.paths import RawPaths
 from forebay.admin.http.refusals import handle_errors
@@ -72,4 +72,4 @@ def add_routes(api: FastAPI) -> None:
     for own in (stats.router, forebay_routes.router, publish.router, subscribe.router):
         api.include_router(own, dependencies=Checked)
     for router in rabbitmq_routes.ROUTERS:
-        api.include_router(router)
+        api.include_router(router, dependencies=CheckedForSlips)

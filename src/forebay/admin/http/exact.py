@@ -1,7 +1,8 @@
 """Requests that say more than anybody looks at are refused: what is not known may have been meant to choose.
 
 A `?where=` that a path does not know would otherwise discard a whole queue. One dependency holds for all routes of
-forebay's own API and of the bridge; RabbitMQ's API takes what it does not know, as RabbitMQ does.
+forebay's own API and of the bridge. RabbitMQ's API takes what it does not know, as RabbitMQ does, unless its name is
+like one that is known, and is most likely misspelt.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import hint
+from forebay.core.nearest import hint, slip_of
 
 UNIONS: Final = (Union, types.UnionType)
 
@@ -48,7 +49,19 @@ async def check_names(request: Request) -> None:
         await refuse_body(request, route)
 
 
+async def check_slips(request: Request) -> None:
+    """RequestError(INVALID) names a parameter that is most likely misspelt."""
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    known = query_names(route.dependant)
+    for name in request.query_params:
+        meant = slip_of(name, known)
+        if meant and meant not in request.query_params:
+            raise RequestError(INVALID, f"query: {name!r} is no parameter: did you mean {meant}?")
+
+
 Checked: Final = [Depends(check_names)]  # what a router is included with
+CheckedForSlips: Final = [Depends(check_slips)]
 
 
 async def refuse_body(request: Request, route: APIRoute) -> None:

@@ -1,11 +1,13 @@
-"""The bodies of changes. Unknown fields say nothing, as with RabbitMQ."""
+"""The bodies of changes. Unknown fields say nothing, as with RabbitMQ, unless they are like one that is missing."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from forebay.core.nearest import slip_of
 from forebay.management.definitions.given import fault_of
 
 
@@ -30,6 +32,20 @@ class Body(BaseModel):
     """A body whose fields go by the names of RabbitMQ's API."""
 
     model_config = ConfigDict(populate_by_name=True, coerce_numbers_to_str=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_slips(cls, given: Any) -> Any:
+        """Refuse a field that is most likely misspelt: 'durabel' would make a queue that is not durable."""
+        if isinstance(given, dict):
+            known = {field.alias or name for name, field in cls.model_fields.items()} | set(cls.model_fields)
+            for name in given:
+                meant = slip_of(name, known)
+                if meant and meant not in given:
+                    raise PydanticCustomError(
+                        "slip", "'{name}' is no field: did you mean {meant}?", {"name": name, "meant": meant}
+                    )
+        return given
 
 
 class VhostBody(Body):

@@ -10,6 +10,7 @@ from forebay.admin.http.paging import Facts
 from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
+from forebay.core.nearest import slip_of
 from forebay.message.encoded import amqp_octets
 from forebay.message.shown import plain
 
@@ -19,10 +20,18 @@ LINE_OCTETS: Final = 76  # of base64
 # Those that are texts, by their names here and there.
 TEXTS: Final = ("content_type", "content_encoding", "reply_to", "message_id", "type", "user_id", "app_id")
 NUMBERS: Final = {"delivery_mode": 2, "priority": 255, "timestamp": (1 << 63) - 1}
+NAMES: Final = (*TEXTS, *NUMBERS, "correlation_id", "expiration", "headers", "cluster_id")
 
 
 def octets_of_properties(given: Mapping[str, object]) -> bytes:
-    """Properties as they are published; RequestError(INVALID) names the one that is wrong. Unknown ones say nothing."""
+    """Properties as they are published; RequestError(INVALID) names the one that is wrong, or most likely misspelt.
+
+    Others that are unknown say nothing, as with RabbitMQ.
+    """
+    for name in given:
+        meant = slip_of(name, NAMES)
+        if meant and meant not in given:
+            raise RequestError(INVALID, f"properties: {name!r} is no property: did you mean {meant}?")
     made = Properties()
     made.durable = number_of(given, "delivery_mode") == PERSISTENT
     made.priority = number_of(given, "priority")
