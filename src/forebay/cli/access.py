@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -189,14 +190,12 @@ class AdminAccess:
         return self.client.run(operation, **{"vhost": self.vhost, **arguments})
 
     def change(self, sentence: str, operation: str, **arguments: object) -> dict[str, object]:
-        """Run an operation and say what was done; `{messages}` and the like stand for fields of the answer."""
+        """Run an operation and say what was done; `{queue}` is an argument, or a field of the answer."""
         answer = self.run(operation, **arguments)
         if self.as_json:
             show_json(answer)
         else:
-            for name, value in answer.items():
-                sentence = sentence.replace(f"{{{name}}}", cell(value))
-            print(sentence)
+            print(filled(sentence, {**arguments, **answer}))
         return answer
 
     def list(self, columns: Sequence[str], operation: str, **arguments: object) -> None:
@@ -295,6 +294,11 @@ def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., N
 def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command as `asks`, of one that is about no one vhost."""
     return asks(command, False)
+
+
+def filled(sentence: str, values: Mapping[str, object]) -> str:
+    """A sentence with the values that it names in braces; braces within these stay."""
+    return re.sub(r"{(\w+)}", lambda name: cell(values[name[1]]) if name[1] in values else name[0], sentence)
 
 
 def asked_password(prompt: str, twice: bool, option: str = "--password") -> str:

@@ -137,7 +137,7 @@ def edit_letter(
         except OSError as error:
             raise OptionError(f"--body-file: {body_file}: cannot be read: {error}") from None
     access.change(
-        f"message {offset} changed",
+        "message {offset} changed",
         "dlq.edit",
         queue=queue,
         offset=offset,

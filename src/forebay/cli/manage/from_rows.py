@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
@@ -17,6 +16,7 @@ from forebay.cli.access import (
     asks,
     confirm,
     exchange_names,
+    filled,
     json_object,
     part_list,
     queue_names,
@@ -80,7 +80,7 @@ def command_of(operation: str, row: CommandRow) -> Callable[..., None]:
         if row.question:
             confirm(filled(row.question, given), yes or bool(given.get(row.sure)))
         if row.said:
-            access.change(filled(row.said, given), operation, **given)
+            access.change(row.said, operation, **given)
         elif row.columns:
             access.list(row.columns.split(), operation, **given)
         else:
@@ -139,8 +139,3 @@ def value_of(parameter: Parameter, typed: Any) -> object:
     if parameter.type == TABLE:
         return json_object("JSON" if parameter.required else spelling(parameter), typed)
     return part_list(typed) if parameter.type == TEXTS else typed
-
-
-def filled(sentence: str, values: Mapping[str, object]) -> str:
-    """A sentence with the arguments that it names in braces; what the answer has stays."""
-    return re.sub(r"{(\w+)}", lambda name: str(values.get(name[1], name[0])), sentence)

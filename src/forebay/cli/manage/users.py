@@ -54,7 +54,7 @@ def add_user(
     Example: forebay user add ann --tags monitoring
     """
     password = new_password(name, given, hash, no_password)
-    access.change(f"user {name} created", "user.add", user=name, password=password, tags=part_list(tags))
+    access.change("user {user} created", "user.add", user=name, password=password, tags=part_list(tags))
 
 
 @app.command("password")
@@ -67,7 +67,7 @@ def change_password(
     Example: forebay user password ann
     """
     password = new_password(name, given, hash, no_password)
-    access.change(f"password of {name} changed", "user.password", user=name, password=password)
+    access.change("password of {user} changed", "user.password", user=name, password=password)
 
 
 @app.command("tags")
@@ -81,7 +81,7 @@ def set_tags(
 
     Example: forebay user tags ann policymaker,management
     """
-    access.change(f"tags of {name} changed", "user.tags", user=name, tags=part_list(tags))
+    access.change("tags of {user} changed", "user.tags", user=name, tags=part_list(tags))
 
 
 @app.command("limits")
@@ -102,7 +102,7 @@ def set_limits(
     """
     limits = {"connections_max": connections_max, "channels_max": channels_max}
     given = {limit: value for limit, value in limits.items() if value is not None}
-    access.change(f"limits of {name} changed", "user.limits", user=name, limits=given)
+    access.change("limits of {user} changed", "user.limits", user=name, limits=given)
 
 
 add_commands(app, "user.delete")

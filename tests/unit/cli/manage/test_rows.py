@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from forebay.cli.manage.from_rows import COMPLETIONS, SPELLINGS, SWITCHES, filled
+from forebay.cli.access import filled
+from forebay.cli.manage.from_rows import COMPLETIONS, SPELLINGS, SWITCHES
 from forebay.cli.manage.rows import ROWS, CommandRow
 from forebay.management.parameters import PARAMETERS
 from tests.broker_process import BrokerProcess
@@ -30,9 +31,14 @@ def test_what_rows_say_otherwise_is_of_parameters_that_there_are() -> None:
 
 
 def test_an_argument_in_a_sentence_is_not_read_again() -> None:
-    assert (
-        filled("group {group} of {queue}: {left}", {"group": "{queue}", "queue": "q"}) == "group {queue} of q: {left}"
-    )
+    values = {"group": "{queue}", "queue": "q\x1b[2J"}
+    assert filled("group {group} of {queue}: {left}", values) == "group {queue} of q\\x1b[2J: {left}"
+
+
+def test_a_queue_with_a_name_in_braces_is_named_as_it_is(broker: BrokerProcess) -> None:
+    forebay = Forebay(broker)
+    forebay("queue", "declare", "{messages}")
+    assert forebay("queue", "purge", "{messages}", "--yes") == "0 messages deleted from queue {messages}\n"
 
 
 def test_a_switch_gives_a_parameter_its_other_value(broker: BrokerProcess) -> None:
