@@ -33,10 +33,10 @@ async def perform(
     waits = app.control.waits(name)
     if waits:
         app.store.hurry()
-    facts = await run(app, caller, name, given_of(values), as_client)
+    fields = await run(app, caller, name, given_of(values), as_client)
     if waits:
         await app.on_disk()
-    return facts
+    return fields
 
 
 async def run(
@@ -68,20 +68,20 @@ async def in_portions(
     while True:
         app.store.hurry()
         most = LIMIT_DEFAULT if left is None else min(left, LIMIT_DEFAULT)
-        facts = await run(app, caller, name, {**given, "limit": most, "scan": SCAN_SLICE})
-        end = number(facts, "end") if end is None else end
+        fields = await run(app, caller, name, {**given, "limit": most, "scan": SCAN_SLICE})
+        end = number(fields, "end") if end is None else end
         for each in SUMS:
-            if each in facts:
-                totals[each] = number(totals, each) + number(facts, each)
-        if "refusal" in facts:
-            totals.setdefault("refusal", facts["refusal"])
-        left = None if left is None else left - number(facts, "done")
+            if each in fields:
+                totals[each] = number(totals, each) + number(fields, each)
+        if "refusal" in fields:
+            totals.setdefault("refusal", fields["refusal"])
+        left = None if left is None else left - number(fields, "done")
         # Moved messages may come to the end of the same queue: they are not moved again.
-        if "next" not in facts or number(facts, "next") >= end:
+        if "next" not in fields or number(fields, "next") >= end:
             break
-        given["from"] = facts["next"]
+        given["from"] = fields["next"]
         if left == 0 or number(totals, "scanned") >= SCANNED_MAX:
-            totals["next"] = facts["next"]
+            totals["next"] = fields["next"]
             break
         await asyncio.sleep(0)
     await app.on_disk()
@@ -98,20 +98,20 @@ async def messages(app: App, caller: Caller, name: str, values: dict[str, object
     looked = 0
     while True:
         portion = {**given, "limit": min(limit - len(items), SCAN_SLICE), "scan": SCAN_SLICE}
-        facts = await run(app, caller, name, portion)
-        found = facts["items"]
+        fields = await run(app, caller, name, portion)
+        found = fields["items"]
         assert isinstance(found, list)
         items += found
         looked += SCAN_SLICE
-        if "next" not in facts:
+        if "next" not in fields:
             return {"items": items}
-        given["from"] = facts["next"]
+        given["from"] = fields["next"]
         if len(items) >= limit or looked >= SCANNED_MAX or given["from"] == first:
-            return {"items": items, "next": facts["next"]}
+            return {"items": items, "next": fields["next"]}
         await asyncio.sleep(0)
 
 
-def number(facts: dict[str, object], name: str) -> int:
-    value = facts.get(name, 0)
+def number(fields: dict[str, object], name: str) -> int:
+    value = fields.get(name, 0)
     assert isinstance(value, int)
     return value

@@ -77,20 +77,20 @@ class PublishOutcome:
         self.offsets: dict[str, int] = {}
         self.due_us = 0
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """The same for JSON."""
         if self.reason:
             return {"error": "rejected", "reason": self.reason}
-        facts: dict[str, object] = {"routed": self.routed, "offsets": self.offsets}
+        fields: dict[str, object] = {"routed": self.routed, "offsets": self.offsets}
         if self.duplicate:
-            facts["duplicate"] = True
+            fields["duplicate"] = True
         if self.due_us:
-            facts["due_ms"] = self.due_us // MICROSECONDS
-        return facts
+            fields["due_ms"] = self.due_us // MICROSECONDS
+        return fields
 
     def answer(self) -> Response:
         """The answer to a request that published this alone."""
-        found = as_json(self.facts(), self.status)
+        found = as_json(self.fields(), self.status)
         if self.status in (TOO_MANY, UNAVAILABLE):
             found.headers["Retry-After"] = str(RETRY_FULL_S if self.status == TOO_MANY else RETRY_LACK_S)
         return found
@@ -170,7 +170,7 @@ async def publish_many(app: Broker, caller: Client, request: Request, vhost: InV
         await with_room(app)
         outcome = publish(app, where, message)
         failed += outcome.status >= BAD_REQUEST
-        results.append({"status": outcome.status, **outcome.facts()})
+        results.append({"status": outcome.status, **outcome.fields()})
     await app.on_disk()
     await pay(app, caller, len(results), len(octets))
     return as_json({"published": len(results) - failed, "failed": failed, "results": results})

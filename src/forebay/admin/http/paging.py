@@ -27,7 +27,6 @@ COLUMNS_CHARACTERS_MAX: Final = 4000
 DIGITS: Final = re.compile("[0-9]+")
 DIGITS_MAX: Final = 20  # longer numbers are sorted as texts
 
-Facts = dict[str, object]
 Path = tuple[str, ...]  # of a field within an object: a.b is ("a", "b")
 Source = TypeVar("Source")
 
@@ -121,9 +120,9 @@ def path_of(field: str) -> Path:
     return tuple(field.split(".")) if field else ()
 
 
-def field_at(facts: Facts, path: Path) -> object:
+def field_at(fields: dict[str, object], path: Path) -> object:
     """The field of that path; None where there is none."""
-    value: object = facts
+    value: object = fields
     for name in path:
         if not isinstance(value, dict):
             return None
@@ -148,12 +147,12 @@ def padded(digits: re.Match[str]) -> str:
     return digits[0].zfill(DIGITS_MAX)
 
 
-def only(facts: Facts, columns: Sequence[Path]) -> Facts:
+def only(fields: dict[str, object], columns: Sequence[Path]) -> dict[str, object]:
     """Keep those fields that have these paths."""
-    found: Facts = {}
+    found: dict[str, object] = {}
     for path in columns:
-        value = field_at(facts, path)
-        if value is None and path[-1] not in holder_of(facts, path):
+        value = field_at(fields, path)
+        if value is None and path[-1] not in holder_of(fields, path):
             continue
         into = found
         for name in path[:-1]:
@@ -166,18 +165,20 @@ def only(facts: Facts, columns: Sequence[Path]) -> Facts:
     return found
 
 
-def holder_of(facts: Facts, path: Path) -> Facts:
+def holder_of(fields: dict[str, object], path: Path) -> dict[str, object]:
     """The object that has, or would have, the field of that path."""
-    holder = field_at(facts, path[:-1])
+    holder = field_at(fields, path[:-1])
     return holder if isinstance(holder, dict) else {}
 
 
-async def ordered(items: Sequence[Source], make: Callable[[Source], Facts], wanted: Listing) -> list[Facts] | None:
+async def ordered(
+    items: Sequence[Source], make: Callable[[Source], dict[str, object]], wanted: Listing
+) -> list[dict[str, object]] | None:
     """All items made and in the order that is asked for; None where the list's own will do."""
     if not wanted.sort:
         return None
     made = await sliced(items, make)
-    keys = await sliced(made, lambda facts: rank(field_at(facts, wanted.sort)))
+    keys = await sliced(made, lambda fields: rank(field_at(fields, wanted.sort)))
     await asyncio.sleep(0)
     order = sorted(range(len(made)), key=keys.__getitem__, reverse=wanted.reverse)
     return [made[index] for index in order]
@@ -186,7 +187,7 @@ async def ordered(items: Sequence[Source], make: Callable[[Source], Facts], want
 async def answer_list(
     items: Sequence[Source],
     name_of: Callable[[Source], str],
-    make: Callable[[Source], Facts],
+    make: Callable[[Source], dict[str, object]],
     wanted: Listing,
     title_of: Callable[[Source], str] | None = None,
     words_of: Callable[[Source], str] | None = None,
@@ -206,7 +207,7 @@ async def answer_list(
 async def made_list(
     items: Sequence[Source],
     name_of: Callable[[Source], str],
-    make: Callable[[Source], Facts],
+    make: Callable[[Source], dict[str, object]],
     wanted: Listing,
     title_of: Callable[[Source], str] | None,
     words_of: Callable[[Source], str] | None,
@@ -235,7 +236,7 @@ async def made_list(
             raise RequestError(INVALID, f"Page out of range, {where}")
     shown = await sliced(items[first:end], make) if made is None else made[first:end]
     if wanted.columns:
-        shown = await sliced(shown, lambda facts: only(facts, wanted.columns))
+        shown = await sliced(shown, lambda fields: only(fields, wanted.columns))
     octets = await encoded(shown)
     if wanted.page is None:
         return Response(octets, media_type=JSON)
@@ -252,6 +253,6 @@ async def made_list(
     )
 
 
-def answer_one(facts: Facts, wanted: Listing) -> Response:
+def answer_one(fields: dict[str, object], wanted: Listing) -> Response:
     """One object, with the fields that a caller wants."""
-    return as_json(only(facts, wanted.columns) if wanted.columns else facts)
+    return as_json(only(fields, wanted.columns) if wanted.columns else fields)

@@ -46,7 +46,6 @@ OF_OBJECTS: Final = (
 )
 
 Item = TypeVar("Item")
-Facts = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)

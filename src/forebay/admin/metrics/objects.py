@@ -357,16 +357,14 @@ CONNECTIONS: Final[tuple[Row[Connection], ...]] = (
     ),
 )
 
-Facts = dict[str, object]
 
-
-def channel_row(metric: family.Metric, name: str) -> Row[Facts]:
+def channel_row(metric: family.Metric, name: str) -> Row[dict[str, object]]:
     """The row of a number that a channel tells of itself."""
     combine = plus if metric.kind == family.GAUGE else None
     return Row(metric, lambda channel: number_of(channel, name), combine)
 
 
-CHANNELS: Final[tuple[Row[Facts], ...]] = (
+CHANNELS: Final[tuple[Row[dict[str, object]], ...]] = (
     channel_row(gauge("rabbitmq_channel_consumers", family.CHANNEL, "Consumers on a channel."), "consumers"),
     channel_row(
         gauge("rabbitmq_channel_messages_unacked", family.CHANNEL, "Messages delivered and not acknowledged."),

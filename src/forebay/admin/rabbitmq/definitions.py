@@ -17,14 +17,13 @@ from fastapi import APIRouter, Query, Request, Response
 from forebay import __version__
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.paging import Facts
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION
 from forebay.admin.rabbitmq.node.overview import cluster_name
 from forebay.admin.rabbitmq.parameters import parameters_of
-from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, check_vhost
 from forebay.broker.auth.passwords import exported_hash
@@ -82,14 +81,14 @@ async def export_all(broker: Broker, caller: Administrator, download: Download =
     users = broker.vhosts.users
     name = cluster_name(broker)
     async with broker.door.long:
-        document: Facts = {
+        document: dict[str, object] = {
             **head("cluster"),
             "original_cluster_name": name,
             "explanation": f"Definitions of cluster '{name}'",
             "users": await sliced([user for _, user in sorted(users.by_name.items())], partial(user_entry, users)),
             "vhosts": await sliced(vhosts, vhost_entry),
-            "permissions": await sliced(users.list_permissions(), permission_facts),
-            "topic_permissions": await sliced(users.list_topic_permissions(), topic_facts),
+            "permissions": await sliced(users.list_permissions(), permission_fields),
+            "topic_permissions": await sliced(users.list_topic_permissions(), topic_fields),
             "parameters": parameters_of(broker, vhosts),
             "global_parameters": global_parameters(broker),
             **await content_of(vhosts),
@@ -109,8 +108,8 @@ async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, 
     """The content of one vhost; users and permissions are not in it."""
     where = check_vhost(broker, caller, vhost)
     async with broker.door.long:
-        content: Facts = {"parameters": parameters_of(broker, [where]), **await content_of([where])}
-        document: Facts = {
+        content: dict[str, object] = {"parameters": parameters_of(broker, [where]), **await content_of([where])}
+        document: dict[str, object] = {
             **head("single_virtual_host"),
             "original_vhost_name": vhost,
             "explanation": f"Definitions of virtual host '{vhost}'",
@@ -133,7 +132,7 @@ async def import_vhost(broker: Broker, caller: Administrator, vhost: VhostName, 
 # ---- out
 
 
-def head(format: str) -> Facts:
+def head(format: str) -> dict[str, object]:
     return {
         "rabbit_version": SPOKEN_VERSION,
         "rabbitmq_version": SPOKEN_VERSION,
@@ -143,12 +142,12 @@ def head(format: str) -> Facts:
     }
 
 
-async def content_of(vhosts: list[Vhost]) -> Facts:
+async def content_of(vhosts: list[Vhost]) -> dict[str, object]:
     """The definitions of everything in vhosts."""
-    policies: list[Facts] = []
-    queues: list[Facts] = []
-    exchanges: list[Facts] = []
-    bindings: list[Facts] = []
+    policies: list[dict[str, object]] = []
+    queues: list[dict[str, object]] = []
+    exchanges: list[dict[str, object]] = []
+    bindings: list[dict[str, object]] = []
     for vhost in vhosts:
         policies += await sliced(vhost.catalog.policies.listed(False), partial(policy_entry, vhost))
         queues += await sliced(queues_of(vhost), partial(queue_entry, vhost))
@@ -157,22 +156,22 @@ async def content_of(vhosts: list[Vhost]) -> Facts:
     return {"policies": policies, "queues": queues, "exchanges": exchanges, "bindings": bindings}
 
 
-def global_parameters(app: App) -> list[Facts]:
+def global_parameters(app: App) -> list[dict[str, object]]:
     values = app.vhosts.parameters.values
     return [{"name": name, "value": values[name]} for name in sorted(values) if name != IMPORTED]
 
 
-def entries_of(content: Facts, section: str) -> list[Facts]:
+def entries_of(content: dict[str, object], section: str) -> list[dict[str, object]]:
     entries = content[section]
     assert isinstance(entries, list)
     return entries
 
 
-def without_vhost(entry: Facts) -> Facts:
+def without_vhost(entry: dict[str, object]) -> dict[str, object]:
     return {field: value for field, value in entry.items() if field != "vhost"}
 
 
-def as_file(document: Facts, download: str) -> Response:
+def as_file(document: dict[str, object], download: str) -> Response:
     """The document, for a browser to save where it has asked for that."""
     answer = as_json(document)
     if download:
@@ -184,7 +183,7 @@ def as_file(document: Facts, download: str) -> Response:
 # ---- in
 
 
-async def document_of(request: Request) -> Facts:
+async def document_of(request: Request) -> dict[str, object]:
     """The file that a request brings, as its body or as a part of a form; RequestError(INVALID)."""
     body = await request.body()
     kind = request.headers.get("content-type", "")
@@ -223,7 +222,7 @@ def part_of(kind: str, body: bytes) -> bytes:
     raise RequestError(INVALID, f"the form has no part '{FILE}'")
 
 
-async def take_in(app: App, document: Facts, only: Vhost | None) -> None:
+async def take_in(app: App, document: dict[str, object], only: Vhost | None) -> None:
     """Check a file, and then do what it asks for, in portions; RequestError names the entry and the field."""
     await hash_passwords(document)
     plan = ImportPlan(app.vhosts, document, only)
@@ -248,7 +247,7 @@ async def pause(done: int) -> None:
         await asyncio.sleep(0)
 
 
-async def hash_passwords(document: Facts) -> None:
+async def hash_passwords(document: dict[str, object]) -> None:
     """Put hashes in place of the passwords of users, as some files that people write have them."""
     users = document.get("users")
     for user in users if isinstance(users, Iterable) else ():

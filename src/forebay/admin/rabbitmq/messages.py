@@ -14,12 +14,11 @@ from mypy_extensions import u8
 
 from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, changed, finished
 from forebay.admin.http.answer import as_json, refusal
-from forebay.admin.http.paging import Facts
 from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
 from forebay.admin.http.slices import SLICE_ITEMS
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody, Routed
-from forebay.admin.rabbitmq.properties import octets_of_properties, properties_facts
+from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost
 from forebay.broker.auth.permissions import READ
 from forebay.broker.publish.headers import check_message, publish_with_headers, read_publish_headers
@@ -122,7 +121,7 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
         return as_json(answers)
 
 
-async def got(where: Vhost, queue: bytes, body: GetBody) -> list[Facts]:
+async def got(where: Vhost, queue: bytes, body: GetBody) -> list[dict[str, object]]:
     """The messages as they are shown, settled as the body says."""
     channel = next(channels)
     where.touch()
@@ -136,10 +135,12 @@ async def got(where: Vhost, queue: bytes, body: GetBody) -> list[Facts]:
     return answers
 
 
-async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple[list[Delivery], list[Facts]]:
+async def take(
+    vhost: Vhost, queue: bytes, channel: int, body: GetBody
+) -> tuple[list[Delivery], list[dict[str, object]]]:
     """Messages that are delivered now, and what is shown of them."""
     got: list[Delivery] = []
-    answers: list[Facts] = []
+    answers: list[dict[str, object]] = []
     octets = 0
     while len(got) != body.count and octets < GOT_OCTETS_MAX:
         if got and len(got) % SLICE_ITEMS == 0:
@@ -148,9 +149,9 @@ async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple
         if delivery is None:
             break
         got.append(delivery)
-        facts = message_facts(delivery, body)
-        facts["message_count"] = int(vhost.catalog.queue(queue).own_ready())
-        answers.append(facts)
+        fields = message_fields(delivery, body)
+        fields["message_count"] = int(vhost.catalog.queue(queue).own_ready())
+        answers.append(fields)
         octets += int(delivery.block.body_span(delivery.index, 1))
     return got, answers
 
@@ -167,7 +168,7 @@ def settle(vhost: Vhost, delivery: Delivery, ackmode: str) -> None:
         vhost.settling.ack(lease, offset, 1)
 
 
-def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
+def message_fields(delivery: Delivery, wanted: GetBody) -> dict[str, object]:
     """A message as RabbitMQ's API shows it."""
     block, index = delivery.block, delivery.index
     payload = block.body(index)
@@ -187,7 +188,7 @@ def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
         "routing_key": text(block.routing_key(index)),
         "message_count": 0,
         # RabbitMQ's JSON has an empty list where there are none.
-        "properties": properties_facts(properties_of(block.format(index) & FORMAT_MASK, rendered_at(block, index)))
+        "properties": properties_fields(properties_of(block.format(index) & FORMAT_MASK, rendered_at(block, index)))
         or [],
         "payload": shown,
         "payload_encoding": encoding,

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 
 from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import ComponentName, LimitName, ParameterName, UserName, VhostName
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.change_shapes import LimitBody, ValueBody
@@ -70,9 +70,9 @@ async def show_parameter(
     wanted: Wanted,
 ) -> Response:
     """One parameter."""
-    for facts in parameters_of(broker, [check_vhost(broker, caller, vhost)], component):
-        if facts["name"] == parameter:
-            return answer_one(facts, wanted)
+    for fields in parameters_of(broker, [check_vhost(broker, caller, vhost)], component):
+        if fields["name"] == parameter:
+            return answer_one(fields, wanted)
     raise missing(component, vhost, parameter)
 
 
@@ -92,7 +92,7 @@ async def put_parameter(
 ) -> Response:
     """Set a parameter of a vhost."""
     where = check_vhost(broker, caller, vhost)
-    is_new = not any(facts["name"] == parameter for facts in parameters_of(broker, [where], component))
+    is_new = not any(fields["name"] == parameter for fields in parameters_of(broker, [where], component))
     name, values = setting(where, component, parameter, body.value)
     return await changed(broker, caller, name, {"vhost": vhost, **values}, put_status(is_new))
 
@@ -117,7 +117,7 @@ async def delete_parameter(
 async def list_global_parameters(broker: Broker, caller: Policymaker, wanted: Wanted) -> Response:
     """The parameters of the broker itself."""
     values = broker.vhosts.parameters.values
-    found: list[Facts] = [{"name": name, "value": values[name]} for name in sorted(values)]
+    found: list[dict[str, object]] = [{"name": name, "value": values[name]} for name in sorted(values)]
     return await answer_list(found, name_of, dict, wanted)
 
 
@@ -148,9 +148,9 @@ async def delete_global_parameter(broker: Broker, caller: Administrator, paramet
     return await changed(broker, caller, "global_parameter.clear", {"name": parameter})
 
 
-def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -> list[Facts]:
+def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -> list[dict[str, object]]:
     """The parameters of vhosts, limits and operator policies among them; of one component, or of all."""
-    found: list[Facts] = []
+    found: list[dict[str, object]] = []
     for vhost in vhosts:
         where = text(vhost.name)
         for each in app.vhosts.parameters.listed(vhost.name, component):
@@ -188,8 +188,8 @@ def missing(component: str, vhost: str, name: str) -> RequestError:
     return RequestError(NOT_FOUND, f"name: there is no parameter '{name}' of '{component}' in vhost '{vhost}'")
 
 
-def name_of(facts: Facts) -> str:
-    return str(facts["name"])
+def name_of(fields: dict[str, object]) -> str:
+    return str(fields["name"])
 
 
 # ---- limits
@@ -198,14 +198,14 @@ def name_of(facts: Facts) -> str:
 @limits.get("/vhost-limits")
 async def list_vhost_limits(broker: Broker, caller: Manager) -> Response:
     """The limits of the vhosts that the caller may enter; only of those that have some."""
-    return as_json([limits_facts(vhost) for vhost in seen_vhosts(broker, caller) if limits_of(vhost)])
+    return as_json([limits_fields(vhost) for vhost in seen_vhosts(broker, caller) if limits_of(vhost)])
 
 
 @limits.get("/vhost-limits/{vhost:name}")
 async def show_vhost_limits(broker: Broker, caller: Manager, vhost: VhostName) -> Response:
     """The limits of one vhost: a list of one, or of nothing where it has none."""
     where = check_vhost(broker, caller, vhost)
-    return as_json([limits_facts(where)] if limits_of(where) else [])
+    return as_json([limits_fields(where)] if limits_of(where) else [])
 
 
 @limits.put("/vhost-limits/{vhost:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
@@ -226,7 +226,7 @@ async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: Vhost
 async def list_user_limits(broker: Broker, caller: Administrator) -> Response:
     """The limits of users; only of those who have some."""
     users = broker.vhosts.users
-    return as_json([user_facts(users, name) for name in sorted(users.limits)])
+    return as_json([user_fields(users, name) for name in sorted(users.limits)])
 
 
 @limits.get("/user-limits/{user:name}")
@@ -236,7 +236,7 @@ async def show_user_limits(broker: Broker, caller: Manager, user: UserName) -> R
         caller.check_administrator()
     users = broker.vhosts.users
     users.user(user)
-    return as_json([user_facts(users, user)] if user in users.limits else [])
+    return as_json([user_fields(users, user)] if user in users.limits else [])
 
 
 @limits.put("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
@@ -262,9 +262,9 @@ async def change_user_limit(app: App, caller: Caller, user: str, given: dict[str
     return await changed(app, caller, "user.limits", {"user": user, "limits": limit_settings(given, OF_USERS)})
 
 
-def limits_facts(vhost: Vhost) -> Facts:
+def limits_fields(vhost: Vhost) -> dict[str, object]:
     return {"vhost": text(vhost.name), "value": limits_of(vhost)}
 
 
-def user_facts(users: Users, name: str) -> Facts:
+def user_fields(users: Users, name: str) -> dict[str, object]:
     return {"user": name, "value": limits_of_user(users, name)}

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.paging import Facts, Wanted, answer_list
+from forebay.admin.http.paging import Wanted, answer_list
 from forebay.admin.http.paths import UserName, VhostName
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.change_shapes import PermissionBody, TopicPermissionBody
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api", tags=["permissions"], route_class=ChangeRoute)
 @router.get("/permissions")
 async def list_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """The permissions of users in vhosts."""
-    return await answer_list(broker.vhosts.users.list_permissions(), user_of, permission_facts, wanted)
+    return await answer_list(broker.vhosts.users.list_permissions(), user_of, permission_fields, wanted)
 
 
 @router.get("/permissions/{vhost:name}/{user:name}")
@@ -30,7 +30,7 @@ async def show_permission(broker: Broker, caller: Administrator, vhost: VhostNam
     found = broker.vhosts.users.list_permissions(user, vhost.encode())
     if not found:
         raise none_given(vhost, user)
-    return as_json(permission_facts(found[0]))
+    return as_json(permission_fields(found[0]))
 
 
 @router.put("/permissions/{vhost:name}/{user:name}", status_code=201, responses=MADE, response_class=Response)
@@ -58,7 +58,7 @@ async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostN
 @router.get("/topic-permissions")
 async def list_topic_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """List the restrictions of users on topic exchanges."""
-    return await answer_list(broker.vhosts.users.list_topic_permissions(), user_of, topic_facts, wanted)
+    return await answer_list(broker.vhosts.users.list_topic_permissions(), user_of, topic_fields, wanted)
 
 
 @router.get("/topic-permissions/{vhost:name}/{user:name}")
@@ -68,7 +68,7 @@ async def show_topic_permissions(broker: Broker, caller: Administrator, vhost: V
     found = broker.vhosts.users.list_topic_permissions(user, vhost.encode())
     if not found:
         raise none_given(vhost, user)
-    return as_json([topic_facts(each) for each in found])
+    return as_json([topic_fields(each) for each in found])
 
 
 @router.put("/topic-permissions/{vhost:name}/{user:name}", status_code=201, responses=MADE, response_class=Response)
@@ -108,15 +108,15 @@ def none_given(vhost: str, user: str) -> RequestError:
     return RequestError(NOT_FOUND, f"user '{user}' was given nothing in vhost '{vhost}'")
 
 
-def user_of(facts: Facts) -> str:
-    return str(facts["user"])
+def user_of(fields: dict[str, object]) -> str:
+    return str(fields["user"])
 
 
-def permission_facts(facts: Facts) -> Facts:
+def permission_fields(fields: dict[str, object]) -> dict[str, object]:
     """A permission in the order of RabbitMQ's fields."""
-    return {name: facts[name] for name in ("user", "vhost", "configure", "write", "read")}
+    return {name: fields[name] for name in ("user", "vhost", "configure", "write", "read")}
 
 
-def topic_facts(facts: Facts) -> Facts:
+def topic_fields(fields: dict[str, object]) -> dict[str, object]:
     """A topic permission in the order of RabbitMQ's fields."""
-    return {name: facts[name] for name in ("user", "vhost", "exchange", "write", "read")}
+    return {name: fields[name] for name in ("user", "vhost", "exchange", "write", "read")}

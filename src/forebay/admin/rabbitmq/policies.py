@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fastapi import APIRouter, Depends, Response
 
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
-from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import PolicyName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import PolicyBody
@@ -31,12 +31,12 @@ def add_policies(path: str, kind: str, operator: bool, may_change: Callable[...,
 
     @router.get(path, description=f"The {kind} of the vhosts that the caller may enter.")
     async def list_policies(broker: Broker, caller: Manager, wanted: Wanted) -> Response:
-        return await answer_list(placed(seen_vhosts(broker, caller), operator), name_of, placed_facts, wanted)
+        return await answer_list(placed(seen_vhosts(broker, caller), operator), name_of, placed_fields, wanted)
 
     @router.get(f"{path}/{{vhost:name}}", description=f"The {kind} of one vhost.")
     async def list_policies_of_vhost(broker: Broker, caller: Manager, vhost: VhostName, wanted: Wanted) -> Response:
         where = check_vhost(broker, caller, vhost)
-        return await answer_list(placed([where], operator), name_of, placed_facts, wanted)
+        return await answer_list(placed([where], operator), name_of, placed_fields, wanted)
 
     one = f"{path}/{{vhost:name}}/{{policy:name}}"
     changers = [Depends(may_change)]
@@ -46,7 +46,7 @@ def add_policies(path: str, kind: str, operator: bool, may_change: Callable[...,
         broker: Broker, caller: Manager, vhost: VhostName, policy: PolicyName, wanted: Wanted
     ) -> Response:
         found = check_vhost(broker, caller, vhost).catalog.policies.find(policy, operator)
-        return answer_one(policy_facts(vhost, found), wanted)
+        return answer_one(policy_fields(vhost, found), wanted)
 
     prefix = "operator_policy" if operator else "policy"
 
@@ -84,9 +84,9 @@ def name_of(item: Placed) -> str:
     return item[1].name
 
 
-def placed_facts(item: Placed) -> Facts:
-    return policy_facts(*item)
+def placed_fields(item: Placed) -> dict[str, object]:
+    return policy_fields(*item)
 
 
-def policy_facts(vhost: str, policy: Policy) -> Facts:
+def policy_fields(vhost: str, policy: Policy) -> dict[str, object]:
     return {"vhost": vhost, "name": policy.name, **policy_value(policy)}

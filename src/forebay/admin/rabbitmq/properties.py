@@ -6,7 +6,6 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.admin.http.paging import Facts
 from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
@@ -74,9 +73,9 @@ def number_of(given: Mapping[str, object], name: str) -> int | None:
     return value
 
 
-def properties_facts(said: Properties) -> Facts:
+def properties_fields(said: Properties) -> dict[str, object]:
     """The properties that a message has."""
-    found: Facts = {name: getattr(said, name) for name in TEXTS}
+    found: dict[str, object] = {name: getattr(said, name) for name in TEXTS}
     found["delivery_mode"] = PERSISTENT if said.durable else None
     found["priority"] = said.priority
     found["timestamp"] = said.timestamp_s

@@ -10,8 +10,8 @@ from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import ONE_QUEUE, QUEUES
-from forebay.admin.rabbitmq.clients.connections import peer_facts
-from forebay.admin.rabbitmq.clients.consumers import consumer_facts, single_active
+from forebay.admin.rabbitmq.clients.connections import peer_fields
+from forebay.admin.rabbitmq.clients.consumers import consumer_fields, single_active
 from forebay.admin.rabbitmq.node.members import Nodes
 from forebay.admin.rabbitmq.properties import value_shown
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
@@ -30,7 +30,6 @@ from forebay.server.app import App
 MILLISECONDS_US: Final = 1000
 STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `message_stats`
 
-Facts = dict[str, object]
 Placed = tuple[Vhost, Queue]
 router = APIRouter(prefix="/api", tags=["queues"])
 
@@ -43,9 +42,9 @@ class DeclaredQueues:
 
     def __init__(self) -> None:
         self.policies: list[Policy] = []
-        self.known: dict[int, tuple[QueueSpec, Facts]] = {}
+        self.known: dict[int, tuple[QueueSpec, dict[str, object]]] = {}
 
-    def facts(self, vhost: Vhost, queue: Queue, node: str) -> Facts:
+    def fields(self, vhost: Vhost, queue: Queue, node: str) -> dict[str, object]:
         """A queue's, which is led by this node for as long as the process lasts."""
         policies = [*vhost.catalog.policies.by_user.values(), *vhost.catalog.policies.by_operator.values()]
         if policies != self.policies or len(self.known) > 2 * len(vhost.catalog.queues):
@@ -54,9 +53,9 @@ class DeclaredQueues:
         known = self.known.get(int(queue.id))
         if known is not None and known[0] is queue.spec:
             return known[1]
-        facts = declared_facts(vhost, queue, node)
-        self.known[int(queue.id)] = (queue.spec, facts)
-        return facts
+        fields = declared_fields(vhost, queue, node)
+        self.known[int(queue.id)] = (queue.spec, fields)
+        return fields
 
 
 class Declared:
@@ -80,7 +79,7 @@ async def declared_for(request: Request) -> Declared:
 Remembered = Annotated[Declared, Depends(declared_for)]
 
 
-def declared_facts(vhost: Vhost, queue: Queue, node: str) -> Facts:
+def declared_fields(vhost: Vhost, queue: Queue, node: str) -> dict[str, object]:
     """A queue's name and kind, and what holds for it."""
     user, operator = vhost.catalog.policies.of_queue(queue, False), vhost.catalog.policies.of_queue(queue, True)
     spec = queue.spec
@@ -100,9 +99,9 @@ def declared_facts(vhost: Vhost, queue: Queue, node: str) -> Facts:
     }
 
 
-def effective(user: Policy | None, operator: Policy | None) -> Facts:
+def effective(user: Policy | None, operator: Policy | None) -> dict[str, object]:
     """The sum of both policies: of two numbers the lower holds, of anything else the operator's."""
-    merged: Facts = {} if user is None else dict(user.definition)
+    merged: dict[str, object] = {} if user is None else dict(user.definition)
     for key, value in ({} if operator is None else operator.definition).items():
         other = merged.get(key)
         is_lower = isinstance(other, int) and isinstance(value, int) and other < value
@@ -116,8 +115,8 @@ def effective(user: Policy | None, operator: Policy | None) -> Facts:
 class Details:
     """The view of queues that a request wants: its samples, with or without statistics.
 
-    figures  False: only what they were declared with
-    totals   their lengths all the same
+    stats   False: only what they were declared with
+    totals  their lengths all the same
     """
 
     def __init__(
@@ -126,34 +125,34 @@ class Details:
         rates: RateSamples,
         declared: Declared,
         asked: Windows,
-        figures: bool = True,
+        stats: bool = True,
         totals: bool = False,
     ) -> None:
         self.app = app
         self.rates = rates
         self.declared = declared
         self.asked = asked
-        self.figures = figures
+        self.stats = stats
         self.totals = totals
         self.nodes = Nodes(app)
 
-    def make(self, placed: Placed) -> Facts:
+    def make(self, placed: Placed) -> dict[str, object]:
         """One queue."""
         vhost, queue = placed
-        declared = self.declared.of(vhost).facts(vhost, queue, self.nodes.own)
-        if self.figures:
-            return self.with_figures(queue, declared)
+        declared = self.declared.of(vhost).fields(vhost, queue, self.nodes.own)
+        if self.stats:
+            return self.with_stats(queue, declared)
         if not self.totals:
             return declared
         numbers = queue_numbers(queue)
         return {**declared, **dict(zip(QUEUE.names[STATS:], numbers[STATS:], strict=True))}
 
-    def with_figures(self, queue: Queue, declared: Facts) -> Facts:
+    def with_stats(self, queue: Queue, declared: dict[str, object]) -> dict[str, object]:
         numbers = queue_numbers(queue)
         series = self.rates.queues.get(int(queue.id))
         log = queue.log
         consumers = int(queue.consumer_count())
-        facts: Facts = {
+        fields: dict[str, object] = {
             **declared,
             **self.rates.stats(series, QUEUE, numbers, self.asked.lengths, STATS, len(numbers)),
             "consumers": consumers,
@@ -165,52 +164,52 @@ class Details:
         }
         capacity = 0.0
         if consumers:
-            capacity = self.note_consumers(queue, numbers, facts)
+            capacity = self.note_consumers(queue, numbers, fields)
         if queue.kind != STREAM:
-            facts["consumer_capacity"] = facts["consumer_utilisation"] = capacity
-        self.note_members(queue, bool(declared["durable"]), facts)
+            fields["consumer_capacity"] = fields["consumer_utilisation"] = capacity
+        self.note_members(queue, bool(declared["durable"]), fields)
         if queue.kind == STREAM:
-            facts["readers"] = {self.nodes.own: consumers}
+            fields["readers"] = {self.nodes.own: consumers}
         if queue.kind == QUORUM:
-            facts["delivery_limit"] = int(queue.limits.delivery_limit)
+            fields["delivery_limit"] = int(queue.limits.delivery_limit)
         if numbers[0] or numbers[1] or numbers[6] or numbers[7]:
-            facts["message_stats"] = self.rates.stats(series, QUEUE, numbers, self.asked.messages, 0, STATS)
+            fields["message_stats"] = self.rates.stats(series, QUEUE, numbers, self.asked.messages, 0, STATS)
         if queue.owner:
-            self.note_owner(queue, facts)
-        facts["forebay"] = own_facts(queue)
-        return facts
+            self.note_owner(queue, fields)
+        fields["forebay"] = own_fields(queue)
+        return fields
 
-    def note_members(self, queue: Queue, durable: bool, facts: Facts) -> None:
+    def note_members(self, queue: Queue, durable: bool, fields: dict[str, object]) -> None:
         """Enter the nodes that a queue is on: in a cluster every durable one, of whatever type, is on every member."""
         nodes = self.nodes
         if nodes.clustered and durable:
-            facts["leader"], facts["members"], facts["online"] = nodes.own, nodes.all, nodes.running
+            fields["leader"], fields["members"], fields["online"] = nodes.own, nodes.all, nodes.running
         elif nodes.clustered or queue.kind in (QUORUM, STREAM):
-            facts["leader"] = nodes.own
-            facts["members"] = facts["online"] = [nodes.own]
+            fields["leader"] = nodes.own
+            fields["members"] = fields["online"] = [nodes.own]
 
-    def note_consumers(self, queue: Queue, numbers: list[int], facts: Facts) -> float:
+    def note_consumers(self, queue: Queue, numbers: list[int], fields: dict[str, object]) -> float:
         """Enter who alone consumes; the part of the consumers that could take a message now, 1 where none waits."""
         able = 0
         total = 0
         for group in queue.groups.values():
             active = single_active(group)
             if active is not None:
-                facts["single_active_consumer_tag"] = text(active.tag)
+                fields["single_active_consumer_tag"] = text(active.tag)
             for consumer in group.consumers:
                 total += 1
                 able += consumer.can_take()
                 if consumer.exclusive:
-                    facts["exclusive_consumer_tag"] = text(consumer.tag)
+                    fields["exclusive_consumer_tag"] = text(consumer.tag)
         return 1.0 if numbers[STATS + 1] == 0 else able / total
 
-    def note_owner(self, queue: Queue, facts: Facts) -> None:
+    def note_owner(self, queue: Queue, fields: dict[str, object]) -> None:
         connection = self.app.connections.get(int(queue.owner))
         if connection is not None:
-            facts["owner_pid_details"] = peer_facts(connection)
+            fields["owner_pid_details"] = peer_fields(connection)
 
 
-def own_facts(queue: Queue) -> Facts:
+def own_fields(queue: Queue) -> dict[str, object]:
     """The fields that RabbitMQ's queues do not have."""
     counts = queue.counts
     return {
@@ -286,12 +285,12 @@ async def show_queue(
     """One queue, with its consumers."""
     where = check_vhost(app, caller, vhost)
     found = where.catalog.queue(queue.encode())
-    facts = details.make((where, found))
-    if details.figures:
-        facts["consumer_details"] = [consumer_facts(app, (where, found, each)) for each in found.consumers()]
-        own = facts["forebay"]
+    fields = details.make((where, found))
+    if details.stats:
+        fields["consumer_details"] = [consumer_fields(app, (where, found, each)) for each in found.consumers()]
+        own = fields["forebay"]
         assert isinstance(own, dict)
         own["pinned_by"] = pin_fields(found)
-        facts["incoming"] = []
-        facts["deliveries"] = []
-    return answer_one(facts, wanted)
+        fields["incoming"] = []
+        fields["deliveries"] = []
+    return answer_one(fields, wanted)

@@ -49,7 +49,7 @@ async def show_quorum_status(app: Broker, caller: Manager, vhost: VhostName, que
     nodes = Nodes(app)
     if cluster is None:
         last = int(app.store.lsn) - 1
-        return as_json([log_facts(nodes.own, "leader", "voter", last, last, int(app.store.durable), 0)])
+        return as_json([log_fields(nodes.own, "leader", "voter", last, last, int(app.store.durable), 0)])
     status = cluster.status()
     end, committed, term = (status[each] for each in ("frame", "committed", "epoch"))
     assert isinstance(end, int)
@@ -59,11 +59,11 @@ async def show_quorum_status(app: Broker, caller: Manager, vhost: VhostName, que
         last = end - behind if isinstance(behind, int) else -1
         state = RAFT_STATES[str(member["role"])] if name in nodes.running else "noproc"
         membership = "voter" if member["in_sync"] else "promotable"
-        found.append(log_facts(name, state, membership, last, last, committed, term))
+        found.append(log_fields(name, state, membership, last, last, committed, term))
     return as_json(found)
 
 
-def log_facts(
+def log_fields(
     node: str, state: str, membership: str, last: int, written: int, committed: object, term: object
 ) -> dict[str, object]:
     """A member in the words of RabbitMQ's answer; -1 where nobody knows."""

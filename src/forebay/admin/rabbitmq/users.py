@@ -14,7 +14,7 @@ from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import UserName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import UserBody, UserNames
-from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
 from forebay.broker.auth.passwords import SALT_OCTETS, hash_password, imported_hash
@@ -86,14 +86,14 @@ async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> 
 async def list_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """The permissions of a user, by vhost."""
     broker.vhosts.users.user(user)
-    return as_json([permission_facts(each) for each in broker.vhosts.users.list_permissions(user)])
+    return as_json([permission_fields(each) for each in broker.vhosts.users.list_permissions(user)])
 
 
 @router.get("/{user:name}/topic-permissions")
 async def list_topic_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """The restrictions of a user on topic exchanges."""
     broker.vhosts.users.user(user)
-    return as_json([topic_facts(each) for each in broker.vhosts.users.list_topic_permissions(user)])
+    return as_json([topic_fields(each) for each in broker.vhosts.users.list_topic_permissions(user)])
 
 
 async def kept_hash(password: str | None, hash: str | None, algorithm: str | None) -> str:

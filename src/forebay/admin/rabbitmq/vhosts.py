@@ -7,13 +7,13 @@ from fastapi import APIRouter, Response
 from forebay.admin.asking import perform
 from forebay.admin.changing import CHANGED, CREATED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, finished
 from forebay.admin.http.answer import as_json, refusal
-from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import NodeName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import Texts, VhostBody
 from forebay.admin.openapi.shapes import ONE_VHOST, VHOSTS
 from forebay.admin.rabbitmq.node.members import Nodes, check_node
-from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
 from forebay.admin.samples.rates import VHOST, RateSamples, sum_of
 from forebay.admin.samples.samples import Windows
@@ -34,7 +34,7 @@ async def list_vhosts(broker: Broker, caller: Manager, rates: Sampled, wanted: W
     """The vhosts that the caller may enter, or all."""
     vhosts, nodes = seen_vhosts(broker, caller), Nodes(broker)
     return await answer_list(
-        vhosts, lambda vhost: text(vhost.name), lambda vhost: vhost_facts(rates, asked, vhost, nodes), wanted
+        vhosts, lambda vhost: text(vhost.name), lambda vhost: vhost_fields(rates, asked, vhost, nodes), wanted
     )
 
 
@@ -43,7 +43,7 @@ async def show_vhost(
     broker: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
 ) -> Response:
     """One vhost."""
-    return answer_one(vhost_facts(rates, asked, check_vhost(broker, caller, vhost), Nodes(broker)), wanted)
+    return answer_one(vhost_fields(rates, asked, check_vhost(broker, caller, vhost), Nodes(broker)), wanted)
 
 
 @router.put("/{vhost:name}", status_code=201, responses=MADE, response_class=Response)
@@ -92,14 +92,14 @@ async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, n
 async def list_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """The permissions of users in a vhost."""
     name = check_vhost(broker, caller, vhost).name
-    return as_json([permission_facts(each) for each in broker.vhosts.users.list_permissions(None, name)])
+    return as_json([permission_fields(each) for each in broker.vhosts.users.list_permissions(None, name)])
 
 
 @router.get("/{vhost:name}/topic-permissions")
 async def list_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """The restrictions of users on topic exchanges of a vhost."""
     name = check_vhost(broker, caller, vhost).name
-    return as_json([topic_facts(each) for each in broker.vhosts.users.list_topic_permissions(None, name)])
+    return as_json([topic_fields(each) for each in broker.vhosts.users.list_topic_permissions(None, name)])
 
 
 def settings_of(body: VhostBody) -> dict[str, object]:
@@ -124,7 +124,7 @@ def texts_of(field: str, given: Texts) -> list[str]:
     return [each for each in found if each]
 
 
-def vhost_facts(rates: RateSamples, asked: Windows, vhost: Vhost, nodes: Nodes) -> Facts:
+def vhost_fields(rates: RateSamples, asked: Windows, vhost: Vhost, nodes: Nodes) -> dict[str, object]:
     numbers = sum_of(vhost).numbers()
     series = rates.vhosts.get(int(vhost.number))
     return {

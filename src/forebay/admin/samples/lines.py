@@ -11,26 +11,25 @@ FAST_S_MAX: Final = 600
 DAY_S: Final = 86_400
 GAP: Final = 2.5  # steps without a sample: the broker was not there
 
-Facts = dict[str, object]
 Row = tuple[int, Numbers | None]
 
 
-def lines(samples: Samples, known: list[tuple[Series | None, Fields]], age_s: int, after_ms: int) -> Facts:
+def lines(samples: Samples, known: list[tuple[Series | None, Fields]], age_s: int, after_ms: int) -> dict[str, object]:
     """The samples of the last `age_s` seconds as `..._details`, each the newest first, only those after a time.
 
     Up to ten minutes there is one every five seconds, else one every five minutes and the newest. A sample is None
     where there was nothing to measure, and once in a gap.
     """
     is_fast = age_s <= FAST_S_MAX
-    facts: Facts = {"step_s": SAMPLE_S if is_fast else SLOW_MS // 1000}
+    answer: dict[str, object] = {"step_s": SAMPLE_S if is_fast else SLOW_MS // 1000}
     for series, fields in known:
         rows = [] if series is None or not series.numbers else rows_of(samples, series, is_fast)
         first_ms = max(after_ms + 1, rows[-1][0] - age_s * 1000) if rows else 0
         chosen = [row for row in reversed(rows) if row[0] >= first_ms]
         for index, name in enumerate(fields.details):
             grows = fields.grows(index)
-            facts[name] = {"samples": [{"sample": value(row, index, grows), "timestamp": row[0]} for row in chosen]}
-    return facts
+            answer[name] = {"samples": [{"sample": value(row, index, grows), "timestamp": row[0]} for row in chosen]}
+    return answer
 
 
 def value(row: Row, index: int, grows: bool) -> int | None:

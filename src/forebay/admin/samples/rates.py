@@ -24,8 +24,6 @@ BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
 SAMPLES: Final = 13  # a minute
 KEPT_MAX: Final = 500  # queues, and as many connections, of which ten minutes and a day are kept
 
-Facts = dict[str, object]
-
 
 QUEUE: Final = Fields(
     (
@@ -273,7 +271,7 @@ def exchange_numbers(exchange: Exchange) -> tuple[int, int]:
     return int(exchange.flow.published_in), int(exchange.flow.published_out)
 
 
-def channel_numbers(channel: Facts) -> list[int]:
+def channel_numbers(channel: dict[str, object]) -> list[int]:
     """A described channel's numbers now, as CHANNEL has them."""
     delivered, settled, got, got_settled = (
         number_of(channel, name) for name in ("delivered", "delivered_settled", "got", "got_settled")
@@ -297,7 +295,7 @@ def traffic_numbers(traffic: Traffic) -> list[int]:
     return [int(traffic.confirmed), int(traffic.returned), int(traffic.gets_empty)]
 
 
-def number_of(facts: Facts, name: str) -> int:
+def number_of(fields: dict[str, object], name: str) -> int:
     """A described object's number; 0 where it has none of that name."""
-    value = facts.get(name, 0)
+    value = fields.get(name, 0)
     return value if isinstance(value, int) else 0

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 Key = TypeVar("Key")
-Facts = dict[str, object]
 Numbers = Sequence[int]
 
 
@@ -42,7 +41,7 @@ class Fields:
 SLOW_MS: Final = 300_000  # between two samples that are kept for a day
 SLOW_SAMPLES: Final = 288  # a day
 UNKNOWN: Final = -1  # a gauge of which there was nothing to measure
-IDLE: Final[Facts] = {"rate": 0.0}
+IDLE: Final[dict[str, object]] = {"rate": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Series:
     def __init__(self) -> None:
         self.numbers: list[array[int]] = []
         self.round = 0
-        self.rates: list[Facts] = []
+        self.rates: list[dict[str, object]] = []
         self.is_kept = False
         self.slow: array[int] = array("q")
         self.first_ms = self.began_ms = -1
@@ -144,7 +143,9 @@ class Samples:
         for key in [key for key, series in known.items() if series.round != self.round]:
             del known[key]
 
-    def details(self, series: Series | None, fields: Fields, index: int, asked: SampleWindow | None) -> Facts:
+    def details(
+        self, series: Series | None, fields: Fields, index: int, asked: SampleWindow | None
+    ) -> dict[str, object]:
         """The `..._details` of one number of an object."""
         if series is None or not series.numbers:
             return IDLE if asked is None else {"rate": 0.0, "samples": [], "avg": 0.0, "avg_rate": 0.0}
@@ -206,10 +207,10 @@ class Samples:
 
     def stats(
         self, series: Series | None, fields: Fields, numbers: Numbers, asked: SampleWindow | None, first: int, end: int
-    ) -> Facts:
+    ) -> dict[str, object]:
         """Numbers `first` to `end` of an object as they are now, each with its details."""
         names, details = fields.names, fields.details
-        found: Facts = {}
+        found: dict[str, object] = {}
         if asked is None and series is not None and series.rates:  # as it mostly is, for thousands of queues
             rates = series.rates
             for index in range(first, end):
@@ -237,7 +238,7 @@ def zero(sample: array[int], fields: Fields) -> array[int]:
     return before
 
 
-def rates_of(before: Numbers, after: Numbers, elapsed_s: float) -> list[Facts]:
+def rates_of(before: Numbers, after: Numbers, elapsed_s: float) -> list[dict[str, object]]:
     """The rate of each number, as it is shown."""
     return [
         IDLE if new == old else {"rate": round((new - old) / elapsed_s, 2)}

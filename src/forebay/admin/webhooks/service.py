@@ -84,4 +84,4 @@ class WebhookService(Service, Listener, Webhooks):
                     hook.offer(each)
 
     def listed(self) -> list[dict[str, object]]:
-        return [hook.facts() for hook in self.hooks]
+        return [hook.fields() for hook in self.hooks]

@@ -192,7 +192,7 @@ class Webhook:
         """The state of the breaker: OPEN while nothing is sent."""
         return OPEN if asyncio.get_running_loop().time() < self.open_until else CLOSED
 
-    def facts(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         return {
             "name": self.name,
             "url": without_password(self.options.url),

@@ -77,7 +77,7 @@ class Admission:
 def refusing_client(audience: Audience | None) -> ClientSession | None:
     """The first of them that takes nothing of QoS 1 and 2."""
     if audience is not None:
-        for target in audience.logged:
-            if target.qos and target.client.refuses:
-                return target.client
+        for recipient in audience.logged:
+            if recipient.qos and recipient.client.refuses:
+                return recipient.client
     return None

@@ -89,17 +89,17 @@ class Clients:
         """Deliver a retained message to a client that has just subscribed."""
         format = message.format | RETAINED
         qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
-        target = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
-        target.identifiers = identifier_property(identifier)
+        recipient = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
+        recipient.identifiers = identifier_property(identifier)
         properties = rest_of_expiry(message.properties, self.turn.now_us - message.stamp_us)
         audience = Audience()
-        if target.queue == LOGGED:
+        if recipient.queue == LOGGED:
             octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
             if self.publishing.admission.take_room(octets):
-                audience.logged.append(target)
+                audience.logged.append(recipient)
                 self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
             return
-        audience.direct.append(target)
+        audience.direct.append(recipient)
         self.publishing.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
 
     def publish_will(self, will: Will) -> None:

@@ -20,10 +20,10 @@ from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery, Encodings
 from forebay.routing.topic_trie import TopicTrie, swap_key
 from forebay.wire.mqtt.properties import SUBSCRIPTION_ID, rest_of_expiry, write_varint
 
-DIRECT: Final = -1  # `queue` of targets whose messages are in memory
+DIRECT: Final = -1  # `queue` of recipients whose messages are in memory
 LOGGED: Final = -2  # and of those whose messages are in the sessions' log
 AUDIENCES_MAX: Final = 10_000  # remembered at most; beyond it they are forgotten together
-SHARED_MIN: Final = 2  # targets for which a message is encoded once
+SHARED_MIN: Final = 2  # recipients for which a message is encoded once
 
 
 @final
@@ -66,12 +66,12 @@ class Audience:
         """Find out whether one of them does not keep up."""
         self.epoch = epoch
         self.crowded = None
-        for target in self.direct:
-            if target.client.crowded:
-                self.crowded = target.client
-        for target in self.logged:
-            if target.client.crowded:
-                self.crowded = target.client
+        for recipient in self.direct:
+            if recipient.client.crowded:
+                self.crowded = recipient.client
+        for recipient in self.logged:
+            if recipient.client.crowded:
+                self.crowded = recipient.client
 
 
 @final
@@ -196,21 +196,21 @@ class Fanout:
             for subscription in subscriptions:
                 qos = max(qos, subscription.qos)
             if not client.durable:
-                target = make_target(subscriptions, DIRECT, qos)
-                audience.direct.append(target)
-                zero.direct.append(target)
+                recipient = make_recipient(subscriptions, DIRECT, qos)
+                audience.direct.append(recipient)
+                zero.direct.append(recipient)
                 continue
             differs = True
             if client.connection:
-                zero.direct.append(make_target(subscriptions, DIRECT, 0))
+                zero.direct.append(make_recipient(subscriptions, DIRECT, 0))
             elif self.store_qos0:
-                zero.logged.append(make_target(subscriptions, LOGGED, 0))
+                zero.logged.append(make_recipient(subscriptions, LOGGED, 0))
             if qos:
-                audience.logged.append(make_target(subscriptions, LOGGED, qos))
+                audience.logged.append(make_recipient(subscriptions, LOGGED, qos))
             elif client.connection:
-                audience.direct.append(make_target(subscriptions, DIRECT, 0))
+                audience.direct.append(make_recipient(subscriptions, DIRECT, 0))
             elif self.store_qos0:
-                audience.logged.append(make_target(subscriptions, LOGGED, 0))
+                audience.logged.append(make_recipient(subscriptions, LOGGED, 0))
         if differs:
             zero.zero = zero
             audience.zero = zero
@@ -219,7 +219,7 @@ class Fanout:
     def append(
         self, audience: Audience, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes
     ) -> None:
-        """One message for the direct targets of an audience, at the turn's end."""
+        """One message for the direct recipients of an audience, at the turn's end."""
         is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
         if is_long and self.writer.count:
             self.cut()
@@ -258,15 +258,15 @@ class Fanout:
         index: i64 = 0
         for at in range(len(runs.audiences)):
             count = runs.counts[at]
-            targets = runs.audiences[at].direct
-            encodings = Encodings() if len(targets) >= SHARED_MIN else None
-            for target in targets:
-                client = target.client
-                if client.paused and target.qos == 0 and not client.crowded:
+            recipients = runs.audiences[at].direct
+            encodings = Encodings() if len(recipients) >= SHARED_MIN else None
+            for recipient in recipients:
+                client = recipient.client
+                if client.paused and recipient.qos == 0 and not client.crowded:
                     self.miss(client, count)
                 elif client.connection:
-                    target.session_id = client.connection
-                    delivery = Delivery(target, block, index, count, None)
+                    recipient.session_id = client.connection
+                    delivery = Delivery(recipient, block, index, count, None)
                     delivery.encodings = encodings
                     out.append(delivery)
             index += count
@@ -278,17 +278,17 @@ class Fanout:
         self.losers[client] = None
 
 
-def make_target(subscriptions: list[Subscription], place: i64, qos: i64) -> Recipient:
-    """The target that these subscriptions of one client make together."""
+def make_recipient(subscriptions: list[Subscription], place: i64, qos: i64) -> Recipient:
+    """The recipient that these subscriptions of one client make together."""
     first = subscriptions[0]
-    target = Recipient(first.client, place, qos)
-    target.since = -1
+    recipient = Recipient(first.client, place, qos)
+    recipient.since = -1
     for subscription in subscriptions:
-        if (subscription.qos or qos == 0) and (target.since < 0 or subscription.since < target.since):
-            target.since = subscription.since
-        target.keep_retain = target.keep_retain or subscription.keep_retain
-        target.identifiers += identifier_property(subscription.identifier)
-    return target
+        if (subscription.qos or qos == 0) and (recipient.since < 0 or subscription.since < recipient.since):
+            recipient.since = subscription.since
+        recipient.keep_retain = recipient.keep_retain or subscription.keep_retain
+        recipient.identifiers += identifier_property(subscription.identifier)
+    return recipient
 
 
 def topic_at(block: Block, index: i64) -> bytes:

@@ -163,8 +163,8 @@ class Backlogs:
         """A record that waited when the last checkpoint was made."""
         block = self.block if self.has(offset) else None
         if block is not None and block.base <= offset < block.end and not client.has_taken(offset):
-            target = self.sessions.target(client, block, offset - block.base)
-            self.sessions.keep(target, block, offset - block.base, 1)
+            recipient = self.sessions.recipient(client, block, offset - block.base)
+            self.sessions.keep(recipient, block, offset - block.base, 1)
 
     def match(self, block: Block, index: i64) -> None:
         """A record of after it: whoever was subscribed in time and has not got it yet."""
@@ -174,19 +174,19 @@ class Backlogs:
         if alone:
             client = self.sessions.by_number.get(int(alone))
             if client is not None and offset >= client.covered and not client.has_taken(offset):
-                self.sessions.keep(self.sessions.target(client, block, index), block, index, 1)
+                self.sessions.keep(self.sessions.recipient(client, block, index), block, index, 1)
             return
         audience = self.sessions.fanout.audience(topic_at(block, index), number_annotation(annotations, ORIGIN, 0))
         if audience is None:
             return
         if is_zero(block, index):
             audience = audience.zero
-        for target in audience.logged:
-            client = target.client
-            if offset < target.since or offset < client.covered or client.has_taken(offset):
+        for recipient in audience.logged:
+            client = recipient.client
+            if offset < recipient.since or offset < client.covered or client.has_taken(offset):
                 continue
-            if target.qos or client.away_from <= offset < client.away_to:
-                self.sessions.keep(target, block, index, 1)
+            if recipient.qos or client.away_from <= offset < client.away_to:
+                self.sessions.keep(recipient, block, index, 1)
 
 
 def restore_note(sessions: Sessions, number: int, note: SessionNote) -> None:

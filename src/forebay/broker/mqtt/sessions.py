@@ -241,15 +241,15 @@ class Sessions(InternalLog):
             self.note_of(client, EndedSubscription(filter), True)
         return True
 
-    def target(self, client: ClientSession, block: Block, index: i64) -> Recipient:
+    def recipient(self, client: ClientSession, block: Block, index: i64) -> Recipient:
         """The delivery of a record of the log to this client, by its subscriptions of now."""
         found = self.fanout.audience(topic_at(block, index), 0)
         if found is not None:
             if is_zero(block, index):
                 found = found.zero
-            for target in found.logged:
-                if target.client is client:
-                    return target
+            for recipient in found.logged:
+                if recipient.client is client:
+                    return recipient
         return Recipient(client, LOGGED, 2)
 
     # ---- messages
@@ -261,7 +261,7 @@ class Sessions(InternalLog):
     def append(
         self, audience: Audience, format: u8, origin: bytes, topic: bytes, properties: bytes, body: bytes
     ) -> None:
-        """One message for the logged targets of an audience, at the turn's end."""
+        """One message for the logged recipients of an audience, at the turn's end."""
         writer = self.log.writer
         writer.append_annotated(format, b"", topic, properties, body, origin)
         self.runs.add(audience)
@@ -271,7 +271,7 @@ class Sessions(InternalLog):
     def append_private(
         self, client: ClientSession, audience: Audience, format: u8, topic: bytes, properties: bytes, body: bytes
     ) -> None:
-        """One message for one session; its audience has that session's target, or none where it is on its way."""
+        """One message for one session; its audience has that session's recipient, or none where it is on its way."""
         self.append(audience, format, with_number(b"", RECIPIENT, client.number), topic, properties, body)
 
     def end_turn(self, now_us: i64) -> None:
@@ -289,26 +289,26 @@ class Sessions(InternalLog):
         index: i64 = 0
         for at in range(len(runs.audiences)):
             count = runs.counts[at]
-            for target in runs.audiences[at].logged:
-                self.out.append(Delivery(target, block, index, count, None))
+            for recipient in runs.audiences[at].logged:
+                self.out.append(Delivery(recipient, block, index, count, None))
             index += count
 
-    def keep(self, target: Recipient, block: Block, index: i64, count: i64) -> None:
+    def keep(self, recipient: Recipient, block: Block, index: i64, count: i64) -> None:
         """Let records of the log wait for a session; what gives way to them is noted."""
-        client = target.client
+        client = recipient.client
         mqueue = client.mqueue
         dropped = mqueue.dropped
         offset = block.base + index
-        zero = target.qos == 0
+        zero = recipient.qos == 0
         if zero and client.refuses:
             self.pass_by(client, offset, count)
             return
         if mqueue.rules.priorities:
             for step in range(count):
                 priority = mqueue.rules.priority(topic_at(block, index + step))
-                mqueue.push(target, None, offset + step, 1, zero, priority)
+                mqueue.push(recipient, None, offset + step, 1, zero, priority)
         else:
-            mqueue.push(target, None, offset, count, zero, 0)
+            mqueue.push(recipient, None, offset, count, zero, 0)
         if mqueue.lost:
             self.note_lost(client)
         if mqueue.dropped != dropped:
@@ -327,10 +327,10 @@ class Sessions(InternalLog):
         """Let what is in `out` wait, as all that is not in a packet has to."""
         out, self.out = self.out, []
         for delivery in out:
-            target = delivery.consumer
-            assert isinstance(target, Recipient)
-            if not target.client.ended:
-                self.keep(target, delivery.block, delivery.index, delivery.count)
+            recipient = delivery.consumer
+            assert isinstance(recipient, Recipient)
+            if not recipient.client.ended:
+                self.keep(recipient, delivery.block, delivery.index, delivery.count)
 
     def note_lost(self, client: ClientSession) -> None:
         """Note what of the log has given way in a message queue."""
@@ -348,13 +348,13 @@ class Sessions(InternalLog):
         """The deliveries of this turn, and of the end of the one before, whose connections are still there."""
         out: list[Delivery] = []
         for delivery in self.out:
-            target = delivery.consumer
-            assert isinstance(target, Recipient)
-            if target.client.connection:
-                target.session_id = target.client.connection
+            recipient = delivery.consumer
+            assert isinstance(recipient, Recipient)
+            if recipient.client.connection:
+                recipient.session_id = recipient.client.connection
                 out.append(delivery)
-            elif not target.client.ended:
-                self.keep(target, delivery.block, delivery.index, delivery.count)
+            elif not recipient.client.ended:
+                self.keep(recipient, delivery.block, delivery.index, delivery.count)
         self.out = []
         return out
 

@@ -218,11 +218,11 @@ class Publishing:
         for copy in route.copies:
             if copy.audience.direct:
                 self.fanout.append(copy.audience, format, route.exchange, copy.key, properties, body)
-            for target in copy.audience.logged:
+            for recipient in copy.audience.logged:
                 # Alone: others who subscribed to this topic may have the message under another key already.
                 alone = Audience()
-                alone.logged.append(target)
-                self.sessions.append_private(target.client, alone, format, copy.key, properties, body)
+                alone.logged.append(recipient)
+                self.sessions.append_private(recipient.client, alone, format, copy.key, properties, body)
 
     def heed(self, queue: Queue, marks: i64) -> None:
         """Have the queue look for what a record's marks say that there is in its properties."""

@@ -12,13 +12,13 @@ from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
 from forebay.replica.register import RegisterValue
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.cluster.draining import Draining
-from forebay.server.cluster.figures import NodeFigures, own_figures, tell_figures
+from forebay.server.cluster.node_stats import NodeStats, own_stats, tell_stats
 from forebay.server.cluster.reads.serving import FollowerReads
 from forebay.server.cluster.watch import TOOK_OVER, ClusterWatch, took_over_fields
 from forebay.server.telemetry.histograms import Histogram
 
 LOOK_US: Final = 200_000
-FIGURES_US: Final = 1_000_000
+STATS_US: Final = 1_000_000
 MILLISECONDS: Final = 1000
 logger = logging.getLogger("forebay")
 
@@ -29,7 +29,7 @@ class ClusterState(Cluster):
     """The view of one node, whether it leads or not.
 
     watch        since when members stand as they do
-    figures      of every node, as they said last; its own too
+    stats        of every node, as they said last; its own too
     recovery_ms  of the take-over, if this node leads
     """
 
@@ -40,10 +40,10 @@ class ClusterState(Cluster):
         self.name = member.settings.options.name
         self.node = member.settings.node
         self.watch = ClusterWatch()
-        self.figures: dict[str, NodeFigures] = {}
+        self.stats: dict[str, NodeStats] = {}
         self.recovery_ms = 0
         self.look_us = 0
-        self.figures_us = 0
+        self.stats_us = 0
 
     # ---- for administrators
 
@@ -81,7 +81,7 @@ class ClusterState(Cluster):
             role = LEADER if name == record.leader else FOLLOWER if is_in_sync else LEARNER
             known = {"node": name, "role": role, "frames_behind": None, "behind_ms": None, "why": ""}
             known |= {"in_sync": is_in_sync, "peer": record.members[name].peer}
-        figures = self.figures.get(name)
+        stats = self.stats.get(name)
         is_own = name == self.node
         return {
             **known,
@@ -92,12 +92,12 @@ class ClusterState(Cluster):
             "since_ms": self.watch.since_ms.get(name),
             "clients": {} if record is None or name not in record.members else dict(record.members[name].clients),
             "link": None if is_own else self.link_fields(name),
-            "version": figures.version if figures is not None else None,
-            "started_ms": figures.started_ms if figures is not None else None,
-            "disk_octets": figures.disk_octets if figures is not None else None,
-            "disk_free_octets": figures.disk_free_octets if figures is not None else None,
-            "memory_octets": figures.memory_octets if figures is not None else None,
-            "read_octets": figures.read_octets if figures is not None else None,
+            "version": stats.version if stats is not None else None,
+            "started_ms": stats.started_ms if stats is not None else None,
+            "disk_octets": stats.disk_octets if stats is not None else None,
+            "disk_free_octets": stats.disk_free_octets if stats is not None else None,
+            "memory_octets": stats.memory_octets if stats is not None else None,
+            "read_octets": stats.read_octets if stats is not None else None,
         }
 
     def is_running(self, name: str, known: Fields) -> bool:
@@ -157,10 +157,10 @@ class ClusterState(Cluster):
     # ---- what is looked at as time goes by
 
     def look(self, now_us: int) -> None:
-        """Look at the members, and tell the leader of this node's figures, where that is due."""
-        if now_us >= self.figures_us:
-            self.figures_us = now_us + FIGURES_US
-            self.tell_figures()
+        """Look at the members, and tell the leader of this node's stats, where that is due."""
+        if now_us >= self.stats_us:
+            self.stats_us = now_us + STATS_US
+            self.tell_stats()
         record = self.member.record()
         if now_us < self.look_us or record is None:
             return
@@ -173,12 +173,12 @@ class ClusterState(Cluster):
             self.note,
         )
 
-    def tell_figures(self) -> None:
-        """Take this node's figures, and tell them."""
+    def tell_stats(self) -> None:
+        """Take this node's stats, and tell them."""
         member = self.member
-        own = self.figures[self.node] = own_figures(member.disk.root, self.draining.is_drained, self.reads.octets)
+        own = self.stats[self.node] = own_stats(member.disk.root, self.draining.is_drained, self.reads.octets)
         if member.group.role != LEADER and member.group.leader:
-            tell_figures(member.links, member.group.leader, own)
+            tell_stats(member.links, member.group.leader, own)
 
     def tell_take_over(self) -> None:
         """Note that this node leads, for those who hear of events."""

@@ -70,7 +70,7 @@ class ClusterNode(ABC):
         """True of a node that is drained, as far as this one knows."""
 
     @abstractmethod
-    def tell_figures(self) -> None:
+    def tell_stats(self) -> None:
         """Have the node that leads know how this one is."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 The node that leads decides, and tells the other with a message of two octets: DRAIN, and 1 to begin or 0 to end it. A
 drained node keeps the data as before, sends clients that come to other nodes, and says of itself that it is drained
-(figures.py); when the leader hears that, it lets the clients go that had come by it. All this lasts as long as the
+(node_stats.py); when the leader hears that, it lets the clients go that had come by it. All this lasts as long as the
 node's process.
 """
 
@@ -116,7 +116,7 @@ class Draining:
             logger.info("cluster: this node is %s", "drained" if is_drained else "drained no more")
         self.is_drained = is_drained
         self.look(self.member.now_us())
-        self.member.tell_figures()
+        self.member.tell_stats()
 
     def look(self, now_us: int) -> None:
         """Have the group know who should not lead; hand over what came to this node all the same."""

@@ -47,9 +47,9 @@ from forebay.server.cluster.clients.relay import Relay
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.cluster.copying import ASK, COPY, GIVE_UP, CopySource, Filling
 from forebay.server.cluster.draining import DRAIN, LOOK_S, PART_S, Draining
-from forebay.server.cluster.figures import FIGURES, decode_figures
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links.links import LinkListener, Links
+from forebay.server.cluster.node_stats import STATS, decode_stats
 from forebay.server.cluster.reads.grants import GRANT
 from forebay.server.cluster.reads.serving import FollowerReads
 from forebay.server.cluster.register.register import make_register
@@ -70,7 +70,7 @@ HAND_OVER_S: Final = 3.0
 EXIT_CONFIGURATION: Final = 1
 LAST_SIGNAL_S: Final = 0.01
 COPY_MARK: Final = bytes((COPY,))
-FIGURES_MARK: Final = bytes((FIGURES,))
+STATS_MARK: Final = bytes((STATS,))
 DRAIN_MARK: Final = bytes((DRAIN,))
 GRANT_MARK: Final = bytes((GRANT,))
 logger = logging.getLogger("forebay")
@@ -287,9 +287,9 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         if octets[:1] == COPY_MARK:
             self.guard(lambda: self.take_copy(node, octets))
             return
-        if octets[:1] == FIGURES_MARK:
-            figures = self.state.figures[node] = decode_figures(octets)
-            self.guard(lambda: self.draining.heard(node, figures.drained))
+        if octets[:1] == STATS_MARK:
+            stats = self.state.stats[node] = decode_stats(octets)
+            self.guard(lambda: self.draining.heard(node, stats.drained))
             return
         if octets[:1] == GRANT_MARK:
             self.reads.told(node, octets)
@@ -565,8 +565,8 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
     def is_drained(self, node: str) -> bool:
         return self.draining.says(node)
 
-    def tell_figures(self) -> None:
-        self.state.tell_figures()
+    def tell_stats(self) -> None:
+        self.state.tell_stats()
 
     def cut_clients(self) -> None:
         """End every client's connection at once."""

@@ -176,7 +176,7 @@ class Subscriptions:
         if old is not None:
             if shared and old.arguments == wanted.arguments:
                 self.vhost.clients.subscribe(self.client, wanted)
-                old.target = self.shared_target(wanted)  # what it has in flight stays its own
+                old.recipient = self.shared_recipient(wanted)  # what it has in flight stays its own
                 return
             if old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
                 return
@@ -214,13 +214,13 @@ class Subscriptions:
         filter = subscription.filter
         shared = filter.startswith(SHARE_PREFIX)
         no_ack = subscription.qos == 0 and not shared
-        target: Recipient | None = None
+        recipient: Recipient | None = None
         if shared:
-            target = self.shared_target(subscription)
+            recipient = self.shared_recipient(subscription)
         consumer = self.vhost.consumers.consume(
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
-        queue = QueueSubscription(filter, consumer, subscription.arguments, target)
+        queue = QueueSubscription(filter, consumer, subscription.arguments, recipient)
         where = self.vhost.catalog.queues_by_id[consumer.queue]
         queue.primary = reader_primary(where, consumer)
         queue.stream = isinstance(where.groups[consumer.group], StreamGroup)
@@ -229,11 +229,11 @@ class Subscriptions:
         self.queues[filter] = queue
         self.outbox.queues[int(consumer.id)] = queue
 
-    def shared_target(self, subscription: Subscription) -> Recipient:
-        target = Recipient(self.client, LOGGED, subscription.qos)
-        target.keep_retain = subscription.keep_retain
-        target.identifiers = identifier_property(subscription.identifier)
-        return target
+    def shared_recipient(self, subscription: Subscription) -> Recipient:
+        recipient = Recipient(self.client, LOGGED, subscription.qos)
+        recipient.keep_retain = subscription.keep_retain
+        recipient.identifiers = identifier_property(subscription.identifier)
+        return recipient
 
     def arguments(self) -> dict[str, object]:
         """The arguments of `Vhost.consume` that the user properties ask for."""
@@ -277,7 +277,7 @@ class Subscriptions:
         subscription = self.client.subscriptions.get(queue.filter)
         if subscription is None:
             return False
-        if queue.target is not None and queue.filter in self.vhost.catalog.queues:
+        if queue.recipient is not None and queue.filter in self.vhost.catalog.queues:
             self.consume(subscription)  # the share became durable
             return False
         self.vhost.clients.unsubscribe(self.client, queue.filter)

@@ -15,11 +15,11 @@ from forebay.admin.rabbitmq.clients.connections import (
     ConnectionName,
     find_connection,
     open_connections,
-    peer_facts,
+    peer_fields,
     state_of,
     user_of,
 )
-from forebay.admin.rabbitmq.clients.consumers import consumer_facts
+from forebay.admin.rabbitmq.clients.consumers import consumer_fields
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.samples.rates import CHANNEL, RateSamples, channel_numbers, number_of
@@ -33,8 +33,7 @@ ChannelName = Annotated[
     str, Path(description="The channel's name: its connection's, and its number in brackets; encoded.")
 ]
 
-Facts = dict[str, object]
-Placed = tuple[Connection, Facts]  # a channel as its session describes it
+Placed = tuple[Connection, dict[str, object]]  # a channel as its session describes it
 router = APIRouter(prefix="/api", tags=["channels"])
 
 
@@ -54,21 +53,21 @@ def name_of(placed: Placed) -> str:
     return f"{connection.name} ({channel['channel']})"
 
 
-def channel_facts(app: App, rates: RateSamples, asked: Windows, placed: Placed) -> Facts:
+def channel_fields(app: App, rates: RateSamples, asked: Windows, placed: Placed) -> dict[str, object]:
     """One channel."""
     connection, channel = placed
     session = connection.session
     assert session is not None
     number = number_of(channel, "channel")
     numbers = channel_numbers(channel)
-    facts: Facts = {
+    fields: dict[str, object] = {
         "name": name_of(placed),
         "number": number,
         "node": own_node(app),
         "user": user_of(connection),
         "user_who_performed_action": user_of(connection),
         "vhost": session.rights.vhost,
-        "connection_details": peer_facts(connection),
+        "connection_details": peer_fields(connection),
         "state": state_of(app, connection),
         "consumer_count": channel["consumers"],
         "confirm": channel["confirms"],
@@ -82,14 +81,14 @@ def channel_facts(app: App, rates: RateSamples, asked: Windows, placed: Placed) 
     }
     if any(numbers):
         series = rates.channels.get((int(session.id), number))
-        facts["message_stats"] = rates.stats(series, CHANNEL, numbers, asked.messages, 0, len(numbers))
-    return facts
+        fields["message_stats"] = rates.stats(series, CHANNEL, numbers, asked.messages, 0, len(numbers))
+    return fields
 
 
 async def answer_channels(
     app: App, rates: RateSamples, asked: Windows, channels: list[Placed], wanted: Listing
 ) -> Response:
-    return await answer_list(channels, name_of, lambda placed: channel_facts(app, rates, asked, placed), wanted)
+    return await answer_list(channels, name_of, lambda placed: channel_fields(app, rates, asked, placed), wanted)
 
 
 @router.get("/channels", responses=CHANNELS)
@@ -123,7 +122,7 @@ async def show_channel(
 ) -> Response:
     """One channel with its consumers."""
     placed = find_channel(app, caller, channel)
-    facts = channel_facts(app, rates, asked, placed)
+    fields = channel_fields(app, rates, asked, placed)
     connection, described = placed
     session = connection.session
     assert session is not None
@@ -134,12 +133,12 @@ async def show_channel(
     ]
     vhost = session.vhost
     queues = vhost.catalog.queues_by_id
-    facts["consumer_details"] = [
-        consumer_facts(app, (vhost, queues[each.queue], each)) for each in own if each.queue in queues
+    fields["consumer_details"] = [
+        consumer_fields(app, (vhost, queues[each.queue], each)) for each in own if each.queue in queues
     ]
-    facts["deliveries"] = []
-    facts["publishes"] = []
-    return answer_one(facts, wanted)
+    fields["deliveries"] = []
+    fields["publishes"] = []
+    return answer_one(fields, wanted)
 
 
 def find_channel(app: App, caller: Caller, name: str) -> Placed:

@@ -35,7 +35,6 @@ ConnectionName = Annotated[
     str, Path(description="The connection's name: `127.0.0.1:50000 -> 127.0.0.1:5672`, encoded.")
 ]
 
-Facts = dict[str, object]
 router = APIRouter(prefix="/api", tags=["connections"])
 
 
@@ -75,7 +74,7 @@ def find_connection(app: App, caller: Caller, name: str) -> Connection:
 # ---- what is known of them
 
 
-def peer_facts(connection: Connection) -> Facts:
+def peer_fields(connection: Connection) -> dict[str, object]:
     """A connection's name and its client's address, as other objects refer to it."""
     host, port = peer_of(connection)
     return {"name": connection.name, "peer_host": host, "peer_port": port}
@@ -95,19 +94,19 @@ def state_of(app: App, connection: Connection) -> str:
     return "running"
 
 
-def tls_facts(connection: Connection) -> Facts:
+def tls_fields(connection: Connection) -> dict[str, object]:
     """The encryption of a connection, and the names in its client's certificate."""
     tls = connection.transport.get_extra_info("ssl_object")
     if tls is None:
         return NO_TLS
     cipher, protocol, _ = tls.cipher() or ("", "", 0)
-    facts: Facts = {**NO_TLS, "ssl": True, "ssl_protocol": tls.version() or protocol, "ssl_cipher": cipher}
+    fields: dict[str, object] = {**NO_TLS, "ssl": True, "ssl_protocol": tls.version() or protocol, "ssl_cipher": cipher}
     certificate = connection.transport.get_extra_info("peercert")
     if certificate:
-        facts["peer_cert_subject"] = name_text(certificate.get("subject", ()))
-        facts["peer_cert_issuer"] = name_text(certificate.get("issuer", ()))
-        facts["peer_cert_validity"] = f"{certificate.get('notBefore', '')} - {certificate.get('notAfter', '')}"
-    return facts
+        fields["peer_cert_subject"] = name_text(certificate.get("subject", ()))
+        fields["peer_cert_issuer"] = name_text(certificate.get("issuer", ()))
+        fields["peer_cert_validity"] = f"{certificate.get('notBefore', '')} - {certificate.get('notAfter', '')}"
+    return fields
 
 
 def name_text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
@@ -115,7 +114,7 @@ def name_text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
     return ",".join(f"{key}={value}" for part in name for key, value in part)
 
 
-def mqtt_facts(described: Facts) -> Facts:
+def mqtt_fields(described: dict[str, object]) -> dict[str, object]:
     """The fields that only connections of MQTT have."""
     session = {key: described[key] for key in ("durable", "subscriptions", "waiting", "dropped") if key in described}
     named = {"client_id": described.get("client_id", "")}  # none yet, or none any more
@@ -131,10 +130,10 @@ def mqtt_facts(described: Facts) -> Facts:
     }
 
 
-def amqp_facts(described: Facts) -> Facts:
+def amqp_fields(described: dict[str, object]) -> dict[str, object]:
     """The fields that only connections of AMQP have."""
     properties = plain(described["client"])
-    facts: Facts = {
+    fields: dict[str, object] = {
         "client_properties": properties,
         "timeout": described["heartbeat_s"],
         "auth_mechanism": described["mechanism"],
@@ -143,8 +142,8 @@ def amqp_facts(described: Facts) -> Facts:
         "frame_max": described["frame_octets_max"],
     }
     if isinstance(properties, dict) and "connection_name" in properties:
-        facts["user_provided_name"] = properties["connection_name"]
-    return facts
+        fields["user_provided_name"] = properties["connection_name"]
+    return fields
 
 
 def title_of(connection: Connection) -> str:
@@ -158,7 +157,7 @@ def title_of(connection: Connection) -> str:
     return str(title) if title else connection.name
 
 
-def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: Connection) -> Facts:
+def connection_fields(app: App, rates: RateSamples, asked: Windows, connection: Connection) -> dict[str, object]:
     """One connection."""
     session = connection.session
     assert session is not None, "only those with a session are shown"
@@ -167,7 +166,7 @@ def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: C
     local = connection.transport.get_extra_info("sockname") or ("", 0)
     octets = (connection.octets_received, connection.octets_sent)
     series = rates.connections.get(int(session.id))
-    facts: Facts = {
+    fields: dict[str, object] = {
         "name": connection.name,
         "node": own_node(app),
         "type": "network",
@@ -185,24 +184,24 @@ def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: C
         "send_cnt": connection.writes,
         "send_pend": connection.waiting_octets(),
         **rates.stats(series, CONNECTION, octets, asked.octets, 0, len(octets)),
-        **tls_facts(connection),
+        **tls_fields(connection),
     }
     if "keep_alive_s" in described:
-        facts.update(mqtt_facts(described))
+        fields.update(mqtt_fields(described))
     elif "client" in described:
-        facts.update(amqp_facts(described))
+        fields.update(amqp_fields(described))
     else:
         named = {"client_id": described["client_id"]} if "client_id" in described else {}
-        facts.update({"client_properties": named, "channels": 0, "timeout": 0, "auth_mechanism": "none"})
-    own = facts.get("forebay")
-    facts["forebay"] = {
+        fields.update({"client_properties": named, "channels": 0, "timeout": 0, "auth_mechanism": "none"})
+    own = fields.get("forebay")
+    fields["forebay"] = {
         **(own if isinstance(own, dict) else {}),
         "title": title_of(connection),
         "client": library_of(described),
         "protocol": described["protocol"],
         "why": why_slow(app, connection),
     }
-    return facts
+    return fields
 
 
 # ---- routes
@@ -211,8 +210,8 @@ def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: C
 async def answer_connections(
     app: App, rates: RateSamples, asked: Windows, connections: list[Connection], wanted: Listing
 ) -> Response:
-    def make(connection: Connection) -> Facts:
-        return connection_facts(app, rates, asked, connection)
+    def make(connection: Connection) -> dict[str, object]:
+        return connection_fields(app, rates, asked, connection)
 
     def words_of(connection: Connection) -> str:
         assert connection.session is not None
@@ -244,7 +243,7 @@ async def list_connections_of_vhost(
 async def list_connections_of_user(app: Broker, caller: Manager, user: UserName, wanted: Wanted) -> Response:
     """Open connections of a user, in short."""
 
-    def make(connection: Connection) -> Facts:
+    def make(connection: Connection) -> dict[str, object]:
         assert connection.session is not None
         return {"name": connection.name, "vhost": connection.session.rights.vhost, "user": user, "node": own_node(app)}
 
@@ -257,4 +256,4 @@ async def show_connection(
     app: Broker, caller: Manager, rates: Sampled, connection: ConnectionName, wanted: Wanted, asked: Asked
 ) -> Response:
     """One connection."""
-    return answer_one(connection_facts(app, rates, asked, find_connection(app, caller, connection)), wanted)
+    return answer_one(connection_fields(app, rates, asked, find_connection(app, caller, connection)), wanted)

@@ -25,7 +25,6 @@ from forebay.server.app import App
 
 MILLISECONDS_US: Final = 1000
 
-Facts = dict[str, object]
 Placed = tuple[Vhost, Queue, Consumer]
 router = APIRouter(prefix="/api", tags=["consumers"])
 
@@ -59,7 +58,7 @@ def status_of(group: Group | None, consumer: Consumer) -> str:
     return "single_active" if active is consumer else "waiting"
 
 
-def channel_details(app: App, consumer: Consumer) -> Facts:
+def channel_details(app: App, consumer: Consumer) -> dict[str, object]:
     """The channel that a consumer is on; empty where its connection is gone already."""
     connection = app.connections.get(int(consumer.session_id))
     if connection is None:
@@ -76,7 +75,7 @@ def channel_details(app: App, consumer: Consumer) -> Facts:
     }
 
 
-def consumer_facts(app: App, placed: Placed) -> Facts:
+def consumer_fields(app: App, placed: Placed) -> dict[str, object]:
     """One consumer."""
     vhost, queue, consumer = placed
     group = queue.groups.get(int(consumer.group))
@@ -104,11 +103,11 @@ def tag_of(placed: Placed) -> str:
 async def list_consumers(app: Broker, caller: Manager, wanted: Wanted) -> Response:
     """Consumers of all queues that the caller may see."""
     found = await consumers_in(seen_vhosts(app, caller))
-    return await answer_list(found, tag_of, lambda placed: consumer_facts(app, placed), wanted)
+    return await answer_list(found, tag_of, lambda placed: consumer_fields(app, placed), wanted)
 
 
 @router.get("/consumers/{vhost:name}", responses=CONSUMERS)
 async def list_consumers_of_vhost(app: Broker, caller: Manager, vhost: VhostName, wanted: Wanted) -> Response:
     """Consumers of a vhost's queues."""
     found = await consumers_in([check_vhost(app, caller, vhost)])
-    return await answer_list(found, tag_of, lambda placed: consumer_facts(app, placed), wanted)
+    return await answer_list(found, tag_of, lambda placed: consumer_fields(app, placed), wanted)

@@ -23,11 +23,10 @@ from forebay.routing.exchange import Binding, text
 
 PropertiesKey = Annotated[str, Path(description="The binding's `properties_key`, as lists have it.")]
 
-Facts = dict[str, object]
 router = APIRouter(prefix="/api", tags=["bindings"])
 
 
-def implicit(vhost: Vhost, queue: Queue) -> Facts:
+def implicit(vhost: Vhost, queue: Queue) -> dict[str, object]:
     """The binding that every queue has."""
     name = text(queue.name)
     return {
@@ -41,7 +40,7 @@ def implicit(vhost: Vhost, queue: Queue) -> Facts:
     }
 
 
-def binding_facts(vhost: Vhost, binding: Binding) -> Facts:
+def binding_fields(vhost: Vhost, binding: Binding) -> dict[str, object]:
     """A binding that somebody has made."""
     return {
         **binding_entry(vhost, binding),
@@ -52,9 +51,9 @@ def binding_facts(vhost: Vhost, binding: Binding) -> Facts:
 Placed = tuple[Vhost, Queue | Binding]
 
 
-def make(placed: Placed) -> Facts:
+def make(placed: Placed) -> dict[str, object]:
     vhost, binding = placed
-    return implicit(vhost, binding) if isinstance(binding, Queue) else binding_facts(vhost, binding)
+    return implicit(vhost, binding) if isinstance(binding, Queue) else binding_fields(vhost, binding)
 
 
 def name_of(placed: Placed) -> str:

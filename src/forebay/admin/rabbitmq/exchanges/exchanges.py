@@ -16,7 +16,6 @@ from forebay.broker.vhost import Vhost
 from forebay.management.definitions.exported import exchange_entry
 from forebay.routing.exchange import Exchange, text
 
-Facts = dict[str, object]
 Placed = tuple[Vhost, Exchange]
 router = APIRouter(prefix="/api", tags=["exchanges"])
 
@@ -31,11 +30,11 @@ def name_of(placed: Placed) -> str:
     return text(placed[1].name)
 
 
-def exchange_facts(rates: RateSamples, asked: Windows, placed: Placed) -> Facts:
+def exchange_fields(rates: RateSamples, asked: Windows, placed: Placed) -> dict[str, object]:
     """One exchange."""
     vhost, exchange = placed
     policy = vhost.catalog.policies.of_exchange(exchange)
-    facts: Facts = {
+    fields: dict[str, object] = {
         **exchange_entry(vhost, exchange),
         "policy": None if policy is None else policy.name,
         "forebay": {
@@ -47,15 +46,15 @@ def exchange_facts(rates: RateSamples, asked: Windows, placed: Placed) -> Facts:
     numbers = exchange_numbers(exchange)
     if any(numbers):
         series = rates.exchanges.get((int(vhost.number), exchange.number))
-        facts["message_stats"] = rates.stats(series, EXCHANGE, numbers, asked.messages, 0, len(numbers))
-    return facts
+        fields["message_stats"] = rates.stats(series, EXCHANGE, numbers, asked.messages, 0, len(numbers))
+    return fields
 
 
 @router.get("/exchanges", responses=EXCHANGES)
 async def list_exchanges(app: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
     """The exchanges of all vhosts that the caller may see."""
     found = exchanges_in(seen_vhosts(app, caller))
-    return await answer_list(found, name_of, lambda placed: exchange_facts(rates, asked, placed), wanted)
+    return await answer_list(found, name_of, lambda placed: exchange_fields(rates, asked, placed), wanted)
 
 
 @router.get("/exchanges/{vhost:name}", responses=EXCHANGES)
@@ -64,7 +63,7 @@ async def list_exchanges_of_vhost(
 ) -> Response:
     """The exchanges of a vhost."""
     found = exchanges_in([check_vhost(app, caller, vhost)])
-    return await answer_list(found, name_of, lambda placed: exchange_facts(rates, asked, placed), wanted)
+    return await answer_list(found, name_of, lambda placed: exchange_fields(rates, asked, placed), wanted)
 
 
 @router.get("/exchanges/{vhost:name}/{exchange:name}", responses=ONE_EXCHANGE)
@@ -79,7 +78,7 @@ async def show_exchange(
 ) -> Response:
     """One exchange."""
     where = check_vhost(app, caller, vhost)
-    facts = exchange_facts(rates, asked, (where, where.catalog.check_exchange(exchange_named(exchange))))
-    facts["incoming"] = []
-    facts["outgoing"] = []
-    return answer_one(facts, wanted)
+    fields = exchange_fields(rates, asked, (where, where.catalog.check_exchange(exchange_named(exchange))))
+    fields["incoming"] = []
+    fields["outgoing"] = []
+    return answer_one(fields, wanted)

@@ -32,16 +32,15 @@ Unit = Annotated[str, Path(description="days, weeks, months or years.")]
 Port = Annotated[int, Path(ge=0, le=PORT_MAX, description="A port.")]
 Protocol = Annotated[str, Path(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...")]
 
-Facts = dict[str, object]
 router = APIRouter(prefix="/api", tags=["health"])
 
 
-def healthy(**facts: object) -> Response:
-    return as_json({"status": "ok", **facts})
+def healthy(**fields: object) -> Response:
+    return as_json({"status": "ok", **fields})
 
 
-def unhealthy(reason: str, **facts: object) -> Response:
-    return as_json({"status": "failed", "reason": reason, **facts}, UNHEALTHY)
+def unhealthy(reason: str, **fields: object) -> Response:
+    return as_json({"status": "failed", "reason": reason, **fields}, UNHEALTHY)
 
 
 def check_alarms(app: App, alarms: list[str]) -> Response:
@@ -63,15 +62,19 @@ def check_in_sync(app: App) -> Response:
     return unhealthy(reason, answering=answering, min_in_sync=least)
 
 
-def quorum_queues(app: App) -> list[Facts]:
+def quorum_queues(app: App) -> list[dict[str, object]]:
     """Quorum queues by name, as RabbitMQ lists those that a check is about; of very many the first."""
-    found: list[Facts] = []
+    found: list[dict[str, object]] = []
     for vhost in app.vhosts.by_name.values():
         for name, queue in vhost.catalog.queues.items():
             if queue.kind == QUORUM and len(found) < QUEUES_MAX:
                 readable = f"queue '{text(name)}' in vhost '{text(vhost.name)}'"
-                facts: Facts = {"name": text(name), "virtual_host": text(vhost.name), "readable_name": readable}
-                found.append({**facts, "type": "quorum"})
+                fields: dict[str, object] = {
+                    "name": text(name),
+                    "virtual_host": text(vhost.name),
+                    "readable_name": readable,
+                }
+                found.append({**fields, "type": "quorum"})
     return found
 
 

@@ -6,10 +6,8 @@ from forebay.admin.rabbitmq.node.node import PREFIX, own_node
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.server.app import App
 
-Facts = dict[str, object]
 
-
-def members(app: App) -> dict[str, Facts]:
+def members(app: App) -> dict[str, dict[str, object]]:
     """Every member of the cluster by its name here, with what the cluster tells of it; nothing of a single broker."""
     cluster = app.control.cluster
     if cluster is None:
@@ -40,7 +38,7 @@ class Nodes:
         return bool(self.members)
 
 
-def check_node(app: App, name: str) -> Facts:
+def check_node(app: App, name: str) -> dict[str, object]:
     """The cluster's word on a node, nothing of a single broker; RequestError(NOT_FOUND) where there is no such node."""
     own = own_node(app)
     found = members(app)

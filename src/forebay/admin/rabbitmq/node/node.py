@@ -47,13 +47,12 @@ MECHANISM_NOTES: Final = {
     "EXTERNAL": "SASL EXTERNAL: the client's certificate says who it is",
 }
 
-Facts = dict[str, object]
 HOST: Final = socket.gethostname()
 PREFIX: Final = "forebay@"
 NODE: Final = PREFIX + HOST  # of a broker that stands alone
 
 
-def exchange_types() -> list[Facts]:
+def exchange_types() -> list[dict[str, object]]:
     """The kinds of exchanges that clients may declare."""
     names = [kind.decode() for kind in KINDS]
     return [{"name": name, "description": KIND_NOTES.get(name, name), "enabled": True} for name in names]
@@ -65,10 +64,10 @@ def own_node(app: App) -> str:
     return NODE if cluster is None else PREFIX + cluster.node
 
 
-def listeners(app: App) -> list[Facts]:
+def listeners(app: App) -> list[dict[str, object]]:
     """The addresses at which the broker listens, and their protocols."""
     own = own_node(app)
-    found: list[Facts] = []
+    found: list[dict[str, object]] = []
     for option, address in app.addresses.items():
         host, port = split_address(address)
         protocol = PROTOCOLS.get(option, option)
@@ -76,7 +75,7 @@ def listeners(app: App) -> list[Facts]:
     return found
 
 
-def contexts(app: App) -> list[Facts]:
+def contexts(app: App) -> list[dict[str, object]]:
     """The addresses at which HTTP is answered."""
     return [
         {
@@ -93,7 +92,7 @@ def contexts(app: App) -> list[Facts]:
     ]
 
 
-def node_facts(app: App, rates: RateSamples, asked: Windows) -> Facts:
+def node_fields(app: App, rates: RateSamples, asked: Windows) -> dict[str, object]:
     """The node: what it is, what it uses, and how much of that there is."""
     alarms = app.pressure.alarms()
     usage = rates.usage.numbers(rates.usage.traffic())
@@ -136,7 +135,7 @@ def node_facts(app: App, rates: RateSamples, asked: Windows) -> Facts:
     }
 
 
-def auth_mechanisms() -> list[Facts]:
+def auth_mechanisms() -> list[dict[str, object]]:
     """The mechanisms by which AMQP clients may log in."""
     names = [*MECHANISMS.decode().split(), "EXTERNAL"]
     return [{"name": name, "description": MECHANISM_NOTES.get(name, name), "enabled": True} for name in names]

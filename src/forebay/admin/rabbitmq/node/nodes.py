@@ -11,8 +11,8 @@ from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import NodeName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import MEMORY, NODES, ONE_NODE
-from forebay.admin.rabbitmq.node.members import Facts, Nodes, check_node
-from forebay.admin.rabbitmq.node.node import node_facts, own_node
+from forebay.admin.rabbitmq.node.members import Nodes, check_node
+from forebay.admin.rabbitmq.node.node import node_fields, own_node
 from forebay.admin.rights import Monitor
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
@@ -29,8 +29,8 @@ async def list_nodes(app: Broker, caller: Monitor, rates: Sampled, wanted: Wante
     """The nodes: this one, and in a cluster all members."""
     nodes = Nodes(app)
 
-    def make(name: str) -> Facts:
-        return any_node_facts(app, rates, asked, name, nodes.members.get(name, {}))
+    def make(name: str) -> dict[str, object]:
+        return any_node_fields(app, rates, asked, name, nodes.members.get(name, {}))
 
     return await answer_list(nodes.all, str, make, wanted)
 
@@ -47,10 +47,10 @@ async def show_node(
 ) -> Response:
     """One node; with `memory` what its memory is used for, too."""
     member = check_node(app, node)
-    facts = any_node_facts(app, rates, asked, node, member)
+    fields = any_node_fields(app, rates, asked, node, member)
     if memory:
-        facts["memory"] = memory_of(app, node)
-    return answer_one(facts, wanted)
+        fields["memory"] = memory_of(app, node)
+    return answer_one(fields, wanted)
 
 
 @router.get("/nodes/{node:name}/memory", responses=MEMORY)
@@ -60,28 +60,30 @@ async def show_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
     return as_json({"memory": memory_of(app, node)})
 
 
-def any_node_facts(app: App, rates: RateSamples, asked: Windows, name: str, member: Facts) -> Facts:
+def any_node_fields(
+    app: App, rates: RateSamples, asked: Windows, name: str, member: dict[str, object]
+) -> dict[str, object]:
     """A node's fields: this node in full, another as far as it tells of itself; the cluster's are of our own."""
     if name == own_node(app):
-        facts = node_facts(app, rates, asked)
+        fields = node_fields(app, rates, asked)
     else:
-        facts = {"name": name, "type": "disc", "running": member["running"], "being_drained": False, "partitions": []}
+        fields = {"name": name, "type": "disc", "running": member["running"], "being_drained": False, "partitions": []}
         known = {"mem_used": "memory_octets", "disk_free": "disk_free_octets"}
-        facts |= {field: member[key] for field, key in known.items() if member[key] is not None}
+        fields |= {field: member[key] for field, key in known.items() if member[key] is not None}
         started_ms = member["started_ms"]
         if isinstance(started_ms, int) and member["running"]:
-            facts["uptime"] = app.clock.now_us() // MILLISECONDS_US - started_ms
+            fields["uptime"] = app.clock.now_us() // MILLISECONDS_US - started_ms
     if member:
-        facts["forebay"] = {key: value for key, value in member.items() if key not in {"node", "running"}}
-    return facts
+        fields["forebay"] = {key: value for key, value in member.items() if key not in {"node", "running"}}
+    return fields
 
 
 def memory_of(app: App, node: str) -> object:
     """A node's memory by use, RabbitMQ's word for another one's."""
-    return memory_facts(app) if node == own_node(app) else "not_available"
+    return memory_fields(app) if node == own_node(app) else "not_available"
 
 
-def memory_facts(app: App) -> dict[str, object]:
+def memory_fields(app: App) -> dict[str, object]:
     """The memory of this process, as far as it is known: blocks that logs keep, what waits for the disk, and all."""
     resident = resident_octets()
     cached = int(app.store.logs.cache.octets)

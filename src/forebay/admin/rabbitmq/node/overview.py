@@ -35,7 +35,6 @@ from forebay.session.traffic import Traffic
 PRODUCT: Final = "forebay"
 STATS: Final = BROKER.counters
 
-Facts = dict[str, object]
 router = APIRouter(prefix="/api", tags=["overview"])
 
 
@@ -54,7 +53,7 @@ def cluster_name(app: App) -> str:
     return str(app.vhosts.parameters.values.get(CLUSTER_NAME_PARAMETER, own))
 
 
-def settled_facts(app: App) -> Facts:
+def settled_fields(app: App) -> dict[str, object]:
     """The fields that do not change while the broker runs."""
     python = ".".join(str(part) for part in sys.version_info[:3])
     return {
@@ -92,10 +91,10 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
         total.flow.add(app.vhosts.past_flow)
     numbers = [*traffic_numbers(traffic), *total.numbers()]
     series = rates.broker if is_monitor(caller) else None
-    facts = settled_facts(app)
-    facts["message_stats"] = rates.stats(series, BROKER, numbers, asked.messages, 0, STATS)
-    facts["queue_totals"] = rates.stats(series, BROKER, numbers, asked.lengths, STATS, len(numbers))
-    facts["object_totals"] = {
+    fields = settled_fields(app)
+    fields["message_stats"] = rates.stats(series, BROKER, numbers, asked.messages, 0, STATS)
+    fields["queue_totals"] = rates.stats(series, BROKER, numbers, asked.lengths, STATS, len(numbers))
+    fields["object_totals"] = {
         "connections": len(connections),
         "channels": count_channels(connections),
         "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),
@@ -104,10 +103,10 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
     }
     if is_monitor(caller):
         usage = rates.usage.numbers(traffic)
-        facts["churn_rates"] = rates.stats(rates.node, NODE_FIELDS, usage, asked.messages, 0, NODE_FIELDS.counters)
-        facts["listeners"] = listeners(app)
-        facts["contexts"] = contexts(app)
-    return answer_one(facts, wanted)
+        fields["churn_rates"] = rates.stats(rates.node, NODE_FIELDS, usage, asked.messages, 0, NODE_FIELDS.counters)
+        fields["listeners"] = listeners(app)
+        fields["contexts"] = contexts(app)
+    return answer_one(fields, wanted)
 
 
 @router.get("/cluster-name", responses=CLUSTER_NAME)

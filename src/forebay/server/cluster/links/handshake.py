@@ -26,7 +26,7 @@ from forebay.core.errors import ForebayError
 from forebay.server.cluster.links.frames import HELLO, PROOF, REFUSED, frame
 
 VERSION_MIN: Final = 1
-VERSION_MAX: Final = 4  # 2: figures.py; 3: draining.py; 4: reads/grants.py
+VERSION_MAX: Final = 4  # 2: node_stats.py; 3: draining.py; 4: reads/grants.py
 NONCE_OCTETS: Final = 32
 HANDSHAKE_OCTETS_MAX: Final = 4096
 LABEL: Final = b"forebay nodes 1\0"

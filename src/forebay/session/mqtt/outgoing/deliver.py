@@ -129,11 +129,11 @@ class Outbox:
                 self.backlog = deque()
             self.backlog.append(WaitingRun(consumer, block, index, end, delivery.lease))
 
-    def deliver_direct(self, target: Recipient, delivery: Delivery) -> None:
+    def deliver_direct(self, recipient: Recipient, delivery: Delivery) -> None:
         index = delivery.index
         end = index + delivery.count
         mqueue = self.client.mqueue
-        if target.qos == 0:
+        if recipient.qos == 0:
             rules = mqueue.rules
             at_once = rules.qos0_bypass or not rules.store_qos0
             may_send = at_once or (mqueue.count == 0 and not self.window.is_full())
@@ -141,25 +141,25 @@ class Outbox:
             may_send = mqueue.count == 0 and not self.is_paused()
         if may_send:
             encodings = delivery.encodings
-            if encodings is not None and not delivery.block.tail and self.encoder.encodings_key(target) >= 0:
-                index = self.send_encoded(target, delivery, encodings)
+            if encodings is not None and not delivery.block.tail and self.encoder.encodings_key(recipient) >= 0:
+                index = self.send_encoded(recipient, delivery, encodings)
             else:
-                index = self.send_direct(target, delivery.block, index, end)
+                index = self.send_direct(recipient, delivery.block, index, end)
         if index < end:
-            self.keep_direct(target, delivery.block, index, end)
+            self.keep_direct(recipient, delivery.block, index, end)
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
         paused = self.vhost.consumers.paused
         return len(paused) > 0 and self.session_id in paused
 
-    def send_encoded(self, target: Recipient, delivery: Delivery, encodings: Encodings) -> i64:
+    def send_encoded(self, recipient: Recipient, delivery: Delivery, encodings: Encodings) -> i64:
         """Write records that many get alike; index of the first one for which the window has no room."""
-        key = self.encoder.encodings_key(target)
+        key = self.encoder.encodings_key(recipient)
         made = encodings.made.get(int(key))
         if made is None:
-            made = encodings.made[int(key)] = self.encoder.encode(delivery, target)
-        if target.qos == 0:
+            made = encodings.made[int(key)] = self.encoder.encode(delivery, recipient)
+        if recipient.qos == 0:
             if len(made.octets) < LONG_OCTETS:
                 self.out.write(made.octets)
             else:
@@ -199,34 +199,34 @@ class Outbox:
         self.encoder.count_all(made)
         return delivery.count
 
-    def send_direct(self, target: Recipient, block: Block, index: i64, end: i64) -> i64:
+    def send_direct(self, recipient: Recipient, block: Block, index: i64, end: i64) -> i64:
         """Write records of memory until the window is full; index of the first one not written."""
         window = self.window
         encoder = self.encoder
         out = self.out
         while index < end:
-            qos = qos_of(block, index, target)
+            qos = qos_of(block, index, recipient)
             if qos == 0:
-                encoder.write(out, block, index, target, 0, 0, 0, True)
+                encoder.write(out, block, index, recipient, 0, 0, 0, True)
             else:
                 if window.is_full():
                     return index
                 id = window.next_id()
-                if encoder.write(out, block, index, target, id, qos, 0, True):
+                if encoder.write(out, block, index, recipient, id, qos, 0, True):
                     window.take(id, DIRECT_FLIGHT_1 if qos == 1 else DIRECT_FLIGHT_2)
             index += 1
         return end
 
-    def send_logged(self, target: Recipient, block: Block, index: i64, end: i64) -> i64:
+    def send_logged(self, recipient: Recipient, block: Block, index: i64, end: i64) -> i64:
         """Write records of the sessions' log until the window is full; index of the first one not written."""
         window = self.window
         client = self.client
         sessions = self.vhost.sessions
         while index < end:
             offset = block.base + index
-            qos = qos_of(block, index, target)
+            qos = qos_of(block, index, recipient)
             if qos == 0:
-                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                self.encoder.write(self.out, block, index, recipient, 0, 0, 0, True)
                 sessions.operate(client, TAKEN, 0, offset, False)
             elif window.is_full():
                 return index
@@ -234,7 +234,7 @@ class Outbox:
                 id = window.next_id()
                 holds = qos == 2 or self.holds_qos2
                 if not self.encoder.write(
-                    self.held if holds else self.out, block, index, target, id, qos, 0, not holds
+                    self.held if holds else self.out, block, index, recipient, id, qos, 0, not holds
                 ):
                     sessions.operate(client, TAKEN, 0, offset, False)
                 elif qos == 1:
@@ -259,9 +259,9 @@ class Outbox:
                 self.encoder.write_queued(self.out, queue, block, index, 0, 1)
                 index += 1
             return end
-        target = queue.target
-        if target is not None:
-            return self.send_shared(target, block, index, end, lease)
+        recipient = queue.recipient
+        if recipient is not None:
+            return self.send_shared(recipient, block, index, end, lease)
         flight: Flight | None = None
         window = self.window
         while index < end:
@@ -278,34 +278,34 @@ class Outbox:
             index += 1
         return end
 
-    def send_shared(self, target: Recipient, block: Block, index: i64, end: i64, lease: Lease) -> i64:
+    def send_shared(self, recipient: Recipient, block: Block, index: i64, end: i64, lease: Lease) -> i64:
         """Write records of a shared subscription, as `send_queued`."""
         window = self.window
         while index < end:
             offset = block.base + index
-            qos = qos_of(block, index, target)
+            qos = qos_of(block, index, recipient)
             if qos == 0:
-                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                self.encoder.write(self.out, block, index, recipient, 0, 0, 0, True)
                 self.vhost.settling.ack(lease, offset, 1)
             elif window.is_full():
                 return index
             elif qos == 2 and self.client.durable:
-                self.send_moved(target, block, index)
+                self.send_moved(recipient, block, index)
                 self.vhost.settling.ack(lease, offset, 1)
             else:
                 id = window.next_id()
-                if self.encoder.write(self.out, block, index, target, id, qos, 0, True):
+                if self.encoder.write(self.out, block, index, recipient, id, qos, 0, True):
                     window.take(id, Flight(SHARED_1 if qos == 1 else SHARED_2, id, offset, lease))
                 else:
                     self.vhost.settling.ack(lease, offset, 1)
             index += 1
         return end
 
-    def send_moved(self, target: Recipient, block: Block, index: i64) -> None:
+    def send_moved(self, recipient: Recipient, block: Block, index: i64) -> None:
         """Write a shared record at QoS 2: from here on it is this session's and nobody else's [MQTT-4.8.2-4]."""
         sessions = self.vhost.sessions
         id = self.window.next_id()
-        if not self.encoder.write(self.held, block, index, target, id, 2, 0, False):
+        if not self.encoder.write(self.held, block, index, recipient, id, 2, 0, False):
             return
         offset = sessions.next_offset()
         self.move_private(Audience(), block, index)
@@ -318,11 +318,11 @@ class Outbox:
 
     def keep(self, delivery: Delivery) -> None:
         """The connection takes no more: what is logged waits for the next one, and leases return by themselves."""
-        target = delivery.consumer
-        if isinstance(target, Recipient) and target.queue == LOGGED:
-            self.vhost.sessions.keep(target, delivery.block, delivery.index, delivery.count)
+        recipient = delivery.consumer
+        if isinstance(recipient, Recipient) and recipient.queue == LOGGED:
+            self.vhost.sessions.keep(recipient, delivery.block, delivery.index, delivery.count)
 
-    def keep_direct(self, target: Recipient, block: Block, index: i64, end: i64) -> None:
+    def keep_direct(self, recipient: Recipient, block: Block, index: i64, end: i64) -> None:
         """Let records of memory wait in the session's message queue, or on the disk where memory has enough."""
         client = self.client
         fanout = self.vhost.fanout
@@ -331,17 +331,17 @@ class Outbox:
         rules = mqueue.rules
         paused = self.is_paused()
         while index < end:
-            zero = qos_of(block, index, target) == 0
+            zero = qos_of(block, index, recipient) == 0
             if zero and not paused and (rules.qos0_bypass or not rules.store_qos0):
-                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                self.encoder.write(self.out, block, index, recipient, 0, 0, 0, True)
             elif zero and not rules.store_qos0:
                 fanout.miss(client, 1)
             elif self.spill_at and mqueue.count >= self.spill_at:
-                self.spill(target, block, index)
+                self.spill(recipient, block, index)
             elif rules.priorities:
-                mqueue.push(target, block, index, 1, zero, rules.priority(topic_at(block, index)))
+                mqueue.push(recipient, block, index, 1, zero, rules.priority(topic_at(block, index)))
             else:
-                mqueue.push(target, block, index, 1, zero, 0)
+                mqueue.push(recipient, block, index, 1, zero, 0)
             index += 1
         if mqueue.lost:
             self.vhost.sessions.note_lost(client)
@@ -349,14 +349,14 @@ class Outbox:
             fanout.losers[client] = None
         fanout.crowding.check(client, self.vhost.turn.now_us)
 
-    def spill(self, target: Recipient, block: Block, index: i64) -> None:
+    def spill(self, recipient: Recipient, block: Block, index: i64) -> None:
         """Let one record wait on the disk."""
-        audience = target.spilled
+        audience = recipient.spilled
         if audience is None:
-            logged = Recipient(self.client, LOGGED, target.qos)
-            logged.identifiers = target.identifiers
-            logged.keep_retain = target.keep_retain
-            audience = target.spilled = Audience()
+            logged = Recipient(self.client, LOGGED, recipient.qos)
+            logged.identifiers = recipient.identifiers
+            logged.keep_retain = recipient.keep_retain
+            audience = recipient.spilled = Audience()
             audience.logged.append(logged)
         self.move_private(audience, block, index)
 
@@ -420,19 +420,19 @@ class Outbox:
         mqueue = self.client.mqueue
         log = self.vhost.sessions.log
         while mqueue.count and not self.window.is_full() and mqueue.head():
-            target = mqueue.run_consumer
-            assert isinstance(target, Recipient)
+            recipient = mqueue.run_consumer
+            assert isinstance(recipient, Recipient)
             block = mqueue.run_block
             index = mqueue.run_first
             count = mqueue.run_count
             if block is not None:
-                taken = self.send_direct(target, block, index, index + count) - index
+                taken = self.send_direct(recipient, block, index, index + count) - index
             else:
                 block = log.block(index)
                 assert block is not None and block.base <= index, "what waits is in the log"
                 index -= block.base
                 count = min(count, block.count - index)
-                taken = self.send_logged(target, block, index, index + count) - index
+                taken = self.send_logged(recipient, block, index, index + count) - index
             mqueue.take(taken)
             if taken < count:
                 break
@@ -499,10 +499,10 @@ class Outbox:
         block = self.vhost.sessions.log.block(offset)
         assert block is not None and block.base <= offset, "what is in flight is in the log"
         index = offset - block.base
-        target = self.vhost.sessions.target(self.client, block, index)
+        recipient = self.vhost.sessions.recipient(self.client, block, index)
         qos: i64 = 1 if word & 3 == AWAIT_PUBACK else 2
         self.window.take(id, LOGGED_FLIGHT_1 if qos == 1 else LOGGED_FLIGHT_2)
-        if not self.encoder.write(self.out, block, index, target, id, qos, DUP, False):
+        if not self.encoder.write(self.out, block, index, recipient, id, qos, DUP, False):
             self.complete(id)
 
     # ---- acknowledgements

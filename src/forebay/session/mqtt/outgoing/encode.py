@@ -51,17 +51,17 @@ class QueueSubscription:
 
     arguments  as given to `Vhost.consume`, to tell whether a repeated SUBSCRIBE changes anything
     primary    of a stream: the work group whose progress its reader is told of
-    target     of a shared subscription: the options of its member
+    recipient  of a shared subscription: the options of its member
     stream     it reads the queue as a stream
     """
 
     def __init__(
-        self, filter: bytes, consumer: Consumer, arguments: dict[str, object], target: Recipient | None
+        self, filter: bytes, consumer: Consumer, arguments: dict[str, object], recipient: Recipient | None
     ) -> None:
         self.filter = filter
         self.consumer = consumer
         self.arguments = arguments
-        self.target = target
+        self.recipient = recipient
         self.primary: PrimaryGroup | None = None
         self.stream = False
         self.name = consumer.queue_name
@@ -102,13 +102,13 @@ class PacketEncoder:
 
     # ---- messages to topics
 
-    def encodings_key(self, target: Recipient) -> i64:
+    def encodings_key(self, recipient: Recipient) -> i64:
         """Clients with the same key get the same octets, but for packet identifiers; negative where none gets them."""
-        if target.identifiers or self.alias_max or self.packet_octets_max != PACKET_OCTETS_MAX:
+        if recipient.identifiers or self.alias_max or self.packet_octets_max != PACKET_OCTETS_MAX:
             return -1
-        return self.version << 3 | (4 if target.keep_retain else 0) | target.qos
+        return self.version << 3 | (4 if recipient.keep_retain else 0) | recipient.qos
 
-    def encode(self, delivery: Delivery, target: Recipient) -> Encoded:
+    def encode(self, delivery: Delivery, recipient: Recipient) -> Encoded:
         """The records of a delivery, with identifier 0 where there has to be one."""
         out = BytesWriter()
         starts: list[int] = []
@@ -118,8 +118,8 @@ class PacketEncoder:
         for step in range(delivery.count):
             index = delivery.index + step
             starts.append(len(out))
-            qos = qos_of(delivery.block, index, target)
-            self.write(out, delivery.block, index, target, 0, qos, 0, False)
+            qos = qos_of(delivery.block, index, recipient)
+            self.write(out, delivery.block, index, recipient, 0, qos, 0, False)
             marks.append(int(self.mark) if qos else -1)
         starts.append(len(out))
         made = Encoded(out.getvalue(), starts, marks, self.sent - sent, self.body_octets - body_octets)
@@ -144,7 +144,7 @@ class PacketEncoder:
         out: BytesWriter,
         block: Block,
         index: i64,
-        target: Recipient,
+        recipient: Recipient,
         id: i64,
         qos: i64,
         dup: i64,
@@ -160,7 +160,7 @@ class PacketEncoder:
         if format != MQTT:
             topic = topic_of_key(topic)
         bits = PUBLISH_BITS | dup | qos << 1
-        if whole & RETAINED or (whole & RETAIN and target.keep_retain):
+        if whole & RETAINED or (whole & RETAIN and recipient.keep_retain):
             bits |= 1
         at = block.properties_at + 4 * index
         base = block.properties_octets_at
@@ -181,8 +181,8 @@ class PacketEncoder:
             return False
         if self.version != V5:
             properties = b""
-        elif self.alias_max or target.identifiers:
-            properties = target.identifiers + properties
+        elif self.alias_max or recipient.identifiers:
+            properties = recipient.identifiers + properties
             if may_alias and self.alias_max:
                 return self.write_aliased(out, bits, topic, id, properties, block.body(index))
         octets: i64 = len(properties)
@@ -329,13 +329,13 @@ def stream_properties(primary: PrimaryGroup | None, block: Block, index: i64) ->
     return out.getvalue()
 
 
-def qos_of(block: Block, index: i64, target: Recipient) -> i64:
+def qos_of(block: Block, index: i64, recipient: Recipient) -> i64:
     """The QoS of a delivery: the lower of what was published and what was granted; AMQP's publishes count as QoS 1."""
     whole = i64(block.data[block.formats_at + index])
     qos: i64 = (whole & QOS_MASK) >> QOS_SHIFT
     if whole & FORMAT_MASK != MQTT:
         qos = 1
-    return min(qos, target.qos)
+    return min(qos, recipient.qos)
 
 
 def queued_topic(queue: QueueSubscription, format: i64, exchange: bytes, key: bytes) -> bytes:

@@ -1,6 +1,6 @@
-"""The figures that a node tells the one that leads of itself, about once a second.
+"""The stats that a node tells the one that leads of itself, about once a second.
 
-A message begins with FIGURES, which no other message between nodes begins with; behind that there is an object of JSON.
+A message begins with STATS, which no other message between nodes begins with; behind that there is an object of JSON.
 It is sent to nodes that speak version 2 or more of the protocol between nodes. Fields that a newer node adds are passed
 over, and one that an older node does not know is 0.
 """
@@ -20,13 +20,13 @@ from forebay.server.system.heap import resident_octets
 if TYPE_CHECKING:
     from forebay.server.cluster.links.links import Links
 
-FIGURES: Final = 0xC1  # the first octet of each message
+STATS: Final = 0xC1  # the first octet of each message
 SINCE_VERSION: Final = 2
 STARTED_S: Final = time.time()
 
 
-class NodeFigures(msgspec.Struct, frozen=True):
-    """The figures of one node.
+class NodeStats(msgspec.Struct, frozen=True):
+    """The stats of one node.
 
     started_ms  since 1970
     drained     it sends its clients to other nodes
@@ -42,22 +42,22 @@ class NodeFigures(msgspec.Struct, frozen=True):
     read_octets: int = 0
 
 
-def own_figures(folder: str, drained: bool = False, read_octets: int = 0) -> NodeFigures:
-    """The figures of this process."""
+def own_stats(folder: str, drained: bool = False, read_octets: int = 0) -> NodeStats:
+    """The stats of this process."""
     disk = shutil.disk_usage(folder)
     started_ms = int(1000 * STARTED_S)
-    return NodeFigures(__version__, disk.total, disk.free, resident_octets(), started_ms, drained, read_octets)
+    return NodeStats(__version__, disk.total, disk.free, resident_octets(), started_ms, drained, read_octets)
 
 
-def tell_figures(links: Links, leader: str, figures: NodeFigures) -> None:
+def tell_stats(links: Links, leader: str, stats: NodeStats) -> None:
     """Tell the one that leads, if it understands that."""
     if links.version(leader) >= SINCE_VERSION:
-        links.send(leader, bytes((FIGURES,)) + msgspec.json.encode(figures))
+        links.send(leader, bytes((STATS,)) + msgspec.json.encode(stats))
 
 
-def decode_figures(octets: bytes) -> NodeFigures:
-    """The figures of another node; PeerError where they are none."""
+def decode_stats(octets: bytes) -> NodeStats:
+    """The stats of another node; PeerError where they are none."""
     try:
-        return msgspec.json.decode(octets[1:], type=NodeFigures)
+        return msgspec.json.decode(octets[1:], type=NodeStats)
     except msgspec.MsgspecError as error:
-        raise PeerError(MALFORMED, f"figures of a node that are none: {error}") from None
+        raise PeerError(MALFORMED, f"stats of a node that are none: {error}") from None

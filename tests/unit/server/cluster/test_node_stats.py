@@ -1,4 +1,4 @@
-"""Figures of a node go over a link as they are, and those of another version are understood as far as they can be."""
+"""Stats of a node go over a link as they are, and those of another version are understood as far as they can be."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pytest
 
 from forebay import __version__
 from forebay.core.errors import PeerError
-from forebay.server.cluster.figures import FIGURES, NodeFigures, decode_figures, own_figures
+from forebay.server.cluster.node_stats import STATS, NodeStats, decode_stats, own_stats
 
-MARK = bytes((FIGURES,))
+MARK = bytes((STATS,))
 
 
 def test_a_node_knows_its_own(tmp_path: Path) -> None:
-    own = own_figures(str(tmp_path))
+    own = own_stats(str(tmp_path))
     assert own.version == __version__
     assert own.disk_octets > own.disk_free_octets > 0 and own.memory_octets > 0 and own.started_ms > 0
-    assert decode_figures(MARK + msgspec.json.encode(own)) == own
+    assert decode_stats(MARK + msgspec.json.encode(own)) == own
 
 
 def test_fields_of_another_version_do_no_harm() -> None:
-    assert decode_figures(MARK + b'{"version":"9","newer":1}') == NodeFigures(version="9")
+    assert decode_stats(MARK + b'{"version":"9","newer":1}') == NodeStats(version="9")
 
 
 @pytest.mark.parametrize("octets", [b"", b"{", b'{"disk_octets":"much"}', b"[]"])
 def test_what_is_none_ends_the_link(octets: bytes) -> None:
-    with pytest.raises(PeerError, match="figures of a node"):
-        decode_figures(MARK + octets)
+    with pytest.raises(PeerError, match="stats of a node"):
+        decode_stats(MARK + octets)
