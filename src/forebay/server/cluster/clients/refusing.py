@@ -94,12 +94,12 @@ class AmqpLastWords(LastWords):
             return len(data), AMQP_HEADER
         out = BytesWriter()
         capabilities: dict[str, object] = {"authentication_failure_close": True}
-        facts: list[tuple[str, object]] = [
+        properties: list[tuple[str, object]] = [
             ("capabilities", capabilities),
             ("product", "forebay"),
             ("version", __version__),
         ]
-        amqp.put_start(out, facts, b"PLAIN AMQPLAIN EXTERNAL")
+        amqp.put_start(out, properties, b"PLAIN AMQPLAIN EXTERNAL")
         return len(AMQP_HEADER), out.getvalue()
 
     def frames(self, data: bytes) -> tuple[int, bytes]:

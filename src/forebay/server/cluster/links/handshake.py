@@ -45,7 +45,7 @@ Nonce = Annotated[str, msgspec.Meta(min_length=2 * NONCE_OCTETS, max_length=2 * 
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The facts that one side says of itself.
+    """The fields that one side says of itself.
 
     versions  of the protocol, the oldest and the newest spoken
     nonce     in hexadecimal
