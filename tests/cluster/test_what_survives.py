@@ -54,6 +54,10 @@ def prepare_queues(channel: BlockingChannel) -> None:
     channel.basic_publish("", "once", b"first", headers(x_producer_id="p", x_sequence=7))
     channel.queue_declare("later", durable=True)
     channel.basic_publish("", "later", b"delayed", headers(x_delay=3_600_000, x_delay_id="d"))
+    channel.queue_declare("held", durable=True)
+    for body in (b"held", b"waiting"):
+        channel.basic_publish("", "held", body)
+    assert channel.basic_get("held")[2] == b"held"
     transaction = channel.connection.channel()
     transaction.tx_select()
     transaction.basic_publish("", "once", b"committed")
@@ -63,6 +67,10 @@ def prepare_queues(channel: BlockingChannel) -> None:
 
 def check_queues(channel: BlockingChannel) -> None:
     assert bodies(channel, "dead") == [b"refused"]
+    channel.basic_publish("", "held", b"new")
+    held = [channel.basic_get("held", auto_ack=True) for _ in range(3)]
+    told = [(body, method.redelivered) for method, _, body in held if method is not None]
+    assert told == [(b"held", True), (b"waiting", True), (b"new", False)]  # of the first two nobody knows
     channel.basic_publish("", "once", b"again", headers(x_producer_id="p", x_sequence=7))
     assert bodies(channel, "once") == [b"first", b"committed"]
     channel.basic_qos(prefetch_count=10)
