@@ -295,6 +295,9 @@ class GroupMember:
         """Have the store take frames of the leader."""
         refused = self.store.take(int(taking.prev_lsn), int(taking.prev_epoch), taking.shipments)
         if refused is None:
+            if self.taken and self.taken[-1][0] != taking.epoch:
+                # An earlier leader is told nothing any more. If its frames are cut away, no disk will ever have them.
+                self.taken.clear()
             self.taken.append((int(taking.epoch), int(taking.last)))
             self.tell_written(now)
             return
