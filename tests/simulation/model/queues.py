@@ -62,7 +62,7 @@ class Copy(Settlement):
     found    it is stored
     at       its offset; -1 as long as the broker has not said it
     is_sent  it may have been sent without acknowledgement, behind an answer that waits for room on the disk
-    taken    it was delivered since its group went on elsewhere so many times; -1 where it was not
+    taken    somebody has got it
     source   of a dead letter: the queue that it died in, as long as a crash may leave it there
     """
 
@@ -77,7 +77,7 @@ class Copy(Settlement):
     found: bool = False
     at: int = -1
     is_sent: bool = False
-    taken: int = -1
+    taken: bool = False
     source: Queue | None = None
 
     @property
