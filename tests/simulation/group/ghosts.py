@@ -45,6 +45,7 @@ class Ghost:
     owed       of these, those of which the model says that they are there, if they are anywhere
     rest       what the leader had sent before it was deposed, as far as it was not read
     old        so many octets of that
+    queues     names of durable queues that the deposed leader has: elsewhere it would confirm what goes nowhere
     """
 
     def __init__(self, client: AmqpClient, line: Line, broker: LeaderBroker) -> None:
@@ -58,6 +59,7 @@ class Ghost:
         self.owed = {tag for tag, message in self.open_tags.items() if self.is_owed(message)}
         self.rest = client.rest + bytes(line.sent)
         self.old = len(self.rest)
+        self.queues = [each.name for each in self.model.queues.values() if each.promised and not each.is_transient]
         line.sent.clear()
 
     @property
@@ -72,7 +74,7 @@ class Ghost:
 
     def act(self, chance: Random) -> None:
         """Publish once more: nobody else will ever have it. Get what others may have got by now, and settle it."""
-        names = [each.name for each in self.model.queues.values() if each.promised and not each.is_transient]
+        names = self.queues
         if not names or self.line.holds or chance.random() < 0.3:
             return
         if chance.random() < 0.5:
