@@ -126,6 +126,19 @@ def test_a_stop_in_order_is_no_crash(broker: BrokerProcess) -> None:
     assert flags(opened(broker), "q") == [("held", True), ("waiting", False)]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stop_that_waits_for_nobody_notes_what_was_held(broker: BrokerProcess, kind: str) -> None:
+    channel = opened(broker)
+    channel.queue_declare("q", durable=True, arguments={"x-queue-type": kind})
+    publish(channel, "q", "held", "waiting")
+    assert channel.basic_get("q")[2] == b"held"
+    os.kill(broker.pid, signal.SIGTERM)
+    os.kill(broker.pid, signal.SIGINT)  # the second one: no client is waited for
+    assert broker.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT), broker.log_text()
+    broker.start()
+    assert flags(opened(broker), "q") == [("held", True), ("waiting", False)]
+
+
 def test_a_start_after_a_stop_in_order_may_crash_at_once(broker: BrokerProcess) -> None:
     channel = opened(broker)
     channel.queue_declare("q", durable=True)

@@ -34,6 +34,7 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     for connection in list(app.open):
         connection.transport.abort()
         app.node.lost(connection)
+    app.turn()  # the last turn may have been before the last connections went: what they held is noted in this one
     app.vhosts.stop_in_order()
     app.do(app.node.take())
     app.node.ended = True
