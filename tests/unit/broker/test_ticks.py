@@ -106,6 +106,25 @@ def test_a_policy_has_an_idle_queue_expire(broker: OneVhost) -> None:
     assert set(broker.vhost.catalog.queues) & {b"a", b"b", b"c"} == {b"c"}
 
 
+@pytest.mark.parametrize("before", ["got", "expiring"])
+def test_a_queue_has_the_whole_time_of_a_new_expiry(broker: OneVhost, before: str) -> None:
+    """However long nobody has used it: its messages do not go in the moment in which a policy is set."""
+    if before == "got":
+        assert broker.vhost.consumers.get(b"a", 1, 1, True) is None
+    else:
+        set_policy(broker.vhost, "p", "^a$", {"expires": 60 * SECOND_MS})
+    broker.settle()
+    for _ in range(10):
+        broker.later(SECOND_MS)
+    set_policy(broker.vhost, "p", "^a$", EXPIRES)
+    for _ in range(4):
+        broker.later(SECOND_MS)
+    assert b"a" in broker.vhost.catalog.queues
+    for _ in range(3):
+        broker.later(SECOND_MS)
+    assert b"a" not in broker.vhost.catalog.queues
+
+
 def test_expiry_goes_on_after_a_crash(broker: OneVhost) -> None:
     broker.declare(b"brief", x_expires=5 * SECOND_MS)
     broker.settle()

@@ -179,7 +179,10 @@ class Topology:
         """Put in force what applies to the queue now; the `earlier_ttls` by which what waits expires as before."""
         limits = queue.limits
         before_us = limits.message_ttl_us
+        expires_us = limits.expires_us
         self.policies.govern_queue(queue, self.delivery_limit)
+        if limits.expires_us != expires_us:
+            queue.unused_since_us = 0  # it has the whole of the new time, however long nobody has used it
         self.turn.watch(queue)
         if limits.message_ttl_us == before_us:
             return limits.earlier_ttls
