@@ -374,6 +374,10 @@ class MqttSession(Session):
             return
         sessions = self.vhost.sessions
         assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
+        block = terms.connack_block(packet, assigned) + auth_block if self.version == V5 else b""
+        if not terms.connack_fits(block):  # before the session is taken over
+            self.refuse(codes.PACKET_TOO_LARGE, b"", f"CONNACK exceeds the client's {terms.packet_octets_max} octets")
+            return
         try:
             client = self.vhost.clients.attach(
                 packet.client_id or assigned, self.id, packet.clean, terms.expiry_s, will_of(packet)
@@ -387,9 +391,6 @@ class MqttSession(Session):
         self.deadline_us, self.connected = 0, True
         self.octets_max = terms.octets_max
         self.connect = None
-        block = b""
-        if self.version == V5:
-            block = terms.connack_block(packet, assigned) + auth_block
         self.wrote()
         write_connack(self.out, Connack(sessions.present, codes.SUCCESS, block), self.version)
         if client.durable:

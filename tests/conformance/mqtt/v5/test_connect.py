@@ -168,6 +168,18 @@ def test_a_refusal_fits_into_the_clients_packet_size(broker: AnyBroker, own: str
     assert answer(broker, connect(own, properties=packet_maximum(20), will=part)) == b"\x00\x90\x00"
 
 
+@statement("MQTT-3.1.2-24")
+def test_a_client_that_takes_no_connack_is_refused_and_takes_no_session_over(broker: AnyBroker, own: str) -> None:
+    raw = Raw(broker)
+    raw.send(connect(own, properties=expiry(LONG_S)))
+    octets = 2 + len(raw.expect(0x20))
+    short, enough = (expiry(LONG_S) + packet_maximum(each) for each in (octets - 1, octets))
+    assert answer(broker, connect(own, properties=short)) == b"\x00\x95\x00"
+    raw.quiet()
+    raw.vanish()
+    assert answer(broker, connect(own, clean=False, properties=enough))[:2] == b"\x01\x00"
+
+
 def test_no_more_sessions_than_the_limit(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_sessions_max=1)
     raw = session(broker, "first")

@@ -35,6 +35,7 @@ class Terms:
         self.expiry_max_s: i64 = options.mqtt_session_expiry_max_s
         self.asked_expiry_s: i64 = 0
         self.keep_alive_us: i64 = 0
+        self.packet_octets_max: i64 = PACKET_OCTETS_MAX  # that the client takes
         self.problem_information = True
 
     def take(self, packet: Connect, encoder: PacketEncoder) -> None:
@@ -50,7 +51,8 @@ class Terms:
             block = packet.properties
             self.window = min(self.window, props.number_of(block, props.RECEIVE_MAXIMUM, 65_535))
             most = props.number_of(block, props.MAXIMUM_PACKET_SIZE, PACKET_OCTETS_MAX)
-            encoder.packet_octets_max = min(most, i64(PACKET_OCTETS_MAX))
+            self.packet_octets_max = min(most, i64(PACKET_OCTETS_MAX))
+            encoder.packet_octets_max = self.packet_octets_max
             encoder.alias_max = min(self.alias_max, props.number_of(block, props.TOPIC_ALIAS_MAXIMUM, 0))
             self.problem_information = props.number_of(block, props.REQUEST_PROBLEM_INFORMATION, 1) == 1
             self.asked_expiry_s = props.number_of(block, props.SESSION_EXPIRY, 0)
@@ -86,6 +88,11 @@ class Terms:
         if assigned:
             made.append(props.Property(props.ASSIGNED_CLIENT_ID, 0, assigned, b""))
         return props.encode_properties(made)
+
+    def connack_fits(self, block: bytes) -> bool:
+        """True if the client takes a CONNACK with these properties [MQTT-3.1.2-24]."""
+        rest: i64 = 2 + props.varint_octets(len(block)) + len(block)  # flags and code, then the block
+        return 1 + props.varint_octets(rest) + rest <= self.packet_octets_max
 
 
 def will_of(packet: Connect) -> Will | None:
