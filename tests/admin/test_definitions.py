@@ -248,6 +248,32 @@ def test_what_is_there_stays_and_nothing_goes(broker: BrokerProcess) -> None:
         assert api.get("/whoami").json()["tags"] == ["monitoring"]
 
 
+def test_what_is_not_made_of_a_file_is_in_the_log(broker: BrokerProcess) -> None:
+    """Also where an entry contradicts another one of the file, or the broker's own exchanges."""
+    document = {
+        "queues": [
+            {"name": "twice", "vhost": "/", "arguments": {"x-max-length": 5}},
+            {"name": "twice", "vhost": "/", "arguments": {"x-max-length": 5}},
+            {"name": "twice", "vhost": "/", "arguments": {"x-max-length": 6}},
+        ],
+        "exchanges": [
+            {"name": "amq.topic", "vhost": "/", "type": "topic"},
+            {"name": "amq.topic", "vhost": "/", "type": "fanout"},
+            {"name": "amq.rabbitmq.trace", "vhost": "/", "type": "topic", "internal": True},
+        ],
+    }
+    take_in(broker, document)
+    noted = [line.partition("definitions: ")[2] for line in broker.log_text().splitlines()]
+    noted = [note for note in noted if "'amq." in note or "'twice'" in note]
+    assert sorted(noted) == [
+        "exchanges[1] 'amq.topic': the exchange is there, declared otherwise, and stays as it is",
+        "exchanges[2] 'amq.rabbitmq.trace': names that begin with amq. are the broker's; it is not made",
+        "queues[2] 'twice': the queue is there, declared otherwise, and stays as it is",
+    ]
+    queue = next(queue for queue in exported(broker)["queues"] if queue["name"] == "twice")
+    assert queue["arguments"] == {"x-max-length": 5}
+
+
 def test_what_cannot_be_finished_says_how_far_it_came(broker: BrokerProcess) -> None:
     with asking(broker) as api:
         api.put("/vhosts/small")

@@ -31,6 +31,8 @@ from forebay.queue.declaration.spec import check_declaration
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.kinds import check_binding
 
+Declared = tuple[bool, bool, dict[str, object]]  # of a queue: durable, auto_delete, arguments
+
 NO_SESSION: Final = 0
 SECTIONS: Final = (
     "vhosts",
@@ -101,7 +103,7 @@ class ImportPlan:
         self.notes: list[str] = []
         self.names: set[bytes] = set(vhosts.by_name)  # of vhosts that there will be
         self.users: set[str] = set(vhosts.users.by_name)
-        self.queues: set[tuple[bytes, bytes]] = set()  # that the file makes, with their vhosts
+        self.queues: dict[tuple[bytes, bytes], Declared] = {}  # that the file makes, by vhost and name
         self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
 
     def steps(self) -> Iterator[ImportStep]:
@@ -263,13 +265,18 @@ class ImportPlan:
         internal = given.flag("internal", False)
         wanted = DeclareExchange(name, kind, arguments, durable, auto_delete, internal)
         made = wanted.made(vhost)
-        if not name or name.startswith(RESERVED):
+        if not name:
             return None
         there = self.known_exchange(vhost, name)
         if there is not None:
             is_same = (there.kind, there.durable, there.auto_delete) == (kind, durable, auto_delete)
             if not is_same or (there.internal, there.arguments) != (internal, arguments):
                 self.notes.append(f"{given.where}: the exchange is there, declared otherwise, and stays as it is")
+            return None
+        if name.startswith(RESERVED):
+            self.notes.append(
+                f"{given.where}: names that begin with {RESERVED.decode()} are the broker's; it is not made"
+            )
             return None
         self.exchanges[vhost, name] = made
         return partial(self.make_exchange, vhost, wanted)
@@ -284,16 +291,13 @@ class ImportPlan:
             raise given.wrong("name", "", "is no name")
         check_queue_name(name)
         check_declaration(given.where, False, durable, False, auto_delete, arguments)
-        if (vhost, name) in self.queues:
-            return None
-        known = self.vhosts.by_name.get(vhost)
-        there = None if known is None else known.catalog.queues.get(name)
+        there = self.known_queue(vhost, name)
         if there is not None:
-            if (durable, auto_delete, arguments) != (there.spec.durable, there.spec.auto_delete, there.spec.arguments):
+            if there != (durable, auto_delete, arguments):
                 self.notes.append(f"{given.where}: the queue is there, declared otherwise, and stays as it is")
             return None
         self.vhosts.default.catalog.placement.check_arguments(arguments, given.where)
-        self.queues.add((vhost, name))
+        self.queues[vhost, name] = (durable, auto_delete, arguments)
         return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
 
     def make_queue(
@@ -341,12 +345,19 @@ class ImportPlan:
             )  # a vhost that the file makes has these, too
         return there or self.exchanges.get((vhost, name))
 
+    def known_queue(self, vhost: bytes, name: bytes) -> Declared | None:
+        """The declaration of a queue that is there, or will be."""
+        known = self.vhosts.by_name.get(vhost)
+        there = None if known is None else known.catalog.queues.get(name)
+        if there is None:
+            return self.queues.get((vhost, name))
+        return there.spec.durable, there.spec.auto_delete, there.spec.arguments
+
     def is_known(self, vhost: bytes, name: bytes, kind: str) -> bool:
         """True if a destination is there, or will be."""
         if kind == "exchange":
             return self.known_exchange(vhost, name) is not None
-        known = self.vhosts.by_name.get(vhost)
-        return (vhost, name) in self.queues or (known is not None and name in known.catalog.queues)
+        return self.known_queue(vhost, name) is not None
 
 
 def incomplete(step: ImportStep, done: int, error: RequestError) -> RequestError:
