@@ -146,6 +146,8 @@ class MqttClient(Client, Subscriber):
 
     def left(self) -> None:
         if self.will is not None:
+            if self.model.is_tight:  # the broker may have refused a publish before, and ended the connection
+                self.model.wills.doubt(self.will)
             self.model.wills.call_off(self.will)
 
     def publish(self, chance: Random) -> str:
