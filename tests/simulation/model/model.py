@@ -249,6 +249,8 @@ class Model:
                 continue
             each.message.taken = 0
             self.published(each.message, each.exchange, each.key)
+            if each.vague:
+                self.undone(number)  # perhaps it was published before the crash: then it does not come again
             for queue in self.routed(each.exchange, each.key):
                 if not queue.is_stream:
                     queue.copies[number].place = -1
