@@ -10,7 +10,7 @@ import typer
 from forebay.cli.access import AdminAccess, asks_broker
 from forebay.cli.as_json import show_json
 from forebay.cli.show import cell, show_table
-from forebay.cli.units import octets_said, period_said, rate_said, rates, seconds_between
+from forebay.cli.units import messages, objects, octets_said, period_said, rate_said, rates, seconds_between
 
 DAMAGE: Final = "damage"  # the alarm
 UNREADABLE: Final = "messages cannot be read; forebay log repair mends it while the broker is stopped"
@@ -85,19 +85,19 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
 
 def damage_said(damage: dict[str, Any]) -> str:
     """A block that cannot be read, in a line."""
-    messages = f"queue {cell(damage['queue'])} of vhost {cell(damage['vhost'])}, {damage['first']} to {damage['last']}"
-    return f"{messages}: {cell(damage['file'])} at octet {damage['position']}: {cell(damage['reason'])}"
+    where = f"queue {cell(damage['queue'])} of vhost {cell(damage['vhost'])}, {damage['first']} to {damage['last']}"
+    return f"{where}: {cell(damage['file'])} at octet {damage['position']}: {cell(damage['reason'])}"
 
 
 def clients(found: dict[str, Any]) -> str:
-    said = f"{found['connections']:,} of {found['connections_max']:,} connections, {found['consumers']:,} consumers, "
-    said += f"{found['sessions']:,} MQTT sessions"
+    said = f"{found['connections']:,} of {found['connections_max']:,} connections, "
+    said += f"{objects(found['consumers'], 'consumers')}, {objects(found['sessions'], 'MQTT sessions')}"
     if found["slowed_publishers"]:
-        said += f", {found['slowed_publishers']:,} slowed publishers"
+        said += f", {objects(found['slowed_publishers'], 'slowed publishers')}"
     if found["slow_readers"]:
-        said += f", {found['slow_readers']:,} slow readers"
+        said += f", {objects(found['slow_readers'], 'slow readers')}"
     if found["messages_lost"]:
-        said += f"; slow MQTT clients lost {found['messages_lost']:,} messages"
+        said += f"; slow MQTT clients lost {messages(found['messages_lost'])}"
     if found["sessions_over_quota"]:
         said += f"; {found['sessions_over_quota']:,} MQTT sessions exceed mqtt_session_octets_max"
     return said
