@@ -6,11 +6,15 @@ import json
 import socket
 from pathlib import Path
 
+from pika.adapters.blocking_connection import BlockingChannel
+
 from tests.cluster.clients import Publisher, channel_to, drained
 from tests.cluster.nodes import Cluster, cluster_of, control
 from tests.conformance.mqtt.raw import connect, connected
 from tests.etcd import Etcd
 from tests.waiting import until
+
+RESUMED = {"x-stream-offset": "resume", "x-consumer-group": "readers"}
 
 
 def test_clients_of_every_node_see_the_same(cluster: Cluster) -> None:
@@ -55,10 +59,24 @@ def test_the_status_says_how_all_stand(cluster: Cluster) -> None:
     assert not away["in_sync"] and away["why"]
 
 
+def read_half_of_a_stream(channel: BlockingChannel) -> None:
+    channel.queue_declare("events", durable=True, arguments={"x-queue-type": "stream"})
+    for number in range(20):
+        channel.basic_publish("", "events", b"%d" % number)
+    channel.basic_qos(prefetch_count=10)
+    consumed = channel.consume("events", arguments=RESUMED, inactivity_timeout=10)
+    for _ in range(10):
+        method, _, _ = next(consumed)
+        assert method is not None
+        channel.basic_ack(method.delivery_tag)
+    channel.queue_declare("events", passive=True)  # the broker has the acknowledgements
+
+
 def test_leadership_is_handed_over_on_demand(cluster: Cluster) -> None:
     publisher = Publisher(list(cluster.nodes.values()), "work")
     publisher.publish(50)
     before, to = cluster.leader(), cluster.followers()[0]
+    read_half_of_a_stream(channel_to([before]))
     control(cluster.followers()[1], "cluster", "transfer", to.name)
     until(lambda: cluster.record()["leader"] == to.name, cluster.told)
     publisher.publish(50)
@@ -66,6 +84,8 @@ def test_leadership_is_handed_over_on_demand(cluster: Cluster) -> None:
     assert "begins anew as a follower" in before.log_text()
     publisher.close()
     assert list(dict.fromkeys(drained([to], "work"))) == list(range(100))
+    _, _, body = next(channel_to([to]).consume("events", arguments=RESUMED, inactivity_timeout=10))
+    assert body == b"10"  # what was acknowledged just before the transfer
 
 
 def test_who_must_not_leave_is_named_with_the_reason(cluster: Cluster) -> None:

@@ -135,6 +135,7 @@ class ClusterState(Cluster):
     def transfer(self, node: str) -> None:
         if self.draining.says(node):
             raise RequestError(PRECONDITION, f"{node!r} is drained: forebay cluster undrain {node} first")
+        self.member.note_streams()
         self.member.group.replica.transfer(node, self.member.now_us())
         self.member.step()
 

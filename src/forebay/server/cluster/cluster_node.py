@@ -81,6 +81,12 @@ class ClusterNode(ABC):
     def begin_anew(self, why: str) -> None:
         """Forget everything that is not on the disk: the process is another from here on."""
 
+    def note_streams(self) -> None:
+        """Write down how far the stream groups have read, for the next leader; if this node leads."""
+        if self.app is not None:
+            self.app.vhosts.commit_streams()
+            self.app.start_commit(self.app.store.flush())
+
     def record(self) -> RegisterValue | None:
         """The register as it was seen last."""
         view = self.group.replica.standing.view

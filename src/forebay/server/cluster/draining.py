@@ -64,6 +64,7 @@ class Draining:
         if node != member.settings.node:
             self.tell(node, True)
             return
+        member.note_streams()
         member.group.replica.drain(member.now_us())
         self.set(True)
         member.step()
@@ -130,6 +131,7 @@ class Draining:
         if member.group.role == LEADER and now_us >= self.again_us:
             self.again_us = now_us + AGAIN_US
             with suppress(RequestError):  # nobody can lead in its place, or a change is under way
+                member.note_streams()
                 replica.drain(now_us)
 
     def keep_for_next(self) -> None:

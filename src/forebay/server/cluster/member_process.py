@@ -550,6 +550,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         From there on this process may write nothing more, and its clients are cut off.
         """
         self.leaving = True
+        self.note_streams()
         try:
             self.group.replica.drain(self.now_us())
         except RequestError as error:
