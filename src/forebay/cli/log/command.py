@@ -26,6 +26,7 @@ app = typer.Typer(help="The files of a broker's data folder, read without a brok
 
 BODY_OCTETS: Final = 1024
 MICROSECONDS: Final = 1000
+UNFINISHED: Final = "of no whole frame: a write that was never confirmed, unless the disk has spoilt one that was"
 LOOKS_MAX: Final = 20  # at a folder in which a broker is busy
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The broker's data folder.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only this queue.")]
@@ -121,7 +122,7 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
         print(f"{len(survey.files)} files, {octets}, {records:,} records in blocks")
         for each in survey.files:
             if each.rest:
-                print(f"{each.path}: {each.rest} octets at {each.used} of a write that was never confirmed")
+                print(f"{each.path}: {each.rest} octets at {each.used} {UNFINISHED}")
         for damage in survey.damages:
             print(f"damaged: {damage.said()}")
         if failure:
@@ -389,7 +390,7 @@ def file_row(file: FileSummary) -> dict[str, object]:
     if file.clean:
         remarks.append("stopped in good order")
     if file.rest:
-        remarks.append(f"{file.rest} octets of a write that was never confirmed")
+        remarks.append(f"{file.rest} octets {UNFINISHED}")
     if file.kind == "leftover":
         remarks.append("made ahead" if file.path.startswith("wal/") else "of a write that never came to its end")
     return {

@@ -69,7 +69,7 @@ class FileSummary:
     path    below the data folder
     frames  of the write-ahead log, from `first_lsn` to `last_lsn`
     queues  what it holds, by queue number
-    rest    octets behind the last whole frame that are not zero: a write that was never confirmed
+    rest    octets behind the last whole frame that are not zero: most likely a write that was never confirmed
     clean   its last frame says that the broker was stopped in good order
     """
 

@@ -141,6 +141,7 @@ class Opening:
         rest = reader.rest_octets()
         if rest:
             at = f"octet {reader.position}, after frame {reader.lsn}"
-            self.report.append(f"{reader.full_path}: cut {rest} octets of a write that was never confirmed, at {at}")
+            why = "no whole frame: a write that was never confirmed, unless the disk has spoilt one that was"
+            self.report.append(f"{reader.full_path}: cut {rest} octets at {at}, {why}")
         self.disk.truncate(reader.handle, reader.position)
         self.disk.sync(reader.handle)

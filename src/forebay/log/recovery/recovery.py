@@ -1,8 +1,8 @@
 """Reading the WAL back after a stop of any kind.
 
 The frames of a file follow each other to the first place where no whole one stands. In the last file, if no whole
-frame of a later number follows that place, it is the torn end of a write that was never confirmed: it is cut. Anything
-else that is not as it was written is damage, and refused: what was lost may have been confirmed.
+frame of a later number follows that place, it is taken for the torn end of a write that was never confirmed: it is cut,
+and reported. Anything else that is not as it was written is damage, and refused: what was lost may have been confirmed.
 
 A file may hold a million frames, or as many blocks in a few: this module, and what it gives frames to, is compiled.
 """
