@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
@@ -16,6 +16,16 @@ def slip_of(name: str, known: Iterable[str]) -> str:
         return ""
     near = get_close_matches(name, names, 1, CLOSE)
     return near[0] if near else ""
+
+
+def slip_among(given: Collection[str], known: Iterable[str]) -> tuple[str, str]:
+    """The first of these names that is a slip of a known one not among them, and that one; else empty texts."""
+    names = set(known)
+    for name in given:
+        meant = slip_of(name, names)
+        if meant and meant not in given:
+            return name, meant
+    return "", ""
 
 
 def hint(name: str, known: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import hint, slip_of
+from forebay.core.nearest import hint, slip_among
 
 UNIONS: Final = (Union, types.UnionType)
 
@@ -53,11 +53,9 @@ async def check_slips(request: Request) -> None:
     """RequestError(INVALID) names a parameter that is most likely misspelt."""
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
-    known = query_names(route.dependant)
-    for name in request.query_params:
-        meant = slip_of(name, known)
-        if meant and meant not in request.query_params:
-            raise RequestError(INVALID, f"query: {name!r} is no parameter: did you mean {meant}?")
+    name, meant = slip_among(request.query_params.keys(), query_names(route.dependant))
+    if meant:
+        raise RequestError(INVALID, f"query: {name!r} is no parameter: did you mean {meant}?")
 
 
 Checked: Final = [Depends(check_names)]  # what a router is included with

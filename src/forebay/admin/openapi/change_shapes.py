@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from forebay.core.nearest import slip_of
+from forebay.core.nearest import slip_among
 from forebay.management.definitions.given import fault_of
 
 
@@ -39,12 +39,10 @@ class Body(BaseModel):
         """Refuse a field that is most likely misspelt: 'durabel' would make a queue that is not durable."""
         if isinstance(given, dict):
             known = {field.alias or name for name, field in cls.model_fields.items()} | set(cls.model_fields)
-            for name in given:
-                meant = slip_of(name, known)
-                if meant and meant not in given:
-                    raise PydanticCustomError(
-                        "slip", "'{name}' is no field: did you mean {meant}?", {"name": name, "meant": meant}
-                    )
+            name, meant = slip_among(given, known)
+            if meant:
+                words = {"name": name, "meant": meant}
+                raise PydanticCustomError("slip", "'{name}' is no field: did you mean {meant}?", words)
         return given
 
 

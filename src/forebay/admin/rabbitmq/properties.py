@@ -9,7 +9,7 @@ from typing import Final
 from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
-from forebay.core.nearest import slip_of
+from forebay.core.nearest import slip_among
 from forebay.message.encoded import amqp_octets
 from forebay.message.shown import plain
 
@@ -27,10 +27,9 @@ def octets_of_properties(given: Mapping[str, object]) -> bytes:
 
     Others that are unknown say nothing, as with RabbitMQ.
     """
-    for name in given:
-        meant = slip_of(name, NAMES)
-        if meant and meant not in given:
-            raise RequestError(INVALID, f"properties: {name!r} is no property: did you mean {meant}?")
+    name, meant = slip_among(given, NAMES)
+    if meant:
+        raise RequestError(INVALID, f"properties: {name!r} is no property: did you mean {meant}?")
     made = Properties()
     made.durable = number_of(given, "delivery_mode") == PERSISTENT
     made.priority = number_of(given, "priority")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import slip_of
+from forebay.core.nearest import slip_among
 
 SHOWN_MAX: Final = 80
 DEPTH_MAX: Final = 32
@@ -33,10 +33,9 @@ class GivenEntry:
 
     def check_names(self, known: Sequence[str]) -> None:
         """RequestError where a field is most likely misspelt; those of other names mean nothing here."""
-        for field in self.fields:
-            meant = slip_of(field, known)
-            if meant and meant not in self.fields:
-                raise RequestError(INVALID, f"{self.where}: {field[:SHOWN_MAX]}: no such field; did you mean {meant}?")
+        field, meant = slip_among(self.fields, known)
+        if meant:
+            raise RequestError(INVALID, f"{self.where}: {field[:SHOWN_MAX]}: no such field; did you mean {meant}?")
 
     def wrong(self, field: str, value: object, text: str) -> RequestError:
         """An error that names the entry, a field of it and its value."""

@@ -23,7 +23,7 @@ from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import slip_of
+from forebay.core.nearest import slip_among
 from forebay.management.definitions.given import SHOWN_MAX, GivenEntry
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.queue.declaration.arguments import BY_KEY
@@ -138,10 +138,9 @@ class ImportPlan:
 
     def check_sections(self) -> None:
         """RequestError where a section is most likely misspelt; RabbitMQ's files say more that means nothing here."""
-        for name in self.document:
-            meant = slip_of(name, SECTIONS)
-            if meant and meant not in self.document:
-                raise RequestError(INVALID, f"{name[:SHOWN_MAX]}: no such section; did you mean {meant}?")
+        name, meant = slip_among(self.document, SECTIONS)
+        if meant:
+            raise RequestError(INVALID, f"{name[:SHOWN_MAX]}: no such section; did you mean {meant}?")
 
     # ---- where entries belong
 
