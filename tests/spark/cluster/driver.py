@@ -124,7 +124,8 @@ def main() -> None:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        # Both executors are there before the first task is given to one.
+        # Both executors are there before the first task is given to one: without a most, Spark waits for no core.
+        "spark.cores.max": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     }
