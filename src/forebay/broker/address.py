@@ -15,6 +15,7 @@ from forebay.wire.amqp091.properties import cut_key
 
 QUEUE_PREFIX: Final = b"$queue/"
 DEAD_LETTER_PREFIX: Final = b"$dlq/"
+SHARE_PREFIX: Final = b"$share/"
 TOPIC_EXCHANGE: Final = b"amq.topic"
 NAME_OCTETS_MAX: Final = 255
 

@@ -17,6 +17,8 @@ from forebay.log.block import Block
 PUBLISHED: Final = "message.published"
 DELIVERED: Final = "message.delivered"
 RETAINED: Final = "message.retained"
+PUBLISH_DENIED: Final = "authz.publish_denied"
+SUBSCRIBE_DENIED: Final = "authz.subscribe_denied"
 # Every type, with what its fields are beside `vhost`; docs/reference/event-types.md is made of it.
 TYPES: Final = {
     "client.connected": "A client has logged in: connection, peer, protocol, user, client_id.",
@@ -33,8 +35,8 @@ TYPES: Final = {
     "consumer.deleted": "A consumer of a queue has gone: the same.",
     "auth.success": "A login succeeded: user, peer.",
     "auth.failure": "A login was refused: user, peer, reason.",
-    "authz.publish_denied": "A client without permission tried to publish: user, and the publish.",
-    "authz.subscribe_denied": "A client without permission tried to consume: user, and the request.",
+    PUBLISH_DENIED: "A client without permission tried to publish: user, and the publish.",
+    SUBSCRIBE_DENIED: "A client without permission tried to consume: user, and the request.",
     "limit.reached": "A connection beyond a limit was refused: user, reason.",
     "queue.created": "A queue was declared: queue, type, durable, auto_delete, exclusive, arguments.",
     "queue.deleted": "A queue was deleted: queue.",

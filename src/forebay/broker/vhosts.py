@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import Rights
+from forebay.broker.auth.session_rights import SessionRights
 from forebay.broker.auth.user_commands import UserCommand
 from forebay.broker.auth.users import BROKER, Users
 from forebay.broker.catalog.commands.command import Command, decoded
@@ -58,6 +59,7 @@ class Vhosts(VhostTable):
     def __init__(self, store: Store, options: Options) -> None:
         super().__init__(store, options)
         self.users = Users(store, self.by_name, self.common)
+        self.session_rights = SessionRights(self.users, self.by_name)
         self.parameters = Parameters(store)
         self.busy: list[Vhost] = [self.default]
         self.syncing: list[Vhost] = []
@@ -175,6 +177,7 @@ class Vhosts(VhostTable):
     def end_turn(self, now_us: i64) -> EndedTurn:
         """`Vhost.end_turn` of all that may have something to do."""
         common = self.common
+        self.withdraw_wills()
         out = self.default.end_turn(now_us)
         cancelled = self.default.turn.take_cancelled()
         self.busy = [self.default]
@@ -200,6 +203,15 @@ class Vhosts(VhostTable):
         ended = EndedTurn(out, cancelled, common.woken, common.delivered, common.sealed)
         common.woken, common.delivered, common.sealed = [], [], []
         return ended
+
+    def withdraw_wills(self) -> None:
+        """Take back the wills due in this turn that their users may not publish any more."""
+        if self.default.sessions.wills:
+            self.session_rights.withdraw_wills(self.default)
+        for number in self.common.touched:
+            vhost = self.by_number.get(number)
+            if vhost is not None and vhost.sessions.wills:
+                self.session_rights.withdraw_wills(vhost)
 
     def note_sessions(self) -> None:
         """Note in which packets the deliveries of a turn went out: see `Vhost.note_sessions`."""
@@ -256,6 +268,7 @@ class Vhosts(VhostTable):
         self.common.wake_overdue(now_us)
         if self.common.crowding.count:
             self.common.crowding.tick(now_us)
+        self.session_rights.step()
         due = bool(self.common.woken)
         for vhost in self.by_number.values():
             vhost.tick(now_us)

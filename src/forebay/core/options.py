@@ -317,6 +317,14 @@ class Options(AccessOptions):
         "Sessions at one time, with and without a connection; 0 sets no limit.",
         reloadable=True,
     )
+    mqtt_client_id_scope: str = option(
+        words.USER,
+        TEXT,
+        "What a client identifier is unique in. `user`: two users with the same identifier have a session each. "
+        "`vhost`: a CONNECT is refused while another user has a session under its identifier.",
+        choices=words.CLIENT_ID_SCOPES,
+        reloadable=True,
+    )
     mqtt_max_subscriptions: int = integer(
         0, "subscriptions", 0, 2**31 - 1, "Subscriptions of a client; 0 sets no limit.", reloadable=True
     )

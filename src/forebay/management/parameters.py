@@ -95,6 +95,7 @@ BINDING: Final = (
 )
 
 CLIENT: Final = Parameter("client_id", TEXT, "the client identifier", metavar="CLIENT")
+OWNER: Final = optional("user", TEXT, "the user whose session it is, where several have one under that identifier")
 TOPIC: Final = Parameter("topic", TEXT, "the topic of the message")
 
 POLICY: Final = Parameter("policy", TEXT, "name of the policy", metavar="NAME")
@@ -256,6 +257,7 @@ PARAMETERS: Final[dict[str, tuple[Parameter, ...]]] = {
         VHOST,
         *WHICH,
         optional("client_id", TEXT, "or the MQTT session that should have it, with an offset of the sessions' log"),
+        OWNER,
         optional("topic", TEXT, "and the topic on which it was published"),
     ),
     "message.history": (VHOST, *WHICH),
@@ -300,13 +302,14 @@ PARAMETERS: Final[dict[str, tuple[Parameter, ...]]] = {
     "transaction.list": LISTED,
     # ---- MQTT
     "session.list": (VHOST, optional("connected", FLAG, "only connected, or only offline sessions"), *PAGE),
-    "session.show": (VHOST, CLIENT),
-    "session.messages": (VHOST, CLIENT, FIRST, LIMIT, BODY),
-    "session.close": (VHOST, CLIENT),
-    "session.delete": (VHOST, CLIENT),
+    "session.show": (VHOST, CLIENT, OWNER),
+    "session.messages": (VHOST, CLIENT, OWNER, FIRST, LIMIT, BODY),
+    "session.close": (VHOST, CLIENT, OWNER),
+    "session.delete": (VHOST, CLIENT, OWNER),
     "subscription.list": (
         VHOST,
         optional("client_id", TEXT, "only those of this session", metavar="CLIENT"),
+        OWNER,
         optional("topic", TEXT, "only subscriptions that match this topic"),
         *PAGE,
     ),

@@ -16,7 +16,7 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.auth.authorizer import Principal
-from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
@@ -69,7 +69,8 @@ class EventSession(Session):
     def subscribe(self, filter: bytes, retained: bool) -> None:
         """Be given what is published to topics, and what is retained; RequestError for no filter."""
         vhost = self.vhost
-        client = vhost.clients.attach(b"http-%d-%d" % (int(vhost.sessions.now_us), self.id), self.id, True, 0, None)
+        name = b"http-%d-%d" % (int(vhost.sessions.now_us), self.id)
+        client = vhost.clients.attach(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
         self.client = client
         vhost.clients.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
         if not retained:

@@ -7,7 +7,7 @@ for it stands in its fields. Nothing here or below knows a socket, a clock or a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final, final
+from typing import final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
@@ -16,15 +16,13 @@ from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal, Proof, Undecided
 from forebay.broker.auth.login import NOWHERE, Auth
 from forebay.broker.auth.permissions import Grants, Rights
+from forebay.broker.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import Later
 from forebay.core.pieces import Part
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.meter import Meter
-
-PUBLISH_DENIED: Final = "authz.publish_denied"
-SUBSCRIBE_DENIED: Final = "authz.subscribe_denied"
 
 
 @final
@@ -176,8 +174,9 @@ class Session(ABC):
         fields["vhost"] = self.vhost.name
         self.vhost.common.audit.note(self.origin(), what, fields)
 
-    def note_denied(self, what: str, reason: str) -> None:
-        """The user may not do that: PUBLISH_DENIED, SUBSCRIBE_DENIED."""
+    def note_denied(self, is_publish: bool, reason: str) -> None:
+        """Note that the user may not publish, or not subscribe or consume, what it wanted to."""
+        what = PUBLISH_DENIED if is_publish else SUBSCRIBE_DENIED
         note_denied(self.vhost, what, self.principal.user, reason)
 
     def ask(self, auth: Auth, undecided: Undecided) -> None:

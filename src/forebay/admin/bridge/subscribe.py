@@ -26,7 +26,6 @@ from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.queue.leases.lease import Lease
 from forebay.server.app import App
 from forebay.session.http import EventSession
-from forebay.session.mqtt.rights import check_subscribe
 from forebay.wire.mqtt.codes import filter_error
 
 NO_SESSION: Final = 0  # a request is no connection that could have a queue for itself
@@ -83,7 +82,7 @@ async def subscribe(
         fault = filter_error(wanted, app.options.mqtt_topic_levels_max)
         if fault:
             raise RequestError(INVALID, fault)
-        await app.decided(lambda: check_subscribe(rights, wanted))
+        await app.decided(lambda: rights.check_subscribe(wanted))
         arguments = None if is_topic(wanted) else arguments_of(start, last_id, group, where, prefetch)
         transport, session = await begun(app, request, caller, place)
     except RequestError as error:

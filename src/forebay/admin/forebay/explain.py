@@ -54,6 +54,7 @@ InQueue = Annotated[str | None, Query(description="The queue; with a message id 
 AtOffset = Annotated[int | None, Query(ge=0, le=1 << 62, description="The message's offset in the queue.")]
 MessageId = Annotated[str | None, Query(min_length=1, description="Or the message id that its publisher gave it.")]
 OfClient = Annotated[str | None, Query(description="Or the MQTT session that should have it.")]
+OfUser = Annotated[str | None, Query(description="And the user whose session it is.")]
 OnTopic = Annotated[str | None, Query(description="And the topic on which it was published.")]
 
 
@@ -66,11 +67,12 @@ async def explain_message(
     offset: AtOffset = None,
     message_id: MessageId = None,
     client_id: OfClient = None,
+    user: OfUser = None,
     topic: OnTopic = None,
 ) -> Response:
     """A message's place, and the reasons why it has not been delivered, the worst first (docs/how-to/explain.md)."""
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
-    values |= {"client_id": client_id, "topic": topic}
+    values |= {"client_id": client_id, "user": user, "topic": topic}
     if message_id is None or offset is not None or client_id is not None:
         return await answer(app, caller, "message.explain", values)
     where = await vhost_searched(app, caller, "message.explain", values)

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE, Addresses, levels_of, named_queue, topic_of
+from forebay.broker.address import (
+    DEAD_LETTER_PREFIX,
+    QUEUE_PREFIX,
+    SHARE_PREFIX,
+    TOPIC_EXCHANGE,
+    Addresses,
+    dead_letter_address,
+    levels_of,
+    named_queue,
+    queue_address,
+    topic_of,
+)
 from forebay.broker.auth.authorizer import EXCHANGE, QUEUE, Authorizer
 from forebay.broker.auth.topic_acl import AclBook, ClientAcl
 from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
@@ -26,6 +37,8 @@ DEFAULT_EXCHANGE: Final = "amq.default"  # what errors and patterns call the exc
 PATTERN_CHARACTERS_MAX: Final = 4096
 PATTERNS_MAX: Final = 1024  # that are remembered
 UNLIMITED: Final = -1
+UNSTAMPED: Final = -1  # stamp of rights of which nobody here learns when they change
+LEVEL_UNFIT: Final = ("*", "#", "+", "/", ".")  # wildcards, and what separates levels, of MQTT and of AMQP
 
 
 @final
@@ -128,11 +141,28 @@ def check_topic_pattern(field: str, pattern: str) -> None:
 
 
 def filled(pattern: str, user: str, vhost: str, client_id: str) -> str:
-    """The pattern with the names of a connection in place of `{username}`, `{vhost}` and `{client_id}`."""
+    """Return the pattern with the names of a connection in place of `{username}`, `{vhost}` and `{client_id}`.
+
+    raises  RequestError(REFUSED) where the pattern takes a name that the client chose to be more than one level
+    """
     if "{" not in pattern:
         return pattern
-    pattern = pattern.replace("{username}", escaped(user)).replace("{vhost}", escaped(vhost))
-    return pattern.replace("{client_id}", escaped(client_id))
+    for mark, name in (("{username}", user), ("{client_id}", client_id)):
+        if mark in pattern:
+            check_level(mark, name)
+            pattern = pattern.replace(mark, escaped(name))
+    return pattern.replace("{vhost}", escaped(vhost))
+
+
+def check_level(mark: str, name: str) -> None:
+    """Raise RequestError(REFUSED) unless a name stands for one level of a topic, in MQTT and in AMQP."""
+    if not name:
+        raise RequestError(REFUSED, f"the topic permission has {mark}, and this connection has none")
+    for character in LEVEL_UNFIT:
+        if character in name:
+            raise RequestError(
+                REFUSED, f"the topic permission has {mark}, which '{name}' cannot stand for: it has '{character}'"
+            )
 
 
 KNOWN: Final[dict[str, Pattern | None]] = {}
@@ -179,6 +209,8 @@ class Rights:
 
     Every check raises RequestError(REFUSED), with RabbitMQ's words, where it may not.
 
+    stamp  changes with every change of stored rights: as long as it is the same, so is what is permitted; UNSTAMPED
+           of rights that an authorizer has
     book  the file's rules for topics, which hold beside the grants; addresses are looked up there as MQTT says them
     """
 
@@ -188,6 +220,7 @@ class Rights:
         self.client_id = ""
         self.grants = grants
         self.usage = Usage()  # its user's, once it is in a vhost
+        self.stamp = UNSTAMPED
         self.book = book
         self.addresses: Addresses | None = None  # of its vhost
         self.is_anonymous = False
@@ -276,10 +309,20 @@ class Rights:
         given = topics.get(exchange)
         if given is None:
             return
-        pattern = given.write if right == WRITE else given.read
-        pattern = filled(pattern, self.user, self.vhost, self.client_id)
+        topic = f"topic '{text(routing_key)}' in exchange '{text(exchange)}'"
+        try:
+            pattern = filled(given.write if right == WRITE else given.read, self.user, self.vhost, self.client_id)
+        except RequestError as error:
+            self.refuse(right, f"{topic} ({error.text})")
+            return
         if not allows(pattern, text(routing_key)):
-            self.refuse(right, f"topic '{text(routing_key)}' in exchange '{text(exchange)}'")
+            self.refuse(right, topic)
+
+    def restricts_topics(self) -> bool:
+        """Return whether it depends on the topic what of amq.topic may be had."""
+        if self.grants.authorizer is not None or TOPIC_EXCHANGE in self.grants.topics or self.rules() is not None:
+            return True
+        return not allows(self.pattern(READ), text(TOPIC_EXCHANGE))
 
     # ---- what protocols ask
 
@@ -299,6 +342,19 @@ class Rights:
             self.check_publish(b"", topic, False)
         else:
             self.check_publish(TOPIC_EXCHANGE, swap_key(topic), True)
+
+    def check_subscribe(self, filter: bytes) -> None:
+        """Check that the client may have what a filter of MQTT asks for, of topics, a queue or a share of topics."""
+        if filter.startswith(QUEUE_PREFIX):
+            self.check_part(READ, filter, queue_address(filter)[0])
+            self.check_made(filter, False)
+            return
+        if filter.startswith(DEAD_LETTER_PREFIX):
+            self.check_part(READ, filter, dead_letter_address(filter)[0])
+            return
+        if filter.startswith(SHARE_PREFIX):
+            filter = filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
+        self.check_source(TOPIC_EXCHANGE, swap_key(filter), True)
 
     def check_made(self, address: bytes, publishes: bool) -> None:
         """Check that the queue may be made which publishing, or else consuming, at this address would make."""

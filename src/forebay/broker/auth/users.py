@@ -63,6 +63,7 @@ class Users(UserTable):
         super().__init__(vhosts)
         self.store = store
         self._common = common
+        self.changes = 0  # of users and permissions, since the start
         self._salts = 0  # that were made of the secret: no two are alike
         self.deleted: list[str] = []
         self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
@@ -122,11 +123,19 @@ class Users(UserTable):
             raise RequestError(PRECONDITION, f"user: '{name}' is there already")
         check_tags(tags)
         self.execute(PutUser(name, self.kept(name, password), list(tags)))  # a certificate of it no longer says all
+        self.end_sessions_of(name)  # which a user of the configuration has left who is in it no more
         self.tell("user.created", {"user": name, "tags": list(tags)})
 
     def note_deleted(self, name: str) -> None:
         self.deleted.append(name)
         self._common.deletes = True
+        self.end_sessions_of(name)
+
+    def end_sessions_of(self, name: str) -> None:
+        """End the MQTT sessions of a user, as those of nobody who comes under this name from here on."""
+        for vhost in self.vhosts.values():
+            vhost.clients.end_sessions_of(name)
+            vhost.touch()
 
     def delete(self, name: str) -> None:
         """Take a user away with its permissions; its connections are `deleted`'s to end."""
@@ -275,7 +284,13 @@ class Users(UserTable):
             self._grants[user, vhost, principal.vouched] = grants
         rights = Rights(user, vhost, grants, self._common.acl)
         rights.addresses = self._common.addresses.get(vhost)
+        if authorizer is None:
+            rights.stamp = self.stamp()
         return rights
+
+    def stamp(self) -> int:
+        """Return a number that grows with every change of what users may do."""
+        return self.changes + self._common.acl.version
 
     def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
         permission = self.permissions.get((user, vhost))
@@ -287,6 +302,7 @@ class Users(UserTable):
 
     def changed(self) -> None:
         """Rights have changed: who holds some has the new ones, and no vhost remembers decisions made by the old."""
+        self.changes += 1
         for place, grants in self._grants.items():
             new = self.granted(*place)
             grants.permission = new.permission

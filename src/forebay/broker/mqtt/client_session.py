@@ -39,6 +39,28 @@ AWAIT_PUBACK: Final = 1
 AWAIT_PUBREC: Final = 2
 AWAIT_PUBCOMP: Final = 3
 
+# Where the rights of a session's user are known while its client is away.
+STORED: Final = 0  # in the permissions stored here
+VOUCHED: Final = 1  # the same, and a certificate vouches for the user
+EXTERNAL: Final = 2  # only with a login: a token has them, or another server
+ANONYMOUS: Final = 3  # stored here, of clients that give no user name
+
+
+@final
+class Owner:
+    """The user that made an MQTT session, and the only one that may use or end it.
+
+    user       empty of sessions that were stored before sessions had owners
+    authority  STORED, VOUCHED, EXTERNAL or ANONYMOUS
+    """
+
+    def __init__(self, user: str, authority: i64) -> None:
+        self.user = user
+        self.authority: i64 = authority
+
+
+NOBODY: Final = Owner("", STORED)
+
 
 @final
 class Will:
@@ -76,8 +98,10 @@ class Subscription:
 
 @final
 class ClientSession:
-    """The session of one client identifier.
+    """One user's session of one client identifier.
 
+    next        the session that another user has under the same identifier, or None
+    checked     `Rights.stamp` of when its subscriptions were last found to be permitted; -1 for never
     number      names it in the write-ahead log; never used twice
     connection  session id of the connection that has it, 0 while there is none
     covered     offset: for what is before, `mqueue` and `inflight` say all; later records are matched again in recovery
@@ -96,6 +120,9 @@ class ClientSession:
     def __init__(self, number: i64, client_id: bytes, durable: bool, expiry_s: i64, rules: MqueueRules) -> None:
         self.number: i64 = number
         self.client_id = client_id
+        self.owner = NOBODY
+        self.next: ClientSession | None = None
+        self.checked: i64 = -1
         self.durable = durable
         self.expiry_s: i64 = expiry_s
         self.connection: i64 = 0

@@ -6,13 +6,13 @@ from typing import final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.internal_log import RECORD_OVERHEAD
-from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
+from forebay.broker.mqtt.client_session import ANONYMOUS, NOBODY, STORED, ClientSession, Owner, Subscription, Will
 from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, identifier_property
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import Sessions, is_topic
-from forebay.broker.mqtt.shares import SHARE_PREFIX, Shares
+from forebay.broker.mqtt.shares import Shares
 from forebay.broker.publish.publishing import Publishing
 from forebay.core.message import MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.routing.topic_trie import check_filter
@@ -33,11 +33,17 @@ class Clients:
         self.events = publishing.events
 
     def attach(
-        self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
+        self,
+        client_id: bytes,
+        connection: i64,
+        clean_start: bool,
+        expiry_s: i64,
+        will: Will | None,
+        owner: Owner = NOBODY,
     ) -> ClientSession:
-        """The MQTT session of a client that connects (see `Sessions.attach`)."""
+        """Return the MQTT session of a client that connects (see `Sessions.attach`)."""
         self.catalog.epoch += 1
-        return self.sessions.attach(client_id, connection, clean_start, expiry_s, will)
+        return self.sessions.attach(client_id, connection, clean_start, expiry_s, will, owner)
 
     def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
         """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
@@ -74,6 +80,12 @@ class Clients:
         self.catalog.epoch += 1
         self.sessions.connected.pop(int(client.connection), None)
         self.sessions.end(client)
+
+    def end_sessions_of(self, user: str) -> None:
+        """End the sessions of a user who was deleted: whoever is made under that name later is somebody else."""
+        for client in list(self.sessions.by_number.values()):
+            if client.owner.user == user and client.owner.authority in (STORED, ANONYMOUS):
+                self.forget(client)
 
     def fill(self, session_id: i64, full: bool) -> None:
         """A connection has more to send than it should, or less again: who publishes to it is held back meanwhile."""
@@ -112,7 +124,7 @@ class Clients:
         sessions = self.sessions
         while sessions.wills or sessions.left:
             wills, sessions.wills = sessions.wills, []
-            for will in wills:
+            for _, will in wills:
                 self.publish_will(will)
             left, sessions.left = sessions.left, []
             for subscription in left:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
+from forebay.broker.mqtt.client_session import STORED, ClientSession, Subscription, Will
 
 WillFields = tuple[bytes, bytes, bytes, int, bool, int]  # topic, body, properties, QoS, RETAIN, delay in seconds
 
@@ -36,6 +36,8 @@ class HeldSession(SessionNote, frozen=True, tag="session"):
     away: tuple[int, int]
     due: int
     will: WillFields | None
+    user: str = ""
+    authority: int = STORED
 
 
 class KeptMessages(SessionNote, frozen=True, tag="kept"):
@@ -84,6 +86,8 @@ def session_note(client: ClientSession) -> HeldSession:
         (int(client.away_from), int(client.away_to)),
         int(client.will_due_us),
         None if client.will is None else will_fields(client.will),
+        client.owner.user,
+        int(client.owner.authority),
     )
 
 

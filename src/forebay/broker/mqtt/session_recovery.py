@@ -20,6 +20,7 @@ from forebay.broker.mqtt.client_session import (
     PHASE_BITS,
     RELEASED,
     ClientSession,
+    Owner,
     Subscription,
     Will,
 )
@@ -223,9 +224,9 @@ def restore_session(sessions: Sessions, number: int, note: HeldSession) -> None:
     if client is None:
         client = ClientSession(number, note.id, True, 1, sessions.rules)
         client.covered = note.covered
-        sessions.clients[note.id] = client
-        sessions.by_number[number] = client
+        sessions.insert(client)
         sessions.next_number = max(sessions.next_number, number + 1)
+    client.owner = Owner(note.user, note.authority)
     client.expiry_s = note.expiry
     client.ended_us = note.ended
     client.will_due_us = note.due

@@ -18,8 +18,10 @@ from forebay.broker.internal_log import SESSIONS_LOG, InternalLog
 from forebay.broker.limits.session_quota import SessionQuota
 from forebay.broker.mqtt.client_session import (
     NEVER,
+    NOBODY,
     TAKEN,
     ClientSession,
+    Owner,
     Subscription,
     Will,
 )
@@ -47,11 +49,14 @@ NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
 
 
 class Sessions(InternalLog):
-    """All sessions by client identifier; `StoredSessions` brings them back after a restart.
+    """All MQTT sessions of a vhost; `StoredSessions` brings them back after a restart.
 
+    A client identifier names a session among those of one user: another user's session of the same name is another one.
+
+    clients  by client identifier, the first of the sessions that users have under it: see `of_identifier`
     present  whether the session that `attach` gave was there before
     taken    connections that have lost their session to another one, for the server to end
-    wills    to be published in this turn
+    wills    to be published in this turn, with the sessions that left them
     left     subscriptions of sessions that have ended, except to topics
     """
 
@@ -70,7 +75,7 @@ class Sessions(InternalLog):
         self.present = False
         self.taken: list[int] = []
         self.unreadable: list[tuple[int, int]] = []  # offsets of which nobody knows whose they are
-        self.wills: list[Will] = []
+        self.wills: list[tuple[ClientSession, Will]] = []
         self.left: list[Subscription] = []
         self.changed: list[ClientSession] = []
         self.runs = Runs()
@@ -81,14 +86,52 @@ class Sessions(InternalLog):
 
     # ---- sessions come and go
 
+    def find(self, client_id: bytes, user: str) -> ClientSession | None:
+        """Return the session that a user has under a client identifier, or None."""
+        client = self.clients.get(client_id)
+        while client is not None and client.owner.user != user:
+            client = client.next
+        return client
+
+    def of_identifier(self, client_id: bytes) -> list[ClientSession]:
+        """Return the sessions that users have under one client identifier."""
+        found: list[ClientSession] = []
+        client = self.clients.get(client_id)
+        while client is not None:
+            found.append(client)
+            client = client.next
+        return found
+
+    def insert(self, client: ClientSession) -> None:
+        """Add a session to those of its client identifier."""
+        client.next = self.clients.get(client.client_id)
+        self.clients[client.client_id] = client
+        self.by_number[int(client.number)] = client
+
+    def remove(self, client: ClientSession) -> None:
+        """Remove a session from those of its client identifier."""
+        rest = [each for each in self.of_identifier(client.client_id) if each is not client]
+        del self.clients[client.client_id]
+        del self.by_number[int(client.number)]
+        client.next = None
+        for each in rest:
+            self.insert(each)
+
     def attach(
-        self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
+        self,
+        client_id: bytes,
+        connection: i64,
+        clean_start: bool,
+        expiry_s: i64,
+        will: Will | None,
+        owner: Owner = NOBODY,
     ) -> ClientSession:
-        """The session of a client that connects; RequestError(REFUSED) if there are too many.
+        """Return the session of a client that connects, its user's earlier one unless that is over.
 
         expiry_s  how long it outlives the connection; 0: not at all, even where the client comes back at once [3.1.4-3]
+        raises    RequestError(REFUSED) if there are too many sessions
         """
-        old = self.clients.get(client_id)
+        old = self.find(client_id, owner.user)
         self.present = old is not None and old.durable and old.expiry_s > 0 and not clean_start
         if old is not None:
             if old.connection:
@@ -106,6 +149,7 @@ class Sessions(InternalLog):
             self.mark(client)
         else:
             client = self.make(client_id, expiry_s)
+        client.owner = owner
         client.connection = connection
         self.connected[int(connection)] = client
         client.paused = False
@@ -120,13 +164,12 @@ class Sessions(InternalLog):
         return client
 
     def make(self, client_id: bytes, expiry_s: i64) -> ClientSession:
-        if self.sessions_max and i64(len(self.clients)) >= self.sessions_max:
+        if self.sessions_max and i64(len(self.by_number)) >= self.sessions_max:
             raise RequestError(REFUSED, f"client identifier: there are {self.sessions_max} sessions, mqtt_sessions_max")
         client = ClientSession(self.next_number, client_id, expiry_s > 0, expiry_s, self.rules)
         self.next_number += 1
         client.covered = client.away_from = client.away_to = self.next_offset()
-        self.clients[client_id] = client
-        self.by_number[int(client.number)] = client
+        self.insert(client)
         return client
 
     def detach(self, client: ClientSession, connection: i64, now_us: i64) -> None:
@@ -158,7 +201,7 @@ class Sessions(InternalLog):
         client.will = None
         client.will_due_us = 0
         if will is not None and not (resumed and will.delay_s):
-            self.wills.append(will)
+            self.wills.append((client, will))
 
     def end(self, client: ClientSession) -> None:
         """The session is over, and all that it kept."""
@@ -176,8 +219,7 @@ class Sessions(InternalLog):
         self.dropped += client.mqueue.dropped
         client.mqueue.clear()
         client.inflight = {}
-        del self.clients[client.client_id]
-        del self.by_number[int(client.number)]
+        self.remove(client)
         self.offline.pop(int(client.number), None)
         if client.durable:
             self.note_of(client, EndedSession(), True)

@@ -6,11 +6,11 @@ is durable once a durable session is a member, and goes with its last member.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.catalog.commands.queues import DeclareQueue, RemoveQueue
 from forebay.broker.mqtt.client_session import ClientSession
@@ -20,8 +20,6 @@ from forebay.log.block import Block
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter, swap_key
-
-SHARE_PREFIX: Final = b"$share/"
 
 
 @final

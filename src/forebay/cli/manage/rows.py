@@ -212,7 +212,7 @@ ROWS: Final = {
     "session.list": CommandRow(
         "List the sessions with their waiting messages.",
         "--offline",
-        columns="client_id connected durable subscriptions waiting inflight dropped expiry_s",
+        columns="client_id user connected durable subscriptions waiting inflight dropped expiry_s",
     ),
     "session.show": CommandRow("Show a session: subscriptions, messages in flight, and its will.", "kitchen-7"),
     "session.close": CommandRow(

@@ -19,7 +19,7 @@ from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
 from forebay.log.block import Block
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
@@ -43,12 +43,11 @@ DELETED: Final = "the session was deleted by an administrator"
 @operation("session.list", need=ENTER)
 def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
     """List the MQTT sessions of a vhost by client identifier, with their connections and waiting messages."""
-    clients = control.vhost(given).sessions.clients
-    names = sorted(clients)
+    clients = sorted_clients(control.vhost(given))
     if "connected" in given:
         wanted = given.flag("connected")
-        names = [name for name in names if bool(clients[name].connection) == wanted]
-    return page(given, [partial(session_fields, clients[name]) for name in names])
+        clients = [client for client in clients if bool(client.connection) == wanted]
+    return page(given, [partial(session_fields, client) for client in clients])
 
 
 @operation("session.show", need=ENTER)
@@ -133,18 +132,32 @@ def delete_session(control: Control, given: Arguments) -> dict[str, object]:
 
 def client_of(vhost: Vhost, given: Arguments) -> ClientSession:
     """The session that a request names; RequestError(NOT_FOUND)."""
-    client = vhost.sessions.clients.get(given.octets("client_id"))
-    if client is None:
+    found = vhost.sessions.of_identifier(given.octets("client_id"))
+    if "user" in given:
+        found = [client for client in found if client.owner.user == given.text("user")]
+    if not found:
+        of_user = f" of user {given.text('user')!r}" if "user" in given else ""
         raise RequestError(
-            NOT_FOUND, f"client_id: no session {given.text('client_id')!r} in vhost '{text(vhost.name)}'"
+            NOT_FOUND, f"client_id: no session {given.text('client_id')!r}{of_user} in vhost '{text(vhost.name)}'"
         )
-    return client
+    if len(found) > 1:
+        users = ", ".join(sorted(repr(client.owner.user) for client in found))
+        raise RequestError(
+            INVALID, f"client_id: {given.text('client_id')!r} has a session of each of {users}; name the user, too"
+        )
+    return found[0]
+
+
+def sorted_clients(vhost: Vhost) -> list[ClientSession]:
+    """Return the sessions of a vhost by client identifier, and user where several have the same."""
+    return sorted(vhost.sessions.by_number.values(), key=lambda client: (client.client_id, client.owner.user))
 
 
 def session_fields(client: ClientSession) -> dict[str, object]:
     """The fields of a session at a glance; `expiry_s` is None where it never ends by itself."""
     return {
         "client_id": text(client.client_id),
+        "user": client.owner.user or None,
         "connected": bool(client.connection),
         "connection": int(client.connection) or None,
         "durable": client.durable,
@@ -186,7 +199,7 @@ def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
     vhost = control.vhost(given)
     clients: Sequence[ClientSession] = [client_of(vhost, given)] if "client_id" in given else []
     if "client_id" not in given:
-        clients = [vhost.sessions.clients[name] for name in sorted(vhost.sessions.clients)]
+        clients = sorted_clients(vhost)
     found = [each for client in clients for _, each in sorted(client.subscriptions.items())]
     if "topic" in given:
         topic = given.octets("topic")

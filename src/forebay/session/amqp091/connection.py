@@ -39,7 +39,7 @@ from forebay.session.amqp091.modes import on_mode_method
 from forebay.session.amqp091.publish import ConnectionState
 from forebay.session.amqp091.topology import on_topology_method
 from forebay.session.meter import points_of
-from forebay.session.session import PUBLISH_DENIED, SUBSCRIBE_DENIED, Session
+from forebay.session.session import Session
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091.codec import (
     BODY,
@@ -164,7 +164,7 @@ class Amqp091Session(Session):
                 break
             except (PeerError, RequestError) as error:
                 if error.reason == REFUSED:
-                    self.note_denied(PUBLISH_DENIED if self.cause == BASIC_PUBLISH else SUBSCRIBE_DENIED, error.text)
+                    self.note_denied(self.cause == BASIC_PUBLISH, error.text)
                 self.fail(error.reason, error.text, error.scope)
             used = self.after
         if self.acked:

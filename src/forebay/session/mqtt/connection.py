@@ -19,21 +19,21 @@ from forebay.core.errors import (
     TOO_LARGE,
     UNSUPPORTED_VERSION,
     Later,
-    LimitReached,
     PeerError,
     RequestError,
 )
+from forebay.core.option_names import VHOST
 from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
-from forebay.session.mqtt.entry.connect import GRACE_US, Terms, begins_v5, changed_expiry, is_v5, will_of
+from forebay.session.mqtt.entry.connect import GRACE_US, Terms, begins_v5, changed_expiry, credentials, is_v5, will_of
 from forebay.session.mqtt.entry.redirect import redirect_answer, server_reference
 from forebay.session.mqtt.incoming.long import LongInbox, is_long
 from forebay.session.mqtt.incoming.publish import Confirms, Inbox
 from forebay.session.mqtt.outgoing.deliver import Outbox
 from forebay.session.mqtt.outgoing.window import Window
-from forebay.session.mqtt.rights import check_connect
+from forebay.session.mqtt.rights import check_connect, check_identifier, owner_of, refusal_code
 from forebay.session.mqtt.subscriptions import Subscriptions
 from forebay.session.session import Session
 from forebay.wire.mqtt import codes
@@ -68,7 +68,6 @@ from forebay.wire.mqtt.packets import (
 MICROSECONDS: Final = 1000
 PACKET_POINTS: Final = 1  # of the meter
 FILTER_POINTS: Final = 12
-ANONYMOUS: Final = "guest"  # who a client without user name is, with the password of the same name
 
 
 @final
@@ -173,7 +172,7 @@ class MqttSession(Session):
             self.fail(error)
             at = size
         outbox = self.outbox
-        if outbox.acked is not None:
+        if outbox.acked.lease is not None:
             outbox.settle()
         if not self.closing and outbox.has_waiting():
             outbox.drain()
@@ -289,16 +288,11 @@ class MqttSession(Session):
 
     def login(self, packet: Connect) -> bool:
         """True if the client is who it says."""
-        user = password = ANONYMOUS
-        if packet.user == b"" and not packet.password:
-            packet.user = packet.password = None  # clients that always set the flag: nobody has an empty name
-        if packet.user is not None or packet.password is not None:
-            user = "" if packet.user is None else packet.user.decode("utf-8")
-            place = user.rfind(":")
-            if place >= 0 and not self.auth.knows(user):  # `vhost:user`, as RabbitMQ has it
-                self.vhost_name = user[:place].encode("utf-8")
-                user = user[place + 1 :]
-            password = "" if packet.password is None else packet.password.decode("utf-8", "surrogateescape")
+        user, password = credentials(packet)
+        place = user.rfind(":")
+        if place >= 0 and not self.auth.knows(user):  # `vhost:user`, as RabbitMQ has it
+            self.vhost_name = user[:place].encode("utf-8")
+            user = user[place + 1 :]
         try:
             if packet.user is None and self.identity:
                 self.logged_in(self.auth.admit(self.identity, self.loopback, True))
@@ -362,26 +356,26 @@ class MqttSession(Session):
         self.auth_block = auth_block
         try:
             self.join(self.vhosts, self.vhost_name, self.principal)
-            check_connect(self.rights, self.vhost, self.principal, packet)
+            sessions = self.vhost.sessions
+            assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
+            client_id = packet.client_id or assigned
+            check_connect(self.rights, sessions, self.principal, packet, client_id)
+            owner = owner_of(self.principal, packet)
+            if self.options.mqtt_client_id_scope == VHOST:
+                check_identifier(sessions, client_id, owner.user)
         except Undecided as error:
             self.connect = packet
             self.ask(self.auth, error)
             return
         except RequestError as error:
-            refused = codes.QUOTA_EXCEEDED if isinstance(error, LimitReached) else codes.NOT_AUTHORIZED
-            code = refused if self.version == V5 else codes.V311_NOT_AUTHORIZED
-            self.refuse(code, self.inbox.reason_block(error.text), error.text)
+            self.refuse(refusal_code(error, self.version), self.inbox.reason_block(error.text), error.text)
             return
-        sessions = self.vhost.sessions
-        assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
         block = terms.connack_block(packet, assigned) + auth_block if self.version == V5 else b""
         if not terms.connack_fits(block):  # before the session is taken over
             self.refuse(codes.PACKET_TOO_LARGE, b"", f"CONNACK exceeds the client's {terms.packet_octets_max} octets")
             return
         try:
-            client = self.vhost.clients.attach(
-                packet.client_id or assigned, self.id, packet.clean, terms.expiry_s, will_of(packet)
-            )
+            client = self.vhost.clients.attach(client_id, self.id, packet.clean, terms.expiry_s, will_of(packet), owner)
         except RequestError as error:
             code = codes.QUOTA_EXCEEDED if self.version == V5 else codes.V311_UNAVAILABLE
             self.refuse(code, self.inbox.reason_block(error.text), error.text)
@@ -400,7 +394,7 @@ class MqttSession(Session):
         self.inbox.client = client
         self.has_delivered = bool(client.subscriptions)
         self.subscriptions.begin(client, self.version)
-        self.outbox.resume()
+        self.outbox.resume(self.rights)
 
     def on_auth(self, packet: Ack) -> None:
         exchange = self.exchange

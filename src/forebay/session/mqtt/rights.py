@@ -4,52 +4,89 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
+from mypy_extensions import i64
+
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import READ, Rights
+from forebay.broker.mqtt.client_session import ANONYMOUS, EXTERNAL, NOBODY, STORED, VOUCHED, ClientSession, Owner
+from forebay.broker.mqtt.sessions import Sessions
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import RequestError
+from forebay.core.errors import LimitReached, RequestError
 from forebay.routing.exchange import text
-from forebay.routing.topic_trie import swap_key
+from forebay.wire.mqtt import codes
 from forebay.wire.mqtt.packets import Connect
 
-SHARE_PREFIX: Final = b"$share/"
 NO_SESSION: Final = 0
-
-
-def check_subscribe(rights: Rights, filter: bytes) -> None:
-    """RequestError(REFUSED) where the user may not have what the filter asks for."""
-    if filter.startswith(QUEUE_PREFIX):
-        rights.check_part(READ, filter, queue_address(filter)[0])
-        rights.check_made(filter, False)
-        return
-    if filter.startswith(DEAD_LETTER_PREFIX):
-        rights.check_part(READ, filter, dead_letter_address(filter)[0])
-        return
-    if filter.startswith(SHARE_PREFIX):
-        filter = filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
-    rights.check_source(TOPIC_EXCHANGE, swap_key(filter), True)
 
 
 def decide(rights: Rights, filters: list[bytes]) -> None:
     """Undecided until it is known of each filter whether the user may have what it asks for."""
     for filter in filters:
         try:
-            check_subscribe(rights, filter)
+            rights.check_subscribe(filter)
         except RequestError:
             continue
 
 
-def check_connect(rights: Rights, vhost: Vhost, principal: Principal, packet: Connect) -> None:
-    """RequestError where the client may not have what its CONNECT asks for; Undecided until all that is known."""
-    rights.client_id = packet.client_id.decode()
-    rights.is_anonymous = packet.user is None and not principal.vouched
+def check_connect(rights: Rights, sessions: Sessions, principal: Principal, packet: Connect, client_id: bytes) -> None:
+    """Check that the client may have what its CONNECT asks for, and give it a session that has no owner yet.
+
+    client_id  the client's own, or the one that the broker has made
+    raises     RequestError(REFUSED); Undecided until all that is known
+    """
+    rights.client_id = client_id.decode()
+    rights.is_anonymous = is_anonymous(principal, packet)
     if packet.has_will:
         rights.check_publish_topic(packet.will_topic)
+    client = sessions.find(client_id, principal.user)
+    unowned = sessions.find(client_id, NOBODY.user) if client is None else None
     if principal.authorizer is not None and not packet.clean:
-        client = vhost.sessions.clients.get(packet.client_id)
-        if client is not None:
-            decide(rights, list(client.subscriptions))  # those that its session has kept
+        for each in (client, unowned):
+            if each is not None:
+                decide(rights, list(each.subscriptions))  # those that its session has kept
+    if unowned is not None and covers_all(rights, unowned):
+        unowned.owner = owner_of(principal, packet)
+
+
+def is_anonymous(principal: Principal, packet: Connect) -> bool:
+    """Return whether the client has said nothing of who it is."""
+    return packet.user is None and not principal.vouched
+
+
+def owner_of(principal: Principal, packet: Connect) -> Owner:
+    """Return the owner of a session that this login makes or takes up."""
+    if principal.authorizer is not None:
+        return Owner(principal.user, EXTERNAL)
+    if principal.vouched:
+        return Owner(principal.user, VOUCHED)
+    return Owner(principal.user, ANONYMOUS if is_anonymous(principal, packet) else STORED)
+
+
+def covers_all(rights: Rights, client: ClientSession) -> bool:
+    """Return whether the user may have all that a session has subscribed to."""
+    try:
+        for filter in client.subscriptions:
+            rights.check_subscribe(filter)
+    except RequestError:
+        return False
+    return True
+
+
+def check_identifier(sessions: Sessions, client_id: bytes, user: str) -> None:
+    """Raise RequestError(IDENTIFIER) if another user has a session under this client identifier."""
+    for client in sessions.of_identifier(client_id):
+        if client.owner.user != user:
+            reason = f"client identifier '{text(client_id)}': another user has a session under it"
+            raise RequestError(codes.IDENTIFIER, reason)
+
+
+def refusal_code(error: RequestError, version: i64) -> i64:
+    """Return the code of the CONNACK that refuses a client for this reason."""
+    if error.reason == codes.IDENTIFIER:
+        return codes.BAD_CLIENT_ID if version == codes.V5 else codes.V311_BAD_CLIENT_ID
+    if version != codes.V5:
+        return codes.V311_NOT_AUTHORIZED
+    return codes.QUOTA_EXCEEDED if isinstance(error, LimitReached) else codes.NOT_AUTHORIZED
 
 
 def check_command(rights: Rights, vhost: Vhost, name: bytes) -> None:

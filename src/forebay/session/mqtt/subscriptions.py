@@ -6,14 +6,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address
+from forebay.broker.address import DEAD_LETTER_PREFIX, SHARE_PREFIX, dead_letter_address
 from forebay.broker.auth.permissions import Grants, Rights
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
+from forebay.broker.events import SUBSCRIBE_DENIED
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.fanout import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.sessions import is_topic
-from forebay.broker.mqtt.shares import SHARE_PREFIX
 from forebay.broker.primary import reader_primary
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
@@ -25,8 +25,8 @@ from forebay.queue.stream.stream_group import StreamGroup
 from forebay.session.mqtt.outgoing.deliver import Outbox
 from forebay.session.mqtt.outgoing.encode import QueueSubscription
 from forebay.session.mqtt.outgoing.feed import Feed
-from forebay.session.mqtt.rights import check_subscribe, decide
-from forebay.session.session import SUBSCRIBE_DENIED, note_denied
+from forebay.session.mqtt.rights import decide
+from forebay.session.session import note_denied
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.wire.mqtt.codes import (
     FAILURE,
@@ -89,20 +89,30 @@ class Subscriptions:
         self.asked: dict[bytes, list[bytes]] = {}  # the user properties of the packet in hand
 
     def begin(self, client: ClientSession, version: i64) -> None:
-        """Take up the subscriptions that the session has; those to queues need a consumer of this connection."""
+        """Take up the subscriptions that the session has, without those that its user may not have any more.
+
+        Subscriptions to queues need a consumer of this connection. Those to topics are not checked again where no
+        right has changed since they were.
+        """
         self.client = client
         if version == V311:
             self.default_group = group_of_client(client.client_id.decode("utf-8"))
+        are_checked = self.rights.stamp >= 0 and client.checked == self.rights.stamp
         for subscription in list(client.subscriptions.values()):
-            if not is_topic(subscription.filter):
-                try:
-                    check_subscribe(self.rights, subscription.filter)
+            is_of_topics = is_topic(subscription.filter)
+            if is_of_topics and are_checked:
+                continue
+            try:
+                self.rights.check_subscribe(subscription.filter)
+                if not is_of_topics:
                     self.consume(subscription)
-                except RequestError as error:
-                    self.refused(FAILURE, error.text)
-                    if error.reason == DAMAGED:
-                        continue  # it stays: what cannot be read now may be mended
-                    self.vhost.clients.unsubscribe(client, subscription.filter)
+            except RequestError as error:
+                if error.reason == DAMAGED:
+                    continue  # it stays: what cannot be read now may be mended
+                if error.reason == REFUSED:
+                    note_denied(self.vhost, SUBSCRIBE_DENIED, self.rights.user, error.text)
+                self.vhost.clients.unsubscribe(client, subscription.filter)
+        client.checked = self.rights.stamp
 
     # ---- SUBSCRIBE
 
@@ -133,7 +143,7 @@ class Subscriptions:
         wanted.keep_retain = options & KEEP_RETAIN != 0
         wanted.identifier = identifier
         try:
-            check_subscribe(self.rights, filter)
+            self.rights.check_subscribe(filter)
             if is_topic(filter):
                 check_unfiltered(filter, self.asked)
                 self.add_topic(wanted, options >> 4 & 3)

@@ -58,6 +58,7 @@ MALFORMED_PACKET: Final = 0x81
 PROTOCOL_ERROR: Final = 0x82
 IMPLEMENTATION_ERROR: Final = 0x83
 UNSUPPORTED_PROTOCOL: Final = 0x84
+BAD_CLIENT_ID: Final = 0x85
 BAD_USER: Final = 0x86
 NOT_AUTHORIZED: Final = 0x87
 SHUTTING_DOWN: Final = 0x8B
@@ -83,7 +84,8 @@ V311_BAD_CLIENT_ID: Final = 2
 V311_UNAVAILABLE: Final = 3
 V311_NOT_AUTHORIZED: Final = 5
 
-# Reasons of a PeerError that only MQTT knows.
+# Reasons of errors that only MQTT knows.
+IDENTIFIER: Final = "client-identifier-not-valid"
 TOPIC: Final = "topic-name-invalid"
 RECEIVE_MAXIMUM: Final = "receive-maximum-exceeded"
 ALIAS: Final = "topic-alias-invalid"

@@ -16,6 +16,7 @@ from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import V5, V311, check_topic_name
 from forebay.wire.mqtt.packets import Connect
 
+ANONYMOUS: Final = "guest"  # the user of a client that gives none, with the password of the same name
 GRACE_US: Final = 1_500_000  # of silence a second of keep alive: one and a half times [MQTT-3.1.2-22]
 
 
@@ -93,6 +94,17 @@ class Terms:
         """True if the client takes a CONNACK with these properties [MQTT-3.1.2-24]."""
         rest: i64 = 2 + props.varint_octets(len(block)) + len(block)  # flags and code, then the block
         return 1 + props.varint_octets(rest) + rest <= self.packet_octets_max
+
+
+def credentials(packet: Connect) -> tuple[str, str]:
+    """Return the user name and password of a CONNECT, those of the anonymous user if it has neither."""
+    if packet.user == b"" and not packet.password:
+        packet.user = packet.password = None  # clients that always set the flag: nobody has an empty name
+    if packet.user is None and packet.password is None:
+        return ANONYMOUS, ANONYMOUS
+    user = "" if packet.user is None else packet.user.decode("utf-8")
+    password = "" if packet.password is None else packet.password.decode("utf-8", "surrogateescape")
+    return user, password
 
 
 def will_of(packet: Connect) -> Will | None:

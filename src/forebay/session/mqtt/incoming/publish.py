@@ -14,6 +14,7 @@ from mypy_extensions import i32, i64, u8
 
 from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.auth.permissions import WRITE, Grants, Rights
+from forebay.broker.events import PUBLISH_DENIED
 from forebay.broker.mqtt.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
@@ -32,7 +33,7 @@ from forebay.session.mqtt.incoming.commands import commanded_queue, run_command
 from forebay.session.mqtt.incoming.delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt.outgoing.encode import PacketEncoder
 from forebay.session.mqtt.rights import check_command
-from forebay.session.session import PUBLISH_DENIED, note_denied
+from forebay.session.session import note_denied
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import PUBACK, PUBCOMP, PUBLISH, PUBREC, V5, V311, check_topic_name, unexpected

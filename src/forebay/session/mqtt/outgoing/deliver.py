@@ -19,6 +19,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
+from forebay.broker.auth.permissions import Rights
 from forebay.broker.mqtt.client_session import (
     ASSIGNED_1,
     ASSIGNED_2,
@@ -38,6 +39,8 @@ from forebay.log.block import Block
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Encodings, Lease
 from forebay.session.mqtt.outgoing.encode import DUP, PacketEncoder, QueueSubscription, qos_of
 from forebay.session.mqtt.outgoing.feed import Feeder
+from forebay.session.mqtt.outgoing.runs import AcknowledgedRun, WaitingRun
+from forebay.session.mqtt.outgoing.stored_rights import StoredRights
 from forebay.session.mqtt.outgoing.window import (
     DIRECT_1,
     DIRECT_2,
@@ -64,18 +67,6 @@ RELEASED_LOGGED_FLIGHT: Final = Flight(RELEASED_LOGGED, 0, 0, None)
 
 
 @final
-class WaitingRun:
-    """Records block[index .. end) of a queue, for which the window has no room yet."""
-
-    def __init__(self, consumer: Consumer, block: Block, index: i64, end: i64, lease: Lease | None) -> None:
-        self.consumer = consumer
-        self.block = block
-        self.index: i64 = index
-        self.end: i64 = end
-        self.lease = lease
-
-
-@final
 class Outbox:
     """The sending half of one MQTT connection."""
 
@@ -97,10 +88,8 @@ class Outbox:
         self.backlog: deque[WaitingRun] | None = None
         self.feeder = Feeder(vhost)
         self.unsent: list[int] | None = None  # identifiers of an earlier connection, to be sent again
-        # PUBACKs of neighbours, to be settled as one run
-        self.acked: Lease | None = None
-        self.acked_first: i64 = 0
-        self.acked_count: i64 = 0
+        self.stored_rights: StoredRights | None = None  # until what was stored for an earlier connection is gone
+        self.acked = AcknowledgedRun()
 
     # ---- deliveries
 
@@ -425,17 +414,27 @@ class Outbox:
             block = mqueue.run_block
             index = mqueue.run_first
             count = mqueue.run_count
-            if block is not None:
-                taken = self.send_direct(recipient, block, index, index + count) - index
-            else:
+            is_logged = block is None
+            if block is None:
                 block = log.block(index)
                 assert block is not None and block.base <= index, "what waits is in the log"
                 index -= block.base
                 count = min(count, block.count - index)
+            if self.stored_rights is not None:
+                refused = self.stored_rights.keep_back(self.vhost, block, index, index + count, is_logged)
+                if refused:
+                    mqueue.take(refused)
+                    continue
+                count = self.stored_rights.count_alike(block, index, index + count, True)
+            if is_logged:
                 taken = self.send_logged(recipient, block, index, index + count) - index
+            else:
+                taken = self.send_direct(recipient, block, index, index + count) - index
             mqueue.take(taken)
             if taken < count:
                 break
+        if self.stored_rights is not None and mqueue.count == 0:
+            self.stored_rights = None
         if mqueue.count and self.window.is_full():
             self.vhost.common.looks.pace.note(self.window.size)
         if self.client.crowded or self.client.given_up:
@@ -462,8 +461,10 @@ class Outbox:
 
     # ---- a session goes on
 
-    def resume(self) -> None:
-        """Send again what an earlier connection left unacknowledged, in its order [MQTT-4.4.0-1, 4.6.0-1]."""
+    def resume(self, rights: Rights) -> None:
+        """Send again what was left unacknowledged and may still be read, in its order [MQTT-4.4.0-1, 4.6.0-1]."""
+        if (self.client.inflight or self.client.mqueue.count) and rights.restricts_topics():
+            self.stored_rights = StoredRights(rights, self.client)
         inflight = self.client.inflight
         if not inflight:
             return
@@ -499,6 +500,10 @@ class Outbox:
         block = self.vhost.sessions.log.block(offset)
         assert block is not None and block.base <= offset, "what is in flight is in the log"
         index = offset - block.base
+        rights = self.stored_rights
+        if rights is not None and rights.keep_back(self.vhost, block, index, index + 1, False):
+            self.complete(id)
+            return
         recipient = self.vhost.sessions.recipient(self.client, block, index)
         qos: i64 = 1 if word & 3 == AWAIT_PUBACK else 2
         self.window.take(id, LOGGED_FLIGHT_1 if qos == 1 else LOGGED_FLIGHT_2)
@@ -523,14 +528,11 @@ class Outbox:
         if code >= FAILURE and flight.kind == QUEUED:
             self.settle()
             self.vhost.settling.nack(lease, offset, 1, 0)
-        elif flight.kind == SHARED_1 or self.encoder.version == V311 or lease.page is None:
-            if lease is self.acked and offset == self.acked_first + self.acked_count:
-                self.acked_count += 1
-                return
+            return
+        is_settled = flight.kind == SHARED_1 or self.encoder.version == V311 or lease.page is None
+        if is_settled and not self.acked.extend(lease, offset):
             self.settle()
-            self.acked = lease
-            self.acked_first = offset
-            self.acked_count = 1
+            self.acked.begin(lease, offset)
 
     def received(self, id: i64, code: i64) -> None:
         """PUBREC: the message is the client's; PUBREL follows, of a durable session once that is on disk."""
@@ -577,10 +579,10 @@ class Outbox:
 
     def settle(self) -> None:
         """Settle the run of records that the last PUBACKs acknowledged."""
-        lease = self.acked
+        lease = self.acked.lease
         if lease is not None:
-            self.vhost.settling.ack(lease, self.acked_first, self.acked_count)
-            self.acked = None
+            self.vhost.settling.ack(lease, self.acked.first, self.acked.count)
+            self.acked.lease = None
 
     def close(self) -> None:
         """The connection is gone: a shared message that left at QoS 2 is nobody else's any more [MQTT-4.8.2-5]."""
