@@ -53,7 +53,7 @@ class OnceMachine(RuleBasedStateMachine):
         special = read_publish_headers(encode_properties(properties))
         vhost = self.rig.vhost
         assert (
-            publish_with_headers(vhost.publishing, vhost.router.route(b"", queue), special, u8(AMQP091), body)
+            publish_with_headers(vhost.publishing, vhost.router.route(b"", queue), special, u8(AMQP091), body, b"ada")
             == ACCEPTED
         )
         return body

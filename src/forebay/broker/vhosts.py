@@ -13,7 +13,6 @@ from mypy_extensions import i64
 from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import Rights
-from forebay.broker.auth.session_rights import SessionRights
 from forebay.broker.auth.user_commands import UserCommand
 from forebay.broker.auth.users import BROKER, Users
 from forebay.broker.catalog.commands.command import Command, decoded
@@ -24,6 +23,7 @@ from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
 from forebay.broker.ended_turn import Departures, EndedTurn
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
+from forebay.broker.mqtt.session_rights import SessionRights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_table import VhostTable
 from forebay.core.errors import (

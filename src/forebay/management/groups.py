@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from forebay.broker.auth.owned_names import name_in
 from forebay.broker.catalog.commands.queues import MoveGroup, RemoveGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
@@ -15,11 +16,16 @@ from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
 
+def is_reader(queue: Queue, name: bytes) -> bool:
+    """Return whether a reader of this name holds messages of the queue."""
+    return any(name_in(text(pin)) == text(name) for pin in queue.pins.by_name)
+
+
 def find_group(queue: Queue, key: bytes) -> Group:
     """The group of that key; RequestError(NOT_FOUND) where there is none, or it is one consumer's own cursor."""
     group = None if key.startswith(b"\0") else queue.find_group(key)
     if group is None:
-        reader = " (a reader of that name holds messages: release it)" if key in queue.pins.by_name else ""
+        reader = " (a reader of that name holds messages: release it)" if is_reader(queue, key) else ""
         raise RequestError(NOT_FOUND, f"no group '{text(key)}' on queue '{text(queue.name)}'{reader}")
     return group
 

@@ -136,7 +136,7 @@ async def publish_one(
     except (RequestError, PeerError) as error:
         return refused(error)
     await with_room(app)
-    outcome = publish(app, where, message)
+    outcome = publish(app, where, message, rights.user)
     if outcome.status < BAD_REQUEST:
         await app.on_disk()
         await pay(app, caller, 1, len(body))
@@ -168,7 +168,7 @@ async def publish_many(app: Broker, caller: Client, request: Request, vhost: InV
         if number % SLICE == SLICE - 1:
             await asyncio.sleep(0)
         await with_room(app)
-        outcome = publish(app, where, message)
+        outcome = publish(app, where, message, rights.user)
         failed += outcome.status >= BAD_REQUEST
         results.append({"status": outcome.status, **outcome.fields()})
     await app.on_disk()
@@ -235,8 +235,8 @@ async def with_room(app: App) -> None:
         await app.on_disk()
 
 
-def publish(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
-    """Publish a checked message; nothing of what is refused is on its way."""
+def publish(app: App, vhost: Vhost, message: Message, user: str) -> PublishOutcome:
+    """Publish a user's checked message; nothing of what is refused is on its way."""
     if app.pressure.over_limit():
         alarms = ", ".join(app.pressure.alarms()) or "too much is not on the disk yet"
         return PublishOutcome(UNAVAILABLE, f"the broker takes in nothing for now: {alarms}")
@@ -244,6 +244,7 @@ def publish(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
     identity = message.identity
     seen = vhost.deduplication
     if identity is not None:
+        identity.user = user.encode()
         if seen.is_known(topic_address(message.topic), identity, vhost.turn.now_us):
             known = PublishOutcome(OK)
             known.routed = known.duplicate = True

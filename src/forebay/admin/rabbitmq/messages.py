@@ -85,7 +85,7 @@ def publish(
         headers = read_publish_headers(properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
-        return int(publish_with_headers(vhost.publishing, route, headers, format, payload))
+        return int(publish_with_headers(vhost.publishing, route, headers, format, payload, caller.user.encode()))
     if route.headers_exchange is not None:
         route = vhost.router.resolve(route, format, properties)
     return int(vhost.publishing.publish(route, format, properties, payload))

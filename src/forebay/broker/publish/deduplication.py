@@ -42,6 +42,7 @@ SEQUENCE_MAX: Final = (1 << 63) - 1
 class Identity:
     """The identity of a message: the number of a producer, or a key, or both.
 
+    user                     who publishes: the producers and keys of another user are other ones
     producer, key            empty for none
     producer_name, key_name  hashes of them at the address where it was asked for, see `is_known`
     """
@@ -50,6 +51,7 @@ class Identity:
         self.producer = producer
         self.sequence: i64 = sequence
         self.key = key
+        self.user = b""
         self.producer_name = b""
         self.key_name = b""
 
@@ -83,6 +85,7 @@ class Deduplication(InternalLog):
         self.added: list[bytes] = []
         self.turns: deque[Taken] = deque()  # by time
         self.floor: i64 = 0  # nothing below it is anybody's
+        self.unowned_until_us: i64 = 0  # what was stored without an owner is forgotten by then
         self.repeated = False  # somebody waits for what was taken before to be on the disk
 
     # ---- asking and telling
@@ -92,12 +95,16 @@ class Deduplication(InternalLog):
         self.expire(now_us)
         found = False
         if identity.producer:
-            name = identity.producer_name = producer_hash(address, identity.producer)
+            name = identity.producer_name = owned_hash(b"P", address, identity.user, identity.producer)
             last = self.last.get(name)
+            if last is None and now_us < self.unowned_until_us:
+                last = self.last.get(unowned_hash(b"p", address, identity.producer))
             found = last is not None and identity.sequence <= last
         if identity.key:
-            identity.key_name = key_hash(address, identity.key)
+            identity.key_name = owned_hash(b"K", address, identity.user, identity.key)
             found = found or identity.key_name in self.offsets
+            if not found and now_us < self.unowned_until_us:
+                found = unowned_hash(b"k", address, identity.key) in self.offsets
         self.repeated = self.repeated or found
         return found
 
@@ -197,6 +204,7 @@ class Deduplication(InternalLog):
 
     def recovered(self, now_us: i64) -> None:
         at = self.floor = self.log.start
+        self.unowned_until_us = now_us + self.window_us
         while True:
             try:
                 block = self.log.block(at)
@@ -258,12 +266,15 @@ def address_of(exchange: bytes, routing_key: bytes) -> bytes:
     return exchange + b"\0" + routing_key
 
 
-def producer_hash(address: bytes, producer: bytes) -> bytes:
-    return blake2b(b"p%d:%b%b" % (len(address), address, producer), digest_size=HASH_OCTETS).digest()
+def owned_hash(kind: bytes, address: bytes, user: bytes, name: bytes) -> bytes:
+    """Return the hash of a user's producer (P) or key (K) at an address."""
+    octets = b"%b%d:%b%d:%b%b" % (kind, len(address), address, len(user), user, name)
+    return blake2b(octets, digest_size=HASH_OCTETS).digest()
 
 
-def key_hash(address: bytes, key: bytes) -> bytes:
-    return blake2b(b"k%d:%b%b" % (len(address), address, key), digest_size=HASH_OCTETS).digest()
+def unowned_hash(kind: bytes, address: bytes, name: bytes) -> bytes:
+    """Return the hash of a producer (p) or key (k) as it was stored when these had no owners."""
+    return blake2b(b"%b%d:%b%b" % (kind, len(address), address, name), digest_size=HASH_OCTETS).digest()
 
 
 def taken_annotations(name: bytes, last: int | None) -> bytes:

@@ -181,11 +181,14 @@ def delay_id_of(value: object) -> bytes:
 # ---- publishing
 
 
-def publish_with_headers(publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
-    """Publish with what the headers ask for; what was taken before is ACCEPTED, and not published again."""
+def publish_with_headers(
+    publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes, user: bytes
+) -> i64:
+    """Publish for a user with what the headers ask for; what was taken before is ACCEPTED, and not published again."""
     identity = headers.identity
     if identity is None:
         return publish_or_delay(publishing, route, headers, format, body)
+    identity.user = user
     seen = publishing.deduplication
     if seen.is_known(address_of(route.exchange, route.routing_key), identity, publishing.turn.now_us):
         return ACCEPTED

@@ -12,6 +12,7 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
 from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.auth.owned_names import owner_in
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
 from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
@@ -140,11 +141,12 @@ class StagedRows:
 
     def publish_rows(self, commit: CommittedBatch, block: Block) -> bool:
         """Publish rows of a block from where it goes on; False where one of them has to wait."""
+        user = owner_in(commit.query).encode()
         index = commit.row
         unroutable: i64 = 0
         waits = False
         while index < block.count and self.rows > 0:
-            outcome = self.publish_row(block, index)
+            outcome = self.publish_row(block, index, user)
             if outcome == REJECTED:
                 waits = True
                 break
@@ -157,8 +159,8 @@ class StagedRows:
             self.staging.advance(commit, rows, unroutable, index if index < block.count else -1)
         return not waits
 
-    def publish_row(self, block: Block, index: i64) -> i64:
-        """Publish a row; REJECTED only for what is to be tried again."""
+    def publish_row(self, block: Block, index: i64, user: bytes) -> i64:
+        """Publish a row for a user; REJECTED only for what is to be tried again."""
         format = block.format(index)
         exchange = block.exchange(index)
         key = block.routing_key(index)
@@ -188,7 +190,7 @@ class StagedRows:
             return REJECTED
         outcome: i64
         if headers is not None:
-            outcome = publish_with_headers(self.publishing, route, headers, u8(format), body)
+            outcome = publish_with_headers(self.publishing, route, headers, u8(format), body, user)
         elif is_topic and format & RETAIN and not self.publishing.retain(key, u8(format), properties, body):
             outcome = REJECTED
         else:

@@ -22,6 +22,7 @@ import msgspec
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
+from forebay.broker.auth.owned_names import name_in
 from forebay.broker.internal_log import INTERNAL, RECORD_OVERHEAD, STAGING_LOG, LedgerLog
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091
@@ -117,6 +118,8 @@ class CommittedBatch:
 class Staging(LedgerLog):
     """The transactions of one vhost.
 
+    A query is known by an owned name (broker/auth/owned_names.py): that of another user is another query.
+
     memory_ms  how long a query is remembered after its last commit, `queries_max` of them at most
     expiry_ms  how long parts wait for a commit
     staged     by query and batch
@@ -144,8 +147,11 @@ class Staging(LedgerLog):
 
     def is_committed(self, query: str, batch: i64) -> bool:
         """True if this batch of the query, or a later one, is committed."""
-        last = self.last.get(query)
-        return last is not None and batch <= last.batch
+        return batch <= self.last_batch(query)
+
+    def last_of(self, query: str) -> CommittedBatch | None:
+        """Return the last batch of a query, or else of the one of its name from before queries had owners."""
+        return self.last.get(query) or self.last.get(name_in(query))
 
     def octets(self, block: bytes) -> i64:
         """The octets that `stage` takes on the disk, at most."""
@@ -182,12 +188,12 @@ class Staging(LedgerLog):
         raises  RequestError, and nothing is decided: PRECONDITION where not just these rows are staged (the end of a
                 part may be lost in a crash), REFUSED where too many commits are remembered that none can go
         """
-        last = self.last.get(query)
+        last = self.last_of(query)
         if last is not None and batch <= last.batch:
             last.used_us = now_us
-            del self.last[query]
-            self.last[query] = last
-            known = self.open.get((query, int(batch))) or last
+            del self.last[last.query]
+            self.last[last.query] = last
+            known = self.open.get((last.query, int(batch))) or last
             if known.batch == batch:
                 return known
             none = CommittedBatch(query, batch, now_us, [])
@@ -201,7 +207,8 @@ class Staging(LedgerLog):
             if part is None or there != rows:
                 text = f"only {there} of {rows} rows" if there < rows else f"{there} rows, not {rows},"
                 raise RequestError(
-                    PRECONDITION, f"commit: {text} of part '{name}' of batch {batch} of query '{query}' are staged"
+                    PRECONDITION,
+                    f"commit: {text} of part '{name}' of batch {batch} of query '{name_in(query)}' are staged",
                 )
             made.offsets += part.offsets
         self.make_place(query)
@@ -230,7 +237,7 @@ class Staging(LedgerLog):
     def abort(self, query: str, batch: i64) -> None:
         """Throw away what was staged for a batch; RequestError(PRECONDITION) where it is committed."""
         if self.is_committed(query, batch):
-            raise RequestError(PRECONDITION, f"abort: batch {batch} of query '{query}' is committed")
+            raise RequestError(PRECONDITION, f"abort: batch {batch} of query '{name_in(query)}' is committed")
         if (query, int(batch)) in self.staged:
             self.throw_away((query, int(batch)), {})
 
@@ -242,7 +249,7 @@ class Staging(LedgerLog):
 
     def last_batch(self, query: str) -> i64:
         """The last batch of a query that was committed; -1 where none is known."""
-        last = self.last.get(query)
+        last = self.last_of(query)
         return -1 if last is None else last.batch
 
     # ---- publishing what is committed

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from forebay.broker.auth.owned_names import name_in, owner_in
 from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.retention_pins import release
@@ -51,10 +52,12 @@ def release_group(control: Control, given: Arguments) -> dict[str, object]:
     """End a reader's hold; messages that only it keeps are deleted. A reader that still reads holds the rest again."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
-    name = given.octets("group")
-    if name not in queue.pins.by_name:
-        raise RequestError(NOT_FOUND, f"no reader '{text(name)}' holds messages of queue '{text(queue.name)}'")
-    release(vhost.catalog, queue, name)
+    name = given.text("group")
+    found = [pin for pin in queue.pins.by_name if name_in(text(pin)) == name]
+    if not found:
+        raise RequestError(NOT_FOUND, f"no reader '{name}' holds messages of queue '{text(queue.name)}'")
+    for pin in found:  # those of several users, where these have the same
+        release(vhost.catalog, queue, pin)
     return {}
 
 
@@ -164,9 +167,10 @@ def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> dict[s
     log = queue.log
     return {
         "queue": text(queue.name),
-        "group": text(pin.name),
+        "group": name_in(text(pin.name)),
+        "user": owner_in(text(pin.name)) or None,
         "filter": "",
-        "key": text(pin.name),
+        "key": name_in(text(pin.name)),
         "kind": "reader",
         "ready": max(int(log.readable_end()) - int(pin.offset), 0),
         "consumers": 0,

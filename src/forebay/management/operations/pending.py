@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from forebay.broker.auth.owned_names import name_in, owner_in
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import NOWHERE, SENT
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
@@ -85,7 +86,8 @@ def transaction_fields(staging: Staging, query: str) -> dict[str, object]:
     last = staging.last.get(query)
     staged = [(batch, each) for (name, batch), each in sorted(staging.staged.items()) if name == query]
     return {
-        "query": query,
+        "query": name_in(query),
+        "user": owner_in(query) or None,
         "batch": int(staging.last_batch(query)),
         "state": "" if last is None else state_of(last),
         "rows": 0 if last is None else int(last.rows),

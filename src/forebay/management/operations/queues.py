@@ -6,6 +6,7 @@ import json
 from functools import partial
 from typing import Final
 
+from forebay.broker.auth.owned_names import name_in
 from forebay.broker.dead_letter.dlq import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
@@ -168,7 +169,7 @@ def pin_fields(queue: Queue) -> dict[str, object] | None:
     if reader is not None:
         renewed_us = int(reader.until_us - reader.ttl_us)
         fields |= {
-            "group": text(reader.name),
+            "group": name_in(text(reader.name)),
             "kind": "reader",
             "consumers": 0,
             "active_ms": renewed_us // MICROSECONDS,

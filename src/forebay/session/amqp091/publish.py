@@ -378,7 +378,7 @@ class Publisher:
         command = target.command
         if command == MESSAGE:
             if headers is not None:
-                return publish_with_headers(self.vhost.publishing, target.route, headers, format, body)
+                return publish_with_headers(self.vhost.publishing, target.route, headers, format, body, self.link.user)
             route = target.route
             if route.headers_exchange is not None:
                 self.link.meter.take(len(properties) >> READ_SHIFT)

@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.auth.owned_names import owned_name
 from forebay.broker.auth.permissions import READ, Rights
 from forebay.broker.retention_pins import hold, release
 from forebay.broker.vhost import Vhost
@@ -63,11 +64,11 @@ class ReaderRequests:
             return self.ends(vhost, rights, request)
         queue = self.queue(vhost, rights, request.queue)
         if request.op == HOLD:
-            return self.hold(vhost, queue, request)
+            return self.hold(vhost, rights, queue, request)
         if request.op == DELIVERIES:
             return deliveries(queue, request.first, min(i64(request.end), queue.log.readable_end()))
         assert request.op == RELEASE, request.op
-        release(vhost.catalog, queue, request.group.encode())
+        release(vhost.catalog, queue, pin_name(rights, request))
         return {}
 
     def queue(self, vhost: Vhost, rights: Rights, name: str) -> Queue:
@@ -171,14 +172,14 @@ class ReaderRequests:
 
     # ---- that records stay
 
-    def hold(self, vhost: Vhost, queue: Queue, request: Request) -> dict[str, object] | None:
+    def hold(self, vhost: Vhost, rights: Rights, queue: Queue, request: Request) -> dict[str, object] | None:
         if request.ttl_ms < TTL_MS_MIN or request.ttl_ms > self.ttl_ms_max:
             raise RequestError(
                 INVALID,
                 f"{HOLD}: ttl_ms is {request.ttl_ms}, not a number from {TTL_MS_MIN} to {self.ttl_ms_max}, which is "
                 "the option hold_ttl_max_ms",
             )
-        name = request.group.encode()
+        name = pin_name(rights, request)
         if self.held is not request:
             is_known = queue.pins.keeps(name, request.offset)
             granted = hold(
@@ -194,6 +195,11 @@ class ReaderRequests:
         if self.job is not None and self.job is vhost.store.job_running:
             return None
         return {"offset": request.offset, "start": int(queue.log.kept)}
+
+
+def pin_name(rights: Rights, request: Request) -> bytes:
+    """Return the name of a reader's retention pin, which no other user moves or ends."""
+    return owned_name(rights.user, "group", request.group).encode()
 
 
 def description(queue: Queue) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.auth.owned_names import owned_name
 from forebay.broker.auth.permissions import Rights
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
 from forebay.broker.publish.headers import check_message, read_publish_headers
@@ -57,10 +58,11 @@ class Stager:
         """The answer to a request; None while its commit is on its way. RequestError if it asks the impossible."""
         if rights.grants.permission is None:
             raise RequestError(REFUSED, f"{request.op}: no vhost is entered")
+        query = owned_name(rights.user, "query", request.query)
         if request.op == TRANSACTION:
-            return {"batch": int(vhost.staging.last_batch(request.query))}
+            return {"batch": int(vhost.staging.last_batch(query))}
         if request.op == ABORT:
-            vhost.staging.abort(request.query, request.batch)
+            vhost.staging.abort(query, request.batch)
             return {}
         assert request.op == COMMIT, request.op
         commit = self.commit
@@ -70,8 +72,8 @@ class Stager:
                 octets += len(part.encode()) + PART_OCTETS
             if not vhost.admission.take_room(octets):
                 raise RequestError(REFUSED, f"commit: {vhost.admission.refusal}")
-            self.again = vhost.staging.is_committed(request.query, request.batch)
-            commit = vhost.staging.commit(request.query, request.batch, request.parts, vhost.turn.now_us)
+            self.again = vhost.staging.is_committed(query, request.batch)
+            commit = vhost.staging.commit(query, request.batch, request.parts, vhost.turn.now_us)
             self.commit = commit
         if not commit.finished or commit.lsn > vhost.store.durable:
             return None
@@ -84,7 +86,8 @@ class Stager:
         raises  PeerError, or RequestError if any of them may not be published: then none is kept
         """
         stage = decode_stage(data, at, end)
-        if vhost.staging.is_committed(stage.query, stage.batch):
+        query = owned_name(rights.user, "query", stage.query)
+        if vhost.staging.is_committed(query, stage.batch):
             return {"rows": 0, "again": True}
         octets = data[at + stage.block_at : end]
         try:
@@ -99,7 +102,7 @@ class Stager:
         self.check_bodies(block)
         if not vhost.admission.take_room(vhost.staging.octets(octets)):
             raise RequestError(REFUSED, f"stage: {vhost.admission.refusal}")
-        vhost.staging.stage(stage.query, stage.batch, stage.part, block.count, octets, vhost.turn.now_us)
+        vhost.staging.stage(query, stage.batch, stage.part, block.count, octets, vhost.turn.now_us)
         self.rows += block.count
         self.octets += len(octets)
         return {"rows": int(block.count), "again": False}

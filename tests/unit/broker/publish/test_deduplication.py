@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.internal_log import DEDUPLICATION_LOG, INTERNAL
-from forebay.broker.publish.deduplication import SEQUENCE_MAX, Deduplication, Identity, address_of, identity_of
+from forebay.broker.publish.deduplication import (
+    SEQUENCE_MAX,
+    Deduplication,
+    Identity,
+    address_of,
+    identity_of,
+    unowned_hash,
+)
 from forebay.core.errors import INVALID, RequestError
 from forebay.log.store import Store
 from tests.stores import SMALL, SmallDisk, TestClock
@@ -67,6 +74,34 @@ def test_numbers_grow_and_may_leave_gaps(tmp_path: Path) -> None:
     assert taken == [3, 4, 9, SEQUENCE_MAX]
     assert rig.take(number(0, b"other"))
     assert not rig.take(number(0, b"other"))
+
+
+def test_producers_and_keys_of_another_user_are_other_ones(tmp_path: Path) -> None:
+    rig = Taking(tmp_path)
+    for user in (b"", b"ada", b"bob", b"bo"):
+        mine = Identity(b"p", SEQUENCE_MAX, b"k")
+        mine.user = user
+        assert rig.take(mine)
+        assert not rig.take(mine)
+
+
+def test_what_was_stored_before_it_had_owners_is_known_for_the_window(tmp_path: Path) -> None:
+    rig = Taking(tmp_path)
+    rig.seen.last[unowned_hash(b"p", AT, b"p")] = 7
+    rig.seen.take(unowned_hash(b"p", AT, b"p"))
+    rig.seen.take(unowned_hash(b"k", AT, b"k"))
+    rig.turn()
+    again = rig.crash()
+    for identity in (number(7), key(b"k")):
+        identity.user = b"ada"
+        assert not again.take(identity)
+    more = number(8)
+    more.user = b"ada"
+    assert again.take(more)
+    again.clock.us += WINDOW_MS * 1000
+    first = key(b"k")
+    first.user = b"ada"
+    assert again.take(first)
 
 
 def test_keys_addresses_and_producers_do_not_mix(tmp_path: Path) -> None:

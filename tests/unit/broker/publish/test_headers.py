@@ -85,7 +85,12 @@ def rig(tmp_path: Path) -> OneVhost:
 def send(rig: OneVhost, key: bytes, body: bytes, **headers: object) -> int:
     vhost = rig.vhost
     return publish_with_headers(
-        vhost.publishing, vhost.router.route(b"", key), read_publish_headers(properties(**headers)), FORMAT, body
+        vhost.publishing,
+        vhost.router.route(b"", key),
+        read_publish_headers(properties(**headers)),
+        FORMAT,
+        body,
+        b"ada",
     )
 
 
@@ -103,7 +108,10 @@ def test_a_delayed_message_whose_exchange_is_gone_is_dropped(rig: OneVhost) -> N
     vhost = rig.vhost
     vhost.catalog.declare_exchange(b"e", b"direct", True, False, False, {})
     special = read_publish_headers(properties(x_delay=1000))
-    assert publish_with_headers(vhost.publishing, vhost.router.route(b"e", b"k"), special, FORMAT, b"x") == ACCEPTED
+    assert (
+        publish_with_headers(vhost.publishing, vhost.router.route(b"e", b"k"), special, FORMAT, b"x", b"ada")
+        == ACCEPTED
+    )
     vhost.catalog.delete_exchange(b"e", False)
     rig.later(1000)
     assert vhost.delayed.count() == 0

@@ -107,7 +107,7 @@ def test_parts_that_the_commit_does_not_name_are_thrown_away(rig: StagingRig) ->
     rig.stage(to_queue(b"q", b"later"), "attempt_0", 2)
     rig.stage(to_queue(b"q", b"another's"), "attempt_0", 0, "other")
     assert rig.commit_batch(1, attempt_1=1)["rows"] == 1
-    assert sorted(rig.vhost.staging.staged) == [("other", 0), ("q", 2)]
+    assert sorted(rig.vhost.staging.staged) == [("guest\0other", 0), ("guest\0q", 2)]
     assert rig.commit_batch(2, attempt_0=1)["rows"] == 1
     assert rig.kept(b"q") == [b"second", b"later"]
 
@@ -119,10 +119,10 @@ def test_administrators_see_what_is_staged_and_committed(rig: StagingRig) -> Non
     rig.stage(block, batch=2)
     rig.stage(to_queue(b"q", b"4"), query="another")
     (frame,) = rig.ask({"op": "control", "do": "transaction.list"})
-    nothing = {"batch": -1, "state": "", "rows": 0, "unroutable": 0}
+    nothing = {"user": "guest", "batch": -1, "state": "", "rows": 0, "unroutable": 0}
     other = {**nothing, "query": "another", "staged": [{"batch": 0, "parts": 1, "rows": 1, "octets": 128}]}
     staged = [{"batch": 2, "parts": 1, "rows": 2, "octets": len(block)}]
-    done = {"batch": 1, "state": "committed", "rows": 1, "unroutable": 0}
+    done = {"user": "guest", "batch": 1, "state": "committed", "rows": 1, "unroutable": 0}
     assert decode_json(frame.payload)["items"] == [other, {**done, "query": "q", "staged": staged}]
 
 

@@ -197,6 +197,7 @@ class Inbox:
             return True
         if identity is None:
             return False
+        identity.user = self.rights.user.encode()
         outcome: i64 = ACCEPTED
         seen = self.vhost.deduplication
         if not seen.is_known(topic_address(topic), identity, self.vhost.turn.now_us):
