@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from forebay.core.errors import DiskFull
+from forebay.core.ports import Disk
 from forebay.log.folder.inventory import read_inventory
 from forebay.log.frame import Frame, FrameEntry
 from forebay.log.recovery.recovery import WalReader
@@ -55,9 +56,13 @@ class Following:
 
     def __init__(self, folder: Path, options: StoreOptions = SMALL) -> None:
         self.folder = folder
-        self.clock = TestClock()
         self.disk = SmallDisk(str(folder))
-        self.store = Store(self.disk, self.clock, options, True)
+        self.open(self.disk, options)
+
+    def open(self, disk: Disk, options: StoreOptions = SMALL) -> None:
+        """Follow on what the disk holds."""
+        self.clock = TestClock()
+        self.store = Store(disk, self.clock, options, True)
         self.store.open()
         self.store.follow()
 

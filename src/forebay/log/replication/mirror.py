@@ -85,6 +85,7 @@ class Cut:
                 walk = Walk(disk, file, self.lsn)
                 self.tail = int(walk.position + walk.octets())
             disk.truncate(file.blocks.handle, self.tail)
+            # The frames of a new leader go to another file, whose sync leaves this cut to chance.
             disk.sync(file.blocks.handle)
             file.reserved = self.tail
 

@@ -212,6 +212,59 @@ def test_the_will_of_who_was_connected_is_published_after_a_crash(tmp_path: Path
     rig.close()
 
 
+@pytest.mark.parametrize("crashes", [1, 2])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_will_without_delay_of_who_was_connected_is_published_once_after_a_crash(
+    tmp_path: Path, checkpoint: bool, crashes: int
+) -> None:
+    """The broker died with the connection: nobody else will publish the will, and no session has to expire first."""
+    rig = MqttRig(tmp_path)
+    subscribed(rig.durable("sink"), ("w", 1)).vanish()
+    rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 0))
+    rig.turn()
+    if checkpoint:
+        rig.checkpoint()
+    for _ in range(crashes):
+        rig.crash()
+        rig.later(0)
+        assert waiting(rig.vhost, b"sink") == 1
+        assert rig.vhost.sessions.clients[b"c"].will is None
+    sink = rig.durable("sink", True)
+    assert take(sink).body == b"gone"
+    rig.later(1000 * LONG_S)
+    assert b"c" not in rig.vhost.sessions.clients
+    assert sink.rest == b""  # the end of the session publishes nothing any more
+    rig.close()
+
+
+def test_a_will_without_delay_survives_a_crash_before_it_is_on_the_disk(tmp_path: Path) -> None:
+    """The connection was lost, and the broker with it before the turn's end: the note of the session still has it."""
+    rig = MqttRig(tmp_path)
+    subscribed(rig.durable("sink"), ("w", 1)).vanish()
+    client = rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 0))
+    rig.turn()
+    rig.vhost.clients.detach(client, 99)
+    rig.crash()
+    rig.later(0)
+    assert waiting(rig.vhost, b"sink") == 1
+    rig.close()
+
+
+@pytest.mark.parametrize("delay_s", [0, 3])
+def test_a_client_that_is_back_after_a_crash_does_not_take_back_a_will_without_delay(
+    tmp_path: Path, delay_s: int
+) -> None:
+    rig = MqttRig(tmp_path)
+    subscribed(rig.durable("sink"), ("w", 1)).vanish()
+    rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, delay_s))
+    rig.turn()
+    rig.crash()
+    rig.durable("c", True)
+    rig.later(5000)
+    assert waiting(rig.vhost, b"sink") == (0 if delay_s else 1)
+    rig.close()
+
+
 # ---- what waits, and recovery
 
 

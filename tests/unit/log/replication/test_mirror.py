@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from copy import deepcopy
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,6 +15,7 @@ from forebay.log.replication.mirror import ForeignLog
 from forebay.log.shipment import Shipment
 from forebay.log.store import Store
 from tests.replicated import Following, Leading, state_of, wal_files
+from tests.simulation.disk import SimDisk
 from tests.stores import SMALL, Opened, SmallDisk, TestClock, bodies
 
 NOTE = 3
@@ -240,6 +243,58 @@ def test_a_cut_while_a_commit_is_on_its_way(tmp_path: Path, leading: Leading, fo
     second.crash()
     assert wal_files(tmp_path / "b") == wal_files(tmp_path / "c")
     assert state_of(tmp_path / "b") == state_of(tmp_path / "c")
+
+
+class FollowingInMemory(Following):
+    """A store that follows on a disk of which a power cut keeps what was synced, and by chance some of the rest."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.memory = disk
+        self.open(disk)
+
+    def restarted(self, chance: Random) -> FollowingInMemory:
+        """The power goes, and the node comes back."""
+        self.memory.crash(chance)
+        return FollowingInMemory(self.memory)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("files", [1, 2])
+def test_what_was_cut_does_not_come_back_after_a_power_cut(
+    leading: Leading, following: Following, files: int, restarted: bool
+) -> None:
+    """A new leader's frames go to a file of their own, whose sync says nothing of the file that was cut.
+
+    Were the cut not synced, the old frames would stand before the new file after a power cut: the follower could not
+    open its folder any more, and would hold a frame of which the cluster decided otherwise.
+    """
+    some_frames(leading, 5)
+    assert following.fetch(leading.store) is None
+    some_frames(leading, 3)
+    if files == 2:  # one is cut, and one is removed
+        leading.full_file(1, 3)
+        some_frames(leading, 2)
+    third = FollowingInMemory(SimDisk())
+    assert third.fetch(leading.store) is None
+    if restarted:  # what is to be cut was applied when the folder was opened: it is read anew behind the cut
+        third = third.restarted(Random(0))
+    assert third.store.end() == leading.store.end() > (1, 6)
+    second = following.lead([1, 2], 2)
+    refused = third.fetch(second.store)
+    assert (refused is not None) is restarted
+    third.write()
+    check_after_power_cuts(third, [(1, 1, 6)] if restarted else second.store.runs())
+    assert third.fetch(second.store) is None
+    check_after_power_cuts(third, second.store.runs())
+    second.crash()
+    leading.crash()
+
+
+def check_after_power_cuts(following: FollowingInMemory, runs: list[tuple[int, int, int]]) -> None:
+    """Whatever the disk kept of what was not synced, a follower that comes back has these epochs and frames."""
+    for seed in range(20):
+        again = FollowingInMemory(deepcopy(following.memory)).restarted(Random(seed))
+        assert again.store.runs() == runs, seed
 
 
 def test_what_is_committed_is_never_cut(tmp_path: Path, leading: Leading, following: Following) -> None:
