@@ -231,6 +231,22 @@ def test_a_backlog_that_nobody_wants_costs_next_to_nothing(rig: Rig) -> None:
     assert not rig.facts.looked
 
 
+def test_what_a_filter_found_and_retention_has_dropped_is_settled_and_waits_no_more(rig: Rig) -> None:
+    rig.publish("b")
+    rig.publish("aa")
+    wanting = rig.join("deliveries IS NULL AND header.letter = 'a'", credit=1)
+    (lease,) = rig.leases()  # 1, and 2 is found and waits
+    rig.group.give_back(lease, 1, 1, 0, UNTRIED)
+    rig.log.truncate(rig.log.end)
+    rig.publish("a")
+    wanting.credit = UNLIMITED
+    assert rig.turn() == {1: [3]}
+    assert rig.group.ready() == 2  # 0, which this filter does not want, and 1, at which it did not look again
+    rig.join()
+    rig.turn()
+    assert rig.group.ready() == 0
+
+
 def test_lines_do_not_grow_by_what_comes_back_over_and_over(rig: Rig) -> None:
     rig.publish("b" * 10 + "a")
     rig.join(A)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from forebay.core.message import AMQP091, KEYED
+from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery
 from forebay.queue.properties import NoSubject, PropertyReader
+from forebay.queue.ready.delayed import FROM_NOW
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
@@ -31,7 +33,18 @@ class KeyFacts(PropertyReader):
         return None
 
     def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
-        return NoSubject()
+        return KeySubject(block.routing_key(index))
+
+
+class KeySubject(NoSubject):
+    """Each header has the routing key for its value."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self.key = key
+
+    def header(self, name: str) -> object:
+        return self.key
 
 
 class Rig:
@@ -54,14 +67,19 @@ class Rig:
             self.log.append(AMQP091 | (KEYED if key else 0), b"", b"%d" % priority, key, b"x" * 10)
         self.log.seal(1)
 
-    def delivered(self, credit: int = UNLIMITED) -> list[int]:
+    def delivered(self, credit: int = UNLIMITED, now_us: int = 1) -> list[int]:
         """The offsets that a new consumer gets."""
         consumer = Consumer(1, 1, 1, 1, 0, b"", False, credit)
         consumer.timeout_us = 1_000_000
         self.group.add(consumer)
-        out: list[Delivery] = []
-        self.group.dispatch(1, out)
+        found = self.turn(now_us)
         self.group.detach(consumer)
+        return found
+
+    def turn(self, now_us: int = 1) -> list[int]:
+        """The offsets that the consumers which are there get."""
+        out: list[Delivery] = []
+        self.group.dispatch(now_us, out)
         return [int(each.block.base + each.index) + at for each in out for at in range(each.count)]
 
 
@@ -98,6 +116,34 @@ def test_a_record_that_is_held_up_by_a_delay_is_taken_out_too(tmp_path: Path) ->
     take_out(rig.group, {0})
     assert rig.group.delayed.count == 0
     assert rig.delivered() == [1]
+
+
+def test_what_filters_passed_over_behind_its_message_group_is_offered_to_them(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NO_PRIORITY, True)
+    rig.publish((1, b"a"), (2, b"a"), (1, b"b"))
+    consumer = Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED)
+    rig.group.select(consumer, parse("header.any = '2'"))
+    rig.group.add(consumer)
+    assert rig.turn() == []
+    take_out(rig.group, {0})
+    assert rig.turn() == [1]
+
+
+def test_a_record_that_is_given_back_until_a_time_waits_for_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NO_PRIORITY, False)
+    rig.publish((0, b""), (0, b""))
+    assert rig.delivered() == [0, 1]
+    lease = rig.group.leases.find(0)
+    assert lease is not None
+    rig.group.give_back(lease, 0, 1, 5_000, UNTRIED)
+    rig.group.give_back(lease, 1, 1, FROM_NOW + 7_000, UNTRIED)
+    assert rig.group.ready() == 0
+    assert rig.delivered(now_us=1_000) == []
+    assert rig.group.next_due_us() == 5_000
+    assert rig.delivered(now_us=4_999) == []
+    assert rig.delivered(now_us=5_000) == [0]
+    assert rig.delivered(now_us=7_999) == []
+    assert rig.delivered(now_us=8_000) == [1]
 
 
 def test_octets_that_are_gone_count_no_more(tmp_path: Path) -> None:

@@ -111,6 +111,32 @@ def test_the_status_of_a_leader_tells_of_all() -> None:
     assert [each.why for each in held.member.status(held.now).others] == ["", "does not answer"]
 
 
+def why(held: HeldMember, node: str) -> str:
+    """The reason why a member is not in sync, as the leader's status says."""
+    return next(each.why for each in held.member.status(held.now).others if each.name == node)
+
+
+def test_the_status_says_why_a_member_is_not_in_sync() -> None:
+    held = HeldMember(Member, frames(1, 1), promised=1)  # it may have promised something before it started
+    held.see(value(2, "a", in_sync="ab"))
+    held.sync()
+    assert why(held, "c") == "has not been heard since this leader began"
+    held.answer("b", "c")
+    assert why(held, "c") == "waits for the lease of the leader before"
+    joining = leader(in_sync="ab")
+    joining.append()
+    joining.sync()
+    joining.acknowledge(4, "b")
+    joining.answer("c")
+    joining.acknowledge(3, "c")
+    joining.pass_time(1 * MS)
+    assert why(joining, "c") == "joins"
+    joining.pass_time(400 * MS)
+    assert why(joining, "c") != "joins"
+    joining.pass_time(400 * MS)
+    assert why(joining, "c") == "does not answer"
+
+
 def test_the_status_says_why_nothing_is_committed() -> None:
     held = HeldMember(Member, frames(1, 1))
     assert held.member.status(held.now).waits == "the register has not been seen yet"
