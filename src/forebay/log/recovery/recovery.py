@@ -127,8 +127,11 @@ class WalReader:
             raise CorruptFile(self.full_path, int(self.position), text) from error
 
     def later_frame(self) -> i64:
-        """The position of the first whole frame that was written after the last one read; -1 where none was."""
-        at = self.position + 8
+        """The position of the first whole frame that was written after the last one read; -1 where none was.
+
+        It may stand at `position` itself, where the frames between were never written: that is no torn write either.
+        """
+        at = self.position
         while at < self.octets:
             start = self.fetch(at, min(i64(CHUNK_OCTETS), self.octets - at))
             left = i64(len(self.chunk)) - start
