@@ -275,6 +275,24 @@ def test_the_one_found_with_the_highest_priority_goes_first(tmp_path: Path) -> N
     assert rig.turn() == {2: [903, 900, 902, 1]}
 
 
+def test_what_came_back_goes_first_and_the_others_by_priority(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.limits.priority_mode = STRICT
+    rig.group.filters.keep_ordered(True)
+    rig.publish("a", priority=1)
+    rig.publish("a", priority=7)
+    rig.publish("a", priority=4)
+    rig.join(A, credit=1)
+    (lease,) = rig.leases()
+    assert lease.first == 1
+    rig.group.give_back(lease, 1, 1, 0, UNTRIED)
+    rig.publish("a", priority=9)
+    rig.join(A)
+    given = rig.turn()
+    assert sorted(given[1] + given[2]) == [0, 1, 2, 3]
+    assert (given[1], given[2]) in (([1], [3, 2, 0]), ([3], [1, 2, 0]))
+
+
 def test_a_queue_is_plain_again_when_the_last_filter_has_gone(rig: Rig) -> None:
     rig.publish("abab")
     consumer = rig.join(B, credit=1)

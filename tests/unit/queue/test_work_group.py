@@ -11,7 +11,7 @@ from forebay.core.message import AMQP091, MQTT
 from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.queue.fairness import BURST
 from forebay.queue.key_filter import filter_key
-from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery
 from forebay.queue.leases.page import PAGE_RECORDS
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
@@ -78,6 +78,25 @@ def test_a_group_may_start_in_the_middle_of_a_page(tmp_path: Path) -> None:
     assert (lease.first, lease.count) == (7, 2)
     group.ack(lease, 7, 2)
     assert group.settlement.advance() == 9
+
+
+def test_only_what_a_crash_or_a_consumer_has_had_is_marked_redelivered(tmp_path: Path) -> None:
+    """Of what was there before a crash nobody knows whether it was delivered."""
+    log = filled(tmp_path, 2)
+    log.recovered(0, 2)
+    for _ in range(2):
+        log.append(MQTT, b"", b"k", b"", b"x")
+        log.seal(1)
+    log.crash_end = 2
+    group = group_on(log)
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    given = dispatch(group)
+    assert [(each.block.base, each.redelivered) for each in given] == [(0, True), (2, False), (3, False)]
+    lease = given[1].lease
+    assert lease is not None
+    group.give_back(lease, 2, 1, 0, FAILED)
+    (again,) = dispatch(group)
+    assert (again.redelivered, again.deliveries, again.failures) == (True, 2, 1)
 
 
 def test_what_a_filter_passes_over_is_settled(tmp_path: Path) -> None:
