@@ -145,6 +145,27 @@ def test_what_cannot_be_read_is_kept_and_the_rest_is_delivered(tmp_path: Path, d
     rig.close()
 
 
+def test_a_block_that_cannot_be_matched_is_kept_and_those_behind_it_are(tmp_path: Path) -> None:
+    """Opening the folder has read it, and when the sessions want it the disk refuses."""
+    rig = MqttRig(tmp_path)
+    subscribed(rig.durable("reader"), ("t/#", 1)).vanish()
+    writer = rig.connected("writer")
+    for number in range(3):
+        publish_whole(writer, "t/x", b"%d" % number + FILL)
+        put_in_segments(rig)
+    spoil(tmp_path, 1)
+    rig.crash()
+    sessions = sessions_of(rig)
+    client = sessions.clients[b"reader"]
+    client.mqueue.clear()
+    sessions.unreadable = []
+    client.covered = 0  # as if no checkpoint had been made since
+    Backlogs(sessions).fill()
+    assert sessions.unreadable == [(1, 2)]
+    assert client.wanted(0, 3) == [(0, 1), (2, 3)]
+    rig.close()
+
+
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_packet_in_flight_that_cannot_be_read_is_not_taken_as_acknowledged(tmp_path: Path, qos: int) -> None:
     rig = MqttRig(tmp_path)
