@@ -19,6 +19,7 @@ from forebay.queue.leases.lease import Delivery
 from forebay.queue.properties import Looks
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
+from forebay.routing.cut_work import WorkBudget
 
 
 class Gatherer(ABC):
@@ -63,6 +64,7 @@ class Common:
     looks       what filters of consumers cost
     read_offers  the other members of a group that reads may go to, while this node leads one
     work        that was done in this turn for readers with filters (session/blocks/picking.py)
+    budget      of what one packet may cause: the search for who gets a message, and for what is retained
     """
 
     def __init__(self) -> None:
@@ -89,6 +91,7 @@ class Common:
         self.crowding = Crowding()
         self.looks = Looks()
         self.work: i64 = 0
+        self.budget = WorkBudget()
         self.read_offers: ReadOffers | None = None
 
     def gathered(self) -> i64:

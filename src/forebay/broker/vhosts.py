@@ -200,6 +200,7 @@ class Vhosts(VhostTable):
             pace.end_turn(now_us)
         common.pressing = None  # whoever has pressed was told when its octets were read
         common.looks.begin()
+        common.budget.end_turn()
         ended = EndedTurn(out, cancelled, common.woken, common.delivered, common.sealed)
         common.woken, common.delivered, common.sealed = [], [], []
         return ended

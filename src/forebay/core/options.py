@@ -178,7 +178,6 @@ class Options(AccessOptions):
     )
     mqtt_topic_levels_max: int = integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.", reloadable=True)
     mqtt_user_properties_max: int = integer(1000, "properties", 1, 65_535, "User properties of an MQTT packet.")
-    mqtt_packet_filters_max: int = integer(1000, "filters", 1, 65_535, "Topic filters of one SUBSCRIBE or UNSUBSCRIBE.")
     mqtt_max_qos: int = integer(
         2, "QoS", 0, 2, "The highest QoS of subscriptions and publishes; see [MQTT](mqtt.md).", reloadable=True
     )

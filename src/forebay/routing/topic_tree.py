@@ -1,15 +1,19 @@
 """Topics, each with a number, found by filter: the reverse of the trie of patterns.
 
-Matching walks the tree level by level with the set of nodes that the filter has reached so far, so its cost is at most
-the nodes of the tree, however deep a topic or filter is. Levels are those of MQTT: '+' stands for one, '#' for the
-level it follows and everything below it. Neither topics nor filters are checked here (`check_topic`, `check_filter`).
+Matching walks the tree from its root, and reaches each node at most once, so its cost is at most the nodes of the tree,
+however deep a topic or filter is. Levels are those of MQTT: '+' stands for one, '#' for the level it follows and
+everything below it. Neither topics nor filters are checked here (`check_topic`, `check_filter`).
 """
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
+
+from forebay.routing.cut_work import UNCUT, CutWork
+
+LISTED_SHIFT: Final = 4  # nodes, as a power of two, that are put on a list in the time of one step
 
 
 @final
@@ -98,50 +102,69 @@ class TopicTree:
         return True
 
     def match(self, filter: bytes) -> list[int]:
-        """The numbers of the topics that a filter matches, in no order.
+        """The numbers of the topics that a filter matches, in no order."""
+        search = TreeSearch(self, filter)
+        search.run(UNCUT)
+        return search.found
 
-        A wildcard on the first level does not match a topic that begins with '$' [MQTT-4.7.2-1].
-        """
-        active = [self.root]
-        first = True
-        for level in filter.split(b"/"):
+
+@final
+class TreeSearch(CutWork):
+    """The search for the topics that a filter matches, cut wherever it has to be.
+
+    A wildcard on the first level does not match a topic that begins with '$' [MQTT-4.7.2-1]. Topics may come and go
+    meanwhile: one that keeps its number from the beginning to the end is found, any other one perhaps.
+
+    found  numbers, in no order
+    """
+
+    def __init__(self, tree: TopicTree, filter: bytes) -> None:
+        super().__init__()
+        self.root = tree.root
+        self.levels = filter.split(b"/")
+        self.found: list[int] = []
+        self.nodes = [tree.root]  # to be looked at yet, each with the level of the filter that comes next
+        self.depths = [0]
+
+    def run(self, steps: i64) -> i64:
+        nodes = self.nodes
+        depths = self.depths
+        size: i64 = len(self.levels)
+        while nodes and steps > 0:
+            node = nodes.pop()
+            depth: i64 = depths.pop()
+            steps -= 1
+            if depth == size:
+                if node.filled:
+                    self.found.append(int(node.value))
+                continue
+            level = self.levels[depth]
             if level == b"#":
-                return below(active, first)
-            following: list[TreeNode] = []
-            for node in active:
-                if level == b"+":
-                    add_children(node, first, following)
-                else:
-                    child = node.child(level)
-                    if child is not None:
-                        following.append(child)
-            active = following
-            first = False
-            if not active:
-                break
-        return [int(node.value) for node in active if node.filled]
+                if node.filled:
+                    self.found.append(int(node.value))
+                steps -= self.add_children(node, depth)
+            elif level == b"+":
+                steps -= self.add_children(node, depth + 1)
+            else:
+                child = node.child(level)
+                if child is not None:
+                    nodes.append(child)
+                    depths.append(int(depth + 1))
+        self.done = not nodes
+        return max(steps, 1) if self.done else steps
 
-
-def add_children(node: TreeNode, plain_only: bool, nodes: list[TreeNode]) -> None:
-    """Add the nodes right below one; with `plain_only`, not those whose level begins with '$'."""
-    children = node.children
-    if children is None:
-        return
-    if not plain_only:
-        nodes.extend(children.values())
-        return
-    for level, child in children.items():
-        if not level.startswith(b"$"):
-            nodes.append(child)
-
-
-def below(nodes: list[TreeNode], plain_only: bool) -> list[int]:
-    """The numbers of these nodes and all below; with `plain_only`, not those whose first level begins with '$'."""
-    found: list[int] = []
-    while nodes:
-        node = nodes.pop()
-        if node.filled:
-            found.append(int(node.value))
-        add_children(node, plain_only, nodes)
-        plain_only = False
-    return found
+    def add_children(self, node: TreeNode, depth: i64) -> i64:
+        """Have the nodes right below one looked at. Return the steps that it took."""
+        children = node.children
+        if children is None:
+            return 0
+        before: i64 = len(self.nodes)
+        if node is not self.root:
+            self.nodes.extend(children.values())
+        else:
+            for level, child in children.items():
+                if not level.startswith(b"$"):
+                    self.nodes.append(child)
+        added: i64 = len(self.nodes) - before
+        self.depths.extend([int(depth)] * added)
+        return added >> LISTED_SHIFT

@@ -19,12 +19,14 @@ from forebay.core.errors import DamagedBlock
 from forebay.core.message import FORMAT_MASK, MQTT, RETAIN
 from forebay.log.block import Block
 from forebay.log.store import Store
-from forebay.routing.topic_tree import TopicTree
+from forebay.routing.cut_work import UNCUT, CutWork
+from forebay.routing.topic_tree import TopicTree, TreeSearch
 from forebay.wire.mqtt.properties import MESSAGE_EXPIRY, number_of
 
 SEAL_OCTETS: Final = 64 << 20  # of bodies gathered in a turn, after which a block is sealed before the turn ends
 SWEEP_MAX: Final = 10_000  # expired messages dropped by one `sweep`
 SLACK: Final = 1024  # stale entries in the heap of expiries that are worth compacting it
+SORTED_MAX: Final = 50_000  # numbers that one search sorts
 SECOND_US: Final = 1_000_000
 
 
@@ -56,6 +58,44 @@ class RetainedEntry:
         self.topic = topic
         self.octets: i64 = octets
         self.due_us: i64 = due_us
+
+
+@final
+class RetainedSearch(CutWork):
+    """The search for the retained messages of the topics that a filter matches, as they are when it begins.
+
+    What is retained while it goes on is left out: who subscribes gets that as it is published.
+
+    end       offset that the next message would have had then
+    volatile  number that the next volatile one would have had
+    """
+
+    def __init__(self, tree: TopicTree, filter: bytes, end: i64, volatile: i64) -> None:
+        super().__init__()
+        self.tree_search = TreeSearch(tree, filter)
+        self.end: i64 = end
+        self.volatile: i64 = volatile
+
+    def run(self, steps: i64) -> i64:
+        left = self.tree_search.run(steps)
+        self.done = self.tree_search.done
+        return left
+
+    def numbers(self) -> list[int]:
+        """Return the numbers found, for `Retained.message`: the oldest first, and volatile ones last.
+
+        Very many are in no order, since to sort them would take too long. Reading messages one by one keeps the bodies
+        of a wide filter out of memory. A number is never used again, and gives nothing once its message was replaced or
+        removed.
+        """
+        found = [each for each in self.tree_search.found if self.volatile < each < self.end]
+        if len(found) > SORTED_MAX:
+            return found
+        found.sort()
+        last = 0
+        while last < len(found) and found[last] < 0:
+            last += 1
+        return found[last:] + found[:last][::-1]
 
 
 @final
@@ -153,18 +193,15 @@ class Retained(LedgerLog):
 
     # ---- reading
 
-    def numbers(self, filter: bytes) -> list[int]:
-        """The numbers, for `message`, of the topics that a filter matches, the oldest first; volatile ones last.
+    def search(self, filter: bytes) -> RetainedSearch:
+        """Return the search for the topics that a filter matches, to be run."""
+        return RetainedSearch(self.tree, filter, self.log.end + self.log.writer.count, self.next_volatile)
 
-        Reading them one by one keeps the bodies of a wide filter out of memory. A number is never used again, and
-        gives nothing once its message was replaced or removed.
-        """
-        found = self.tree.match(filter)
-        found.sort()
-        last = 0
-        while last < len(found) and found[last] < 0:
-            last += 1
-        return found[last:] + found[:last][::-1]
+    def numbers(self, filter: bytes) -> list[int]:
+        """The numbers, for `message`, of the topics that a filter matches, in the order of `RetainedSearch`."""
+        search = self.search(filter)
+        search.run(UNCUT)
+        return search.numbers()
 
     def message(self, number: i64, now_us: i64) -> RetainedMessage | None:
         """The message of that number; None if it is there no longer or cannot be read, or if it has just expired.

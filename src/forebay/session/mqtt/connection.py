@@ -25,12 +25,14 @@ from forebay.core.errors import (
 from forebay.core.option_names import VHOST
 from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.routing.cut_work import WorkInHand
 from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
 from forebay.session.mqtt.entry.connect import GRACE_US, Terms, begins_v5, changed_expiry, credentials, is_v5, will_of
 from forebay.session.mqtt.entry.redirect import redirect_answer, server_reference
 from forebay.session.mqtt.incoming.long import LongInbox, is_long
 from forebay.session.mqtt.incoming.publish import Confirms, Inbox
+from forebay.session.mqtt.incoming.subscribe import PACKET_POINTS, SubscribeInbox
 from forebay.session.mqtt.outgoing.deliver import Outbox
 from forebay.session.mqtt.outgoing.window import Window
 from forebay.session.mqtt.rights import check_connect, check_identifier, owner_of, refusal_code
@@ -49,6 +51,7 @@ from forebay.wire.mqtt.codes import (
     PUBREC,
     PUBREL,
     SUBSCRIBE,
+    UNSUBSCRIBE,
     V5,
     V311,
     unexpected,
@@ -58,7 +61,6 @@ from forebay.wire.mqtt.packets import (
     Ack,
     Connack,
     Connect,
-    Subscribe,
     decode_connect,
     decode_packet,
     frame,
@@ -66,8 +68,6 @@ from forebay.wire.mqtt.packets import (
 )
 
 MICROSECONDS: Final = 1000
-PACKET_POINTS: Final = 1  # of the meter
-FILTER_POINTS: Final = 12
 
 
 @final
@@ -113,7 +113,9 @@ class MqttSession(Session):
         self.inbox = Inbox(vhost, self.outbox.encoder, self.out, self.held, options)
         self.inbox.meter = self.meter
         self.long = LongInbox(self.inbox)
-        self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options)
+        work = WorkInHand(vhost.common.budget)
+        self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options, work)
+        self.subscribes = SubscribeInbox(self.subscriptions, self.meter, options.mqtt_user_properties_max)
 
     # ---- octets in
 
@@ -216,14 +218,12 @@ class MqttSession(Session):
             assert self.exchange is not None
             self.on_answer(self.exchange.on_packet(data, first, at, end))
             return
+        if kind in (SUBSCRIBE, UNSUBSCRIBE):
+            self.on_subscribe(data, first, at, end)
+            return
         self.meter.start(PACKET_POINTS)
-        packet = decode_packet(
-            data, first, at, end, self.version, self.inbox.user_properties_max, self.options.mqtt_packet_filters_max
-        )
-        if isinstance(packet, Subscribe):
-            self.meter.take(FILTER_POINTS * len(packet.filters))
-            self.on_subscribe(packet)
-        elif isinstance(packet, Ack):
+        packet = decode_packet(data, first, at, end, self.version, self.inbox.user_properties_max)
+        if isinstance(packet, Ack):
             self.on_ack(packet)
         else:
             raise unexpected(
@@ -452,15 +452,11 @@ class MqttSession(Session):
 
     # ---- SUBSCRIBE, and deliveries
 
-    def on_subscribe(self, packet: Subscribe) -> None:
-        subscriptions = self.subscriptions
+    def on_subscribe(self, data: bytes, first: i64, at: i64, end: i64) -> None:
         self.has_delivered = True
-        if packet.kind == SUBSCRIBE:
-            answer = subscriptions.subscribe(packet)
-            if subscriptions.reason and self.version == V5:
-                answer.properties = self.inbox.reason_block(subscriptions.reason)
-        else:
-            answer = subscriptions.unsubscribe(packet)
+        answer = self.subscribes.take(data, first, at, end, self.version)
+        if self.subscriptions.reason and self.version == V5:
+            answer.properties = self.inbox.reason_block(self.subscriptions.reason)
         self.wrote()
         write_suback(self.out, answer, self.version)
         if self.client is not None and self.client.durable:

@@ -13,6 +13,7 @@ from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.events import SUBSCRIBE_DENIED
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.fanout import LOGGED, Recipient, identifier_property
+from forebay.broker.mqtt.retained import RetainedSearch
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.primary import reader_primary
 from forebay.broker.vhost import Vhost
@@ -22,6 +23,7 @@ from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import CLASSIC
 from forebay.queue.stream.stream_group import StreamGroup
+from forebay.routing.cut_work import WorkInHand
 from forebay.session.mqtt.outgoing.deliver import Outbox
 from forebay.session.mqtt.outgoing.encode import QueueSubscription
 from forebay.session.mqtt.outgoing.feed import Feed
@@ -33,14 +35,11 @@ from forebay.wire.mqtt.codes import (
     NO_SUBSCRIPTION,
     QUOTA_EXCEEDED,
     REQUEST_CODES,
-    SUBACK,
     SUCCESS,
-    UNSUBACK,
     V5,
     V311,
     filter_error,
 )
-from forebay.wire.mqtt.packets import Suback, Subscribe
 from forebay.wire.mqtt.properties import SUBSCRIPTION_ID, USER_PROPERTY, decode_properties, number_of
 
 QUEUE_PREFIX: Final = b"$queue/"
@@ -73,7 +72,7 @@ class Subscriptions:
     default_group  consumer group of a 3.1.1 client, which has no way to name one
     """
 
-    def __init__(self, session_id: i64, vhost: Vhost, outbox: Outbox, options: Options) -> None:
+    def __init__(self, session_id: i64, vhost: Vhost, outbox: Outbox, options: Options, work: WorkInHand) -> None:
         self.session_id = session_id
         self.vhost = vhost
         self.rights = Rights("", b"", Grants(None, {}))
@@ -87,6 +86,10 @@ class Subscriptions:
         self.queues: dict[bytes, QueueSubscription] | None = None  # by topic filter
         self.reason = ""
         self.asked: dict[bytes, list[bytes]] = {}  # the user properties of the packet in hand
+        self.identifier: i64 = 0  # of its subscriptions
+        self.search: RetainedSearch | None = None  # for what the subscription added last is to be given
+        self.searched: Subscription | None = None
+        self.work = work
 
     def begin(self, client: ClientSession, version: i64) -> None:
         """Take up the subscriptions that the session has, without those that its user may not have any more.
@@ -116,20 +119,16 @@ class Subscriptions:
 
     # ---- SUBSCRIBE
 
-    def subscribe(self, packet: Subscribe) -> Suback:
-        """Subscribe to each filter; the answer, with the reasons of those refused in `self.reason`."""
+    def begin_packet(self, properties: bytes) -> None:
+        """Begin with a SUBSCRIBE or UNSUBSCRIBE that has these properties."""
         self.reason = ""
-        identifier = number_of(packet.properties, SUBSCRIPTION_ID, 0) if packet.properties else 0
-        self.asked = user_texts(packet.properties)
-        answers: list[int] = []
-        if self.rights.grants.authorizer is not None:
-            decide(self.rights, packet.filters)  # before anything is done, since it may be that all comes again
-        for index, filter in enumerate(packet.filters):
-            answers.append(int(self.add(filter, packet.options[index], identifier)))
-        return Suback(SUBACK, packet.packet_id, bytes(answers), b"")
+        self.identifier = number_of(properties, SUBSCRIPTION_ID, 0) if properties else 0
+        self.asked = user_texts(properties)
 
-    def add(self, filter: bytes, options: i64, identifier: i64) -> i64:
-        """Subscribe to one filter: the granted QoS or why not."""
+    def add(self, filter: bytes, options: i64) -> i64:
+        """Subscribe to one filter: the granted QoS or why not, with the reason added to `reason`."""
+        if self.rights.grants.authorizer is not None:
+            decide(self.rights, [filter])  # before anything is done, since it may be that all comes again
         wrong = filter_error(filter, self.levels_max)
         if wrong:
             return self.refused(REQUEST_CODES[INVALID], wrong)
@@ -141,7 +140,7 @@ class Subscriptions:
         wanted = Subscription(client, filter, min(options & 3, self.max_qos), self.vhost.sessions.next_offset())
         wanted.no_local = options & NO_LOCAL != 0
         wanted.keep_retain = options & KEEP_RETAIN != 0
-        wanted.identifier = identifier
+        wanted.identifier = self.identifier
         try:
             self.rights.check_subscribe(filter)
             if is_topic(filter):
@@ -165,7 +164,18 @@ class Subscriptions:
         new = self.vhost.clients.subscribe(self.client, wanted)
         if handling == RETAIN_NEVER or (handling == RETAIN_IF_NEW and not new):
             return
-        numbers = self.vhost.retained.numbers(wanted.filter)
+        self.search = self.vhost.retained.search(wanted.filter)
+        self.searched = wanted
+
+    def find_retained(self) -> None:
+        """Have what is retained given to the subscription added last. Raise Later if the search takes another turn."""
+        search = self.search
+        wanted = self.searched
+        if search is None or wanted is None:
+            return
+        self.work.advance(search)
+        numbers = search.numbers()
+        self.search = self.searched = None
         if numbers:
             self.outbox.feeder.add(Feed(wanted.filter, wanted.qos, wanted.identifier, numbers))
             self.outbox.feed_on()  # at once: what is published from here on comes later
@@ -255,12 +265,9 @@ class Subscriptions:
 
     # ---- the end of a subscription
 
-    def unsubscribe(self, packet: Subscribe) -> Suback:
-        """End each subscription."""
-        answers: list[int] = []
-        for filter in packet.filters:
-            answers.append(SUCCESS if self.remove(filter) else NO_SUBSCRIPTION)
-        return Suback(UNSUBACK, packet.packet_id, bytes(answers) if self.outbox.encoder.version == V5 else b"", b"")
+    def end(self, filter: bytes) -> i64:
+        """End the subscription to one filter: the code that says whether there was one."""
+        return SUCCESS if self.remove(filter) else NO_SUBSCRIPTION
 
     def remove(self, filter: bytes) -> bool:
         self.outbox.feeder.stop(filter)

@@ -21,7 +21,6 @@ from forebay.wire.mqtt.codes import (
     PUBACK,
     PUBCOMP,
     PUBREL,
-    QUOTA,
     SUBACK,
     SUBSCRIBE,
     UNSUBACK,
@@ -42,7 +41,6 @@ from forebay.wire.mqtt.properties import (
 )
 
 SHARE_PREFIX: Final = b"$share/"
-FILTERS_MAX: Final = 1000  # of a packet, where nobody says another limit
 HEAD_OCTETS_MAX: Final = 5  # type, flags and remaining length
 
 
@@ -358,38 +356,84 @@ def decode_bare(
     return packet
 
 
-def decode_subscribe(
-    data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64, filters_max: i64
-) -> Subscribe:
-    """SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10). Filters are well-formed text; whether they are filters is not checked."""
-    if flags != 2:
-        raise malformed(f"packet type {kind}: flags {flags}")
-    if at + 2 > end:
-        raise malformed(f"packet type {kind}: packet identifier: cut off by the end of the packet")
-    packet = Subscribe(kind, read_u16(data, at))
-    if packet.packet_id == 0:
-        raise unexpected(f"packet type {kind}: packet identifier: 0")
-    at += 2
-    if version == V5:
-        packet.properties = decode_block(data, at, end, kind, users_max)
-        at = block_end(data, at, end)
-    if at == end:
-        raise unexpected(f"packet type {kind}: no topic filter")
-    while at < end:
-        if i64(len(packet.filters)) >= filters_max:
-            raise PeerError(QUOTA, f"packet type {kind}: more than {filters_max} topic filters")
-        cut = string_end(data, at, end, "topic filter")
-        filter = data[at + 2 : cut]
-        check_utf8(filter, "topic filter")
-        packet.filters.append(filter)
-        at = cut
-        if kind == SUBSCRIBE:
-            if at == end:
+@final
+class SubscribeReader:
+    """A SUBSCRIBE or UNSUBSCRIBE whose topic filters are read one by one (3.8, 3.10).
+
+    Filters are well-formed text. Whether a text is a topic filter is not checked here.
+
+    data        octets in which the packet ends at `end`
+    at          where the next filter begins
+    first       where the first one begins
+    properties  the packet's property block
+    filter      the last filter read
+    options     the subscription options of `filter`; 0 in UNSUBSCRIBE
+    """
+
+    def __init__(self, data: bytes, first: i64, at: i64, end: i64, version: i64, users_max: i64) -> None:
+        kind = first >> 4
+        if first & 15 != 2:
+            raise malformed(f"packet type {kind}: flags {first & 15}")
+        if at + 2 > end:
+            raise malformed(f"packet type {kind}: packet identifier: cut off by the end of the packet")
+        self.data = data
+        self.kind: i64 = kind
+        self.version: i64 = version
+        self.packet_id: i64 = read_u16(data, at)
+        if self.packet_id == 0:
+            raise unexpected(f"packet type {kind}: packet identifier: 0")
+        at += 2
+        self.properties = b""
+        if version == V5:
+            self.properties = decode_block(data, at, end, kind, users_max)
+            at = block_end(data, at, end)
+        if at == end:
+            raise unexpected(f"packet type {kind}: no topic filter")
+        self.first: i64 = at
+        self.at: i64 = at
+        self.end: i64 = end
+        self.filter = b""
+        self.options: i64 = 0
+
+    def read(self) -> bool:
+        """Read the next filter into `filter` and `options`. Return False if there is none."""
+        if self.at >= self.end:
+            return False
+        data = self.data
+        cut = string_end(data, self.at, self.end, "topic filter")
+        self.filter = data[self.at + 2 : cut]
+        check_utf8(self.filter, "topic filter")
+        if self.kind == SUBSCRIBE:
+            if cut == self.end:
                 raise malformed("SUBSCRIBE: subscription options: cut off by the end of the packet")
-            options = i64(data[at])
-            check_subscription_options(options, filter, version)
-            packet.options.append(int(options))
-            at += 1
+            self.options = i64(data[cut])
+            check_subscription_options(self.options, self.filter, self.version)
+            cut += 1
+        self.at = cut
+        return True
+
+    def rewind(self) -> None:
+        """Begin anew with the first filter."""
+        self.at = self.first
+
+    def move(self, data: bytes, end: i64) -> None:
+        """Go on with the same packet at another place: it ends at `end` of `data`."""
+        shift = end - self.end
+        self.data = data
+        self.first += shift
+        self.at += shift
+        self.end = end
+
+
+def decode_subscribe(data: bytes, first: i64, at: i64, end: i64, version: i64, users_max: i64) -> Subscribe:
+    """Decode a whole SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10) whose first octet is `first`."""
+    reader = SubscribeReader(data, first, at, end, version, users_max)
+    packet = Subscribe(reader.kind, reader.packet_id)
+    packet.properties = reader.properties
+    while reader.read():
+        packet.filters.append(reader.filter)
+        if packet.kind == SUBSCRIBE:
+            packet.options.append(int(reader.options))
     return packet
 
 
@@ -440,7 +484,6 @@ def decode_packet(
     end: i64,
     version: i64,
     users_max: i64 = USER_PROPERTIES_MAX,
-    filters_max: i64 = FILTERS_MAX,
 ) -> Packet:
     """Any packet but PUBLISH, whose first octet is `first`."""
     kind = first >> 4
@@ -448,7 +491,7 @@ def decode_packet(
     if PUBACK <= kind <= PUBCOMP:
         return decode_ack(data, kind, flags, at, end, version, users_max)
     if kind in (SUBSCRIBE, UNSUBSCRIBE):
-        return decode_subscribe(data, kind, flags, at, end, version, users_max, filters_max)
+        return decode_subscribe(data, first, at, end, version, users_max)
     if kind == CONNECT:
         return decode_connect(data, flags, at, end, users_max)
     if kind >= PINGREQ:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from forebay.session.meter import WORK_A_TURN
-from forebay.session.mqtt.connection import FILTER_POINTS
 from forebay.session.mqtt.incoming.publish import ROUTE_POINTS
+from forebay.session.mqtt.incoming.subscribe import FILTER_POINTS
 from tests.conformance.mqtt.raw import (
     PINGREQ,
     PINGRESP,
+    UNSUBACK,
     V5,
     V311,
     connect,
@@ -22,11 +23,18 @@ from tests.conformance.mqtt.raw import (
     user,
     will,
 )
-from tests.mqtt_rig import MqttRig
+from tests.mqtt_rig import MqttRig, RigClient
 
-QUOTA_EXCEEDED, TOO_LARGE = 0x97, 0x95
+QUOTA_EXCEEDED, TOO_LARGE, FAILURE, MALFORMED = 0x97, 0x95, 0x80, 0x81
+RETAIN = 1
 KIB = 1024
 NAMELESS = user("", "")
+
+
+def is_answered(raw: RigClient) -> bool:
+    """Return whether a PINGREQ is answered before anything else."""
+    raw.send(PINGREQ)
+    return raw.read(len(PINGRESP)) == PINGRESP
 
 
 @pytest.mark.parametrize("version", [V311, V5])
@@ -69,11 +77,9 @@ def test_a_connect_may_have_so_many_user_properties(tmp_path: Path) -> None:
         publish("a", b"x", 1, 1, properties=NAMELESS * 1001),
         subscribe(1, ("a", 0), properties=NAMELESS * 1001),
         packet(0xE0, b"\0" + b"\x8d\x27" + NAMELESS * 1001),
-        subscribe(1, *[("a", 0)] * 1001),
-        unsubscribe(1, *["a"] * 1001),
     ],
 )
-def test_properties_and_filters_of_a_packet_are_counted(tmp_path: Path, octets: bytes) -> None:
+def test_properties_of_a_packet_are_counted(tmp_path: Path, octets: bytes) -> None:
     rig = MqttRig(tmp_path)
     raw = rig.connected("c")
     raw.send(octets)
@@ -101,6 +107,62 @@ def test_a_read_of_many_subscriptions_is_spread_over_turns(tmp_path: Path) -> No
     for _ in range(10):
         assert raw.granted(7) == [0] * 300
     assert not raw.session.meter.is_over
+    rig.close()
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_a_packet_of_many_filters_is_spread_over_turns(tmp_path: Path, version: int) -> None:
+    """As MQTT.js sends it when it comes back: all of its subscriptions in one packet."""
+    filters = 3 * WORK_A_TURN // FILTER_POINTS
+    rig = MqttRig(tmp_path, mqtt_max_subscriptions=filters - 1)
+    raw = rig.client(version)
+    raw.send(connect("c", version))
+    raw.connack()
+    names = [f"a/{number}" for number in range(filters)]
+    raw.send(subscribe(7, *[(name, 1) for name in names], version=version), PINGREQ)
+    other = rig.connected("other")
+    turns = 0
+    while not raw.line.sent:
+        assert is_answered(other)  # by one turn
+        turns += 1
+    assert turns >= 3
+    refused = QUOTA_EXCEEDED if version == V5 else FAILURE
+    assert raw.granted(7) == [1] * (filters - 1) + [refused]
+    assert raw.packet()[0] == PINGRESP[0]
+    raw.send(unsubscribe(8, *names, version=version), PINGREQ)
+    assert not raw.line.sent
+    gone = [0] * (filters - 1) + [0x11]
+    assert raw.granted(8, UNSUBACK) == (gone if version == V5 else [])
+    assert raw.packet()[0] == PINGRESP[0]
+    assert not rig.vhost.sessions.clients[b"c"].subscriptions
+    rig.close()
+
+
+def test_a_long_packet_that_is_malformed_changes_nothing(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    raw = rig.durable("c")
+    whole = subscribe(7, *[(f"a/{number}", 1) for number in range(WORK_A_TURN)])
+    raw.send(whole[:-1] + b"\3")  # QoS 3, of the last filter
+    raw.refused(MALFORMED)
+    assert not rig.vhost.sessions.clients[b"c"].subscriptions
+    rig.close()
+
+
+def test_the_search_for_what_is_retained_is_spread_over_turns(tmp_path: Path) -> None:
+    """The topics are many, and the filter matches few of them."""
+    rig = MqttRig(tmp_path)
+    for number in range(3000):
+        rig.vhost.retained.put(b"r/%d/x" % number, 0, b"", b"x", rig.clock.us)
+    rig.vhost.retained.put(b"r/7/y", 0, b"", b"y", rig.clock.us)
+    rig.turn()
+    rig.vhost.common.budget.most = 1000
+    raw, source = rig.connected("c"), rig.connected("source")
+    raw.send(subscribe(1, ("r/+/y", 0)))
+    assert not raw.line.sent
+    source.send(publish("r/8/y", b"new", bits=RETAIN), publish("r/7/y", b"newer", bits=RETAIN))
+    assert [raw.delivery().body for _ in range(2)] == [b"new", b"newer"]  # by the subscription, which is there already
+    assert raw.granted() == [0]
+    assert is_answered(raw)  # nothing of that comes again
     rig.close()
 
 
