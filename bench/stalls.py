@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from connections import text
 
@@ -212,6 +213,7 @@ class Broker:
     """The broker that is attacked, on a folder of its own."""
 
     def __init__(self, options: dict[str, object], nice: int) -> None:
+        self.prepared: list[Any] = []  # clients that an attack goes on with
         self.folder = Path(tempfile.mkdtemp(prefix="forebay-stalls-"))
         listeners = {"mqtt": "127.0.0.1:0", "amqp": "127.0.0.1:0", "http": "127.0.0.1:0"}
         config = self.folder / "options.yaml"
@@ -237,6 +239,17 @@ class Broker:
 # ---- attacks: each makes what is sent, then sends it and waits for the end
 
 Attack = Callable[[Broker], None]
+
+
+class Prepared:
+    """An attack on what has to be there before: what that costs is not measured."""
+
+    def __init__(self, prepare: Attack, run: Attack) -> None:
+        self.prepare = prepare
+        self.run = run
+
+    def __call__(self, broker: Broker) -> None:
+        self.run(broker)
 
 
 def block(properties: bytes) -> bytes:
@@ -492,6 +505,138 @@ def like_filters(broker: Broker) -> None:
     finish(client, sent + method(1, 20 << 16 | 20, b"\1"), 1)
 
 
+def every_pattern(levels: int) -> list[str]:
+    """All filters of so many levels that are 'a' or '+': a topic of 'a' matches each of them."""
+    return ["/".join("a+"[number >> level & 1] for level in range(levels)) for number in range(1 << levels)]
+
+
+def near_topics(levels: int, most: int) -> list[str]:
+    """Topics of 'a' with up to two levels that are 'b': each has a set of matching filters of its own."""
+    found = [["a"] * levels]
+    for first in range(levels):
+        for second in range(first, levels):
+            topic = ["a"] * levels
+            topic[first] = topic[second] = "b"
+            found.append(topic)
+    return ["/".join(topic) for topic in found[:most]]
+
+
+def subscribed(broker: Broker, filters: list[str], identifier: bytes) -> Mqtt:
+    """A client with all these subscriptions."""
+    client = Mqtt(broker.mqtt)
+    for at in range(0, len(filters), 500):
+        some = b"".join(text(each) + b"\0" for each in filters[at : at + 500])
+        client.ask(packet(0x82, b"\0\1" + block(identifier) + some))
+    return client
+
+
+def matching_filters(topics: int, identifier: bytes = b"") -> Attack:
+    """Publishes that match up to 32,768 subscriptions of one client, to so many topics."""
+
+    def run(broker: Broker) -> None:
+        sent = b"".join(packet(0x30, text(topic) + b"\0x") for topic in near_topics(15, topics))
+        finish(broker.prepared[0], sent + b"\xc0\0", 1)
+
+    def prepare(broker: Broker) -> None:
+        reader = subscribed(broker, every_pattern(15), identifier)
+        threading.Thread(target=read_all, args=(reader,), daemon=True).start()
+        broker.prepared += [Mqtt(broker.mqtt)]
+
+    return Prepared(prepare, run)
+
+
+def matching_bindings(exchange: str, keys: int) -> Attack:
+    """Publishes that match 32,768 bindings of one queue, with so many routing keys."""
+
+    def run(broker: Broker) -> None:
+        topics = [topic.replace("/", ".") for topic in near_topics(15, keys)]
+        sent = b"".join(content(exchange, key, b"\0\0", b"x") for key in topics)
+        finish(broker.prepared[0], sent + method(1, 20 << 16 | 20, b"\1"), 1)
+
+    def prepare(broker: Broker) -> None:
+        client = Amqp(broker.amqp)
+        client.ask(declare("bound", False, nowait=False))
+        binds = [pattern.replace("/", ".").replace("+", "*") for pattern in every_pattern(15)]
+        for at in range(0, len(binds), 500):
+            sent = b"".join(
+                method(1, BIND, b"\0\0" + short("bound") + short(exchange) + short(key) + b"\1" + table(b""))
+                for key in binds[at : at + 500]
+            )
+            client.ask(sent + declare("bound", False, nowait=False))
+        broker.prepared += [client]
+
+    return Prepared(prepare, run)
+
+
+def many_readers(readers: int, publishes: int) -> Attack:
+    """Publishes to so many MQTT clients with a session that is kept, none of which is there."""
+
+    def run(broker: Broker) -> None:
+        sent = b"".join(
+            packet(0x32, text("all") + struct.pack(">H", number + 1) + b"\0x") for number in range(publishes)
+        )
+        finish(broker.prepared[0], sent, publishes)
+
+    def prepare(broker: Broker) -> None:
+        for number in range(readers):
+            client = Mqtt(broker.mqtt, False)
+            kept = block(b"\x11\0\0\xff\xff")
+            client.ask(packet(0x10, text("MQTT") + b"\x05\xc2\0\0" + kept + text(f"r{number}") + LOGIN))
+            client.ask(packet(0x82, b"\0\1\0" + text("all") + b"\1"))
+            client.socket.sendall(b"\xe0\0")
+            client.socket.close()
+        broker.prepared += [Mqtt(broker.mqtt)]
+
+    return Prepared(prepare, run)
+
+
+def many_queues(queues: int, publishes: int) -> Attack:
+    """Publishes to so many queues."""
+
+    def run(broker: Broker) -> None:
+        sent = b"".join(content("amq.fanout", "", b"\0\0", b"x") for _ in range(publishes))
+        finish(broker.prepared[0], sent + method(1, 20 << 16 | 20, b"\1"), 1)
+
+    def prepare(broker: Broker) -> None:
+        client = Amqp(broker.amqp)
+        for number in range(queues):
+            name = f"f{number}"
+            bind = method(1, BIND, b"\0\0" + short(name) + short("amq.fanout") + short("") + b"\1" + table(b""))
+            sent = declare(name, False) + bind
+            if number % 200 == 199:
+                client.ask(sent + declare(name, False, nowait=False))
+            else:
+                client.socket.sendall(sent)
+        broker.prepared += [client]
+
+    return Prepared(prepare, run)
+
+
+def retained_topics(topics: int) -> Attack:
+    """A subscription to all of so many retained messages."""
+
+    def run(broker: Broker) -> None:
+        sent = packet(0x82, b"\0\1\0" + text("r/+/+/none") + b"\0" + text("r/#") + b"\0")
+        finish(Mqtt(broker.mqtt), sent, topics + 1)
+
+    def prepare(broker: Broker) -> None:
+        client = Mqtt(broker.mqtt)
+        for at in range(0, topics, 1000):
+            some = [packet(0x31, text(f"r/{at}/{number}/x") + b"\0x") for number in range(1000)]
+            client.ask(b"".join(some) + b"\xc0\0")
+
+    return Prepared(prepare, run)
+
+
+def read_all(client: Mqtt) -> None:
+    """Read to the end."""
+    try:
+        while client.socket.recv(1 << 20):
+            pass
+    except OSError:
+        return
+
+
 LIMIT = 17 * MIB - 100
 
 
@@ -530,6 +675,16 @@ def attacks(long_mib: int) -> dict[str, Attack]:
         "a policy's pattern": policy_pattern,
         "a topic permission's pattern": topic_pattern,
         "80 LIKE, bodies of 60 KB": like_filters,
+        "PUBLISH, 1 topic, 32,768 matching filters": matching_filters(1),
+        "PUBLISH, 16 topics, 32,768 matching filters": matching_filters(16),
+        "PUBLISH, 16 topics, 32,768 matching filters with identifiers": matching_filters(16, b"\x0b\xff\x7f"),
+        "PUBLISH, 121 topics, 32,768 matching filters": matching_filters(121),
+        "publish, 16 keys, 32,768 matching bindings": matching_bindings("amq.topic", 16),
+        "PUBLISH, 10,000 kept sessions": many_readers(10_000, 1),
+        "PUBLISH, 100 times 10,000 kept sessions": many_readers(10_000, 100),
+        "publish, 5,000 queues": many_queues(5_000, 1),
+        "publish, 100 times 5,000 queues": many_queues(5_000, 100),
+        "SUBSCRIBE, 200,000 retained messages": retained_topics(200_000),
     }
     for mib in (1, 16, long_mib):
         found[f"AMQP body of {mib} MiB, stored in memory"] = amqp_body(mib * MIB, False, False)
@@ -557,6 +712,8 @@ def main() -> None:
         for _ in range(options.rounds):
             broker = Broker(long if " body of " in name else {}, options.nice)
             bystanders = Bystanders(broker.mqtt, broker.amqp, options.nice)
+            if isinstance(attack, Prepared):
+                attack.prepare(broker)
             time.sleep(SETTLE_S)
             bystanders.slowest()
             attack(broker)

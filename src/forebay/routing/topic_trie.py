@@ -16,6 +16,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, RequestError
+from forebay.routing.cut_work import UNCUT, CutWork, WorkInHand
 
 LEVELS_MAX: Final = 256  # AMQP's 255-octet keys have at most as many
 TOPIC_OCTETS_MAX: Final = 65535  # the length field of an MQTT string
@@ -202,6 +203,7 @@ class TopicTrie:
         self.root = TrieNode(False)
         self.sequence = 0
         self.step: i64 = 0
+        self.spent: i64 = 0  # steps of the last match
 
     def is_empty(self) -> bool:
         return self.root.is_empty()
@@ -243,6 +245,12 @@ class TopicTrie:
 
         dollar_rule  a wildcard on the first level does not match a topic that starts with '$' [MQTT-4.7.2-1]
         """
+        found = self.match_within(topic, dollar_rule, UNCUT)
+        assert found is not None
+        return found
+
+    def match_within(self, topic: bytes, dollar_rule: bool, steps: i64) -> list[int] | None:
+        """Match a topic as `match` does. Return None if that takes more steps; `spent` has those that it took."""
         levels = split_levels(topic)
         root = self.root
         step = self.step + 1
@@ -252,6 +260,7 @@ class TopicTrie:
             active.append(root)
         else:
             reach(root, step, active)
+        self.spent = len(active)
         for level in levels:
             step += 1
             following: list[TrieNode] = []
@@ -268,8 +277,136 @@ class TopicTrie:
             active = following
             if not active:
                 break
+            self.spent += len(active)
+            if self.spent > steps:
+                self.step = step
+                return None
         self.step = step
+        if len(active) > 1:
+            for node in active:
+                self.spent += len(node.destinations)
+            if self.spent > steps:
+                return None
+        elif active:
+            self.spent += len(active[0].destinations)
+            if self.spent > steps:
+                return None
         return gather(active)
+
+
+@final
+class TopicSearch(CutWork):
+    """The search for the destinations of one topic, or of several one after the other, cut wherever it has to be.
+
+    Patterns may come and go meanwhile: one that is there from the beginning to the end is found, any other one perhaps.
+
+    found  destinations, each with the first of the topics that led to it, in no order
+    """
+
+    def __init__(self, trie: TopicTrie, topics: list[bytes], dollar_rule: bool) -> None:
+        super().__init__()
+        self.trie = trie
+        self.topics = topics
+        self.dollar_rule = dollar_rule
+        self.found: dict[int, bytes] = {}
+        self.next: i64 = 0
+        self.topic = b""
+        self.levels: list[bytes] = []
+        self.level: i64 = 0
+        self.plain_only = False
+        self.active: list[TrieNode] = []
+        self.at: i64 = 0  # of the next node in `active`
+        self.following: dict[TrieNode, None] = {}
+        self.destinations: list[int] = []  # of the node before `at`, in the last level
+        self.taken: i64 = 0
+
+    def run(self, steps: i64) -> i64:
+        while steps > 0:
+            if self.level < len(self.levels):
+                steps = self.run_level(steps)
+            elif self.taken < len(self.destinations) or self.at < len(self.active):
+                steps = self.gather(steps)
+            elif self.next < len(self.topics):
+                steps -= 1 + self.begin_topic()
+            else:
+                self.done = True
+                return steps
+        return 0
+
+    def begin_topic(self) -> i64:
+        """Go on to the next topic. Return the steps that it took."""
+        topic = self.topics[self.next]
+        self.next += 1
+        self.topic = topic
+        self.levels = split_levels(topic)
+        self.level = 0
+        self.plain_only = self.dollar_rule and len(topic) > 0 and topic[0] == DOLLAR
+        if self.plain_only:
+            self.active = [self.trie.root]
+        else:
+            reach_anew(self.trie.root, self.following)
+            self.active = list(self.following)
+            self.following = {}
+        self.at = 0
+        return len(self.active)
+
+    def run_level(self, steps: i64) -> i64:
+        """Go on within a level, and to the next one at its end. Return the steps that are left."""
+        level = self.levels[self.level]
+        active = self.active
+        following = self.following
+        at = self.at
+        size: i64 = len(active)
+        while at < size and steps > 0:
+            node = active[at]
+            at += 1
+            before: i64 = len(following)
+            if node.loops:
+                reach_anew(node, following)
+            child = node.children.get(level)
+            if child is not None:
+                reach_anew(child, following)
+            plus = node.plus
+            if plus is not None and not self.plain_only:
+                reach_anew(plus, following)
+            steps -= 1 + len(following) - before
+        self.at = at
+        if at == size:
+            self.plain_only = False
+            self.active = list(following)
+            self.following = {}
+            self.at = 0
+            self.level = self.level + 1 if self.active else i64(len(self.levels))
+        return steps
+
+    def gather(self, steps: i64) -> i64:
+        """Take the destinations of the nodes that the whole topic has led to. Return the steps that are left."""
+        found = self.found
+        topic = self.topic
+        while steps > 0:
+            destinations = self.destinations
+            size: i64 = len(destinations)
+            while self.taken < size and steps > 0:
+                destination = destinations[self.taken]
+                self.taken += 1
+                steps -= 1
+                if destination not in found:
+                    found[destination] = topic
+            if self.taken < size or self.at >= len(self.active):
+                return steps
+            self.destinations = list(self.active[self.at].destinations)
+            self.taken = 0
+            self.at += 1
+            steps -= 1
+        return steps
+
+
+def reach_anew(node: TrieNode, found: dict[TrieNode, None]) -> None:
+    """Add a node, as `reach` does: to a set that other matches do not share."""
+    here: TrieNode | None = node
+    while here is not None and here not in found:
+        found[here] = None
+        here = here.hash
 
 
 def reach(node: TrieNode, step: i64, active: list[TrieNode]) -> None:
@@ -303,3 +440,34 @@ def gather(nodes: list[TrieNode]) -> list[int]:
     for sequence in sorted(by_sequence):
         seen[by_sequence[sequence]] = None
     return list(seen)
+
+
+def find_destinations(trie: TopicTrie, topics: list[bytes], dollar_rule: bool, work: WorkInHand) -> dict[int, bytes]:
+    """Return the destinations of topics, each with the first topic that led to it: for one topic the oldest first.
+
+    Raise Later if that takes another turn. What is found by then stays in `work`, and destinations may be gone.
+    """
+    search = work.parts.get((trie, tuple(topics), dollar_rule)) if work.parts else None
+    if search is None:
+        found = find_at_once(trie, topics, dollar_rule, work)
+        if found is not None:
+            return found
+        search = TopicSearch(trie, topics, dollar_rule)
+        work.parts[trie, tuple(topics), dollar_rule] = search
+    assert isinstance(search, TopicSearch)
+    work.advance(search)
+    return search.found
+
+
+def find_at_once(trie: TopicTrie, topics: list[bytes], dollar_rule: bool, work: WorkInHand) -> dict[int, bytes] | None:
+    """Find destinations as `find_destinations` does. Return None if that takes more steps than are done at once."""
+    found: dict[int, bytes] = {}
+    for topic in topics:
+        numbers = trie.match_within(topic, dollar_rule, work.at_once)
+        work.take_at_once(trie.spent)
+        if numbers is None:
+            return None
+        for number in numbers:
+            if number not in found:
+                found[number] = topic
+    return found

@@ -17,12 +17,17 @@ from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery, Encodings
-from forebay.routing.topic_trie import TopicTrie, swap_key
+from forebay.routing.cut_work import CutWork
+from forebay.routing.topic_trie import TopicSearch, TopicTrie, swap_key
 from forebay.wire.mqtt.properties import SUBSCRIPTION_ID, rest_of_expiry, write_varint
 
 DIRECT: Final = -1  # `queue` of recipients whose messages are in memory
 LOGGED: Final = -2  # and of those whose messages are in the sessions' log
 AUDIENCES_MAX: Final = 10_000  # remembered at most; beyond it they are forgotten together
+AUDIENCES_IDS_MAX: Final = 1_000_000  # and so many subscriptions of all of them
+SUBSCRIPTION_STEPS: Final = 2  # of the work in hand: a subscription taken in, and a client
+CLIENT_STEPS: Final = 10
+CLIENTS_AT_ONCE: Final = 2_000  # that become recipients in one turn
 SHARED_MIN: Final = 2  # recipients for which a message is encoded once
 
 
@@ -75,6 +80,162 @@ class Audience:
 
 
 @final
+class ClientPart:
+    """The matching subscriptions of one client, taken together.
+
+    qos          the highest that was granted
+    since        the lowest `Subscription.since` of all of them; `logged_since` of those above QoS 0, or -1
+    identifiers  properties that tell the subscriptions' identifiers
+    """
+
+    def __init__(self, client: ClientSession, since: i64) -> None:
+        self.client = client
+        self.qos: i64 = 0
+        self.since: i64 = since
+        self.logged_since: i64 = -1
+        self.keep_retain = False
+        self.identifiers: BytesWriter | None = None
+        self.identifier_octets = b""
+
+    def add(self, subscription: Subscription) -> None:
+        """Take in one of the client's subscriptions."""
+        since = subscription.since
+        self.since = min(self.since, since)
+        if subscription.qos:
+            self.qos = max(self.qos, subscription.qos)
+            if self.logged_since < 0 or since < self.logged_since:
+                self.logged_since = since
+        self.keep_retain = self.keep_retain or subscription.keep_retain
+        if subscription.identifier:
+            writer = self.identifiers
+            if writer is None:
+                writer = self.identifiers = BytesWriter()
+            writer.append(SUBSCRIPTION_ID)
+            write_varint(writer, subscription.identifier)
+
+    def recipient(self, place: i64, qos: i64) -> Recipient:
+        """Return the recipient that these subscriptions make together."""
+        if self.identifiers is not None:
+            self.identifier_octets = self.identifiers.getvalue()
+            self.identifiers = None
+        recipient = Recipient(self.client, place, qos)
+        recipient.since = self.logged_since if qos else self.since
+        recipient.keep_retain = self.keep_retain
+        recipient.identifiers = self.identifier_octets
+        return recipient
+
+
+@final
+class AudienceBuilder:
+    """An audience being made of the subscriptions that match, one by one.
+
+    A client with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1], with the
+    identifiers of all of them [MQTT-3.3.4-4].
+    """
+
+    def __init__(self, store_qos0: bool) -> None:
+        self.store_qos0 = store_qos0
+        self.parts: dict[int, ClientPart] = {}  # by the client's number
+        self.audience = Audience()
+        self.zero = Audience()
+
+    def add(self, subscription: Subscription) -> None:
+        """Take in a subscription that matches."""
+        number = int(subscription.client.number)
+        part = self.parts.get(number)
+        if part is None:
+            part = self.parts[number] = ClientPart(subscription.client, subscription.since)
+        part.add(subscription)
+
+    def add_client(self, part: ClientPart) -> None:
+        """Add the recipients that one client makes."""
+        client = part.client
+        audience = self.audience
+        zero = self.zero
+        if not client.durable:
+            recipient = part.recipient(DIRECT, part.qos)
+            audience.direct.append(recipient)
+            zero.direct.append(recipient)
+            return
+        audience.zero = zero
+        if client.connection:
+            zero.direct.append(part.recipient(DIRECT, 0))
+        elif self.store_qos0:
+            zero.logged.append(part.recipient(LOGGED, 0))
+        if part.qos:
+            audience.logged.append(part.recipient(LOGGED, part.qos))
+        elif client.connection:
+            audience.direct.append(part.recipient(DIRECT, 0))
+        elif self.store_qos0:
+            audience.logged.append(part.recipient(LOGGED, 0))
+
+
+@final
+class AudienceSearch(CutWork):
+    """The search for the audience of one topic, cut wherever it has to be.
+
+    Subscriptions may come and go meanwhile: see `TopicSearch`.
+
+    publisher    number of the client that publishes; 0 for nobody
+    has_no_local  one of the subscriptions wants nothing that its own client has published
+    """
+
+    def __init__(self, fanout: Fanout, topic: bytes, publisher: i64) -> None:
+        super().__init__()
+        self.fanout = fanout
+        self.publisher: i64 = publisher
+        self.search = TopicSearch(fanout.trie, [topic], True)
+        self.builder = AudienceBuilder(fanout.store_qos0)
+        self.has_no_local = False
+        self.ids: list[int] | None = None
+        self.taken: i64 = 0
+        self.parts: list[ClientPart] | None = None
+        self.made: i64 = 0
+
+    def run(self, steps: i64) -> i64:
+        if not self.search.done:
+            steps = self.search.run(steps)
+            if not self.search.done:
+                return steps
+        ids = self.ids
+        if ids is None:
+            ids = self.ids = list(self.search.found)
+        steps = self.take(ids, steps)
+        if self.taken < len(ids):
+            return steps
+        parts = self.parts
+        if parts is None:
+            parts = self.parts = list(self.builder.parts.values())
+        while self.made < len(parts) and (steps > 0 or len(parts) <= CLIENTS_AT_ONCE):  # few as they are now
+            self.builder.add_client(parts[self.made])
+            self.made += 1
+            steps -= CLIENT_STEPS
+        self.done = self.made == len(parts)
+        return max(steps, 1) if self.done else steps
+
+    def take(self, ids: list[int], steps: i64) -> i64:
+        """Take in the subscriptions found, of those that are still there. Return the steps that are left."""
+        fanout = self.fanout
+        builder = self.builder
+        while self.taken < len(ids) and steps > 0:
+            subscription = fanout.subscriptions.get(ids[self.taken])
+            self.taken += 1
+            steps -= SUBSCRIPTION_STEPS
+            if subscription is None:
+                continue
+            if subscription.no_local:
+                self.has_no_local = True
+                if self.publisher and subscription.client.number == self.publisher:
+                    continue
+            builder.add(subscription)
+        return steps
+
+    def audience(self) -> Audience | None:
+        """Return the audience found; None for nobody."""
+        return self.builder.audience if self.builder.parts else None
+
+
+@final
 class Runs:
     """Consecutive publishes for the same audience, counted."""
 
@@ -121,6 +282,7 @@ class Fanout:
         self.trie = TopicTrie()
         self.subscriptions: dict[int, Subscription] = {}
         self.audiences: dict[tuple[int, ...], Audience] = {}
+        self.audience_ids: i64 = 0  # in the keys of all of them
         self.next_id: i64 = 1
         self.writer = BlockWriter()
         self.runs = Runs()
@@ -136,16 +298,18 @@ class Fanout:
         self.next_id += 1
         self.trie.add(subscription.filter, subscription.id)
         self.subscriptions[subscription.id] = subscription
-        self.audiences.clear()
+        self.changed()
 
     def remove(self, subscription: Subscription) -> None:
         self.trie.remove(subscription.filter, subscription.id)
         del self.subscriptions[subscription.id]
-        self.audiences.clear()
+        self.changed()
 
     def changed(self) -> None:
         """A client came or went, or a subscription has other options."""
-        self.audiences.clear()
+        if self.audiences:
+            self.audiences.clear()
+            self.audience_ids = 0
 
     def audience(self, topic: bytes, publisher: i64) -> Audience | None:
         """The audience of what client `publisher` (0: nobody's) publishes on this topic; None for nobody."""
@@ -154,8 +318,7 @@ class Fanout:
     def audience_of(self, ids: list[int], publisher: i64) -> Audience | None:
         """The audience of a publish by client `publisher` (0: nobody's), if these subscriptions match it, or None.
 
-        A client with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1], with
-        the identifiers of all of them [MQTT-3.3.4-4].
+        Few subscriptions are meant, whose audience is remembered; many are what `AudienceSearch` is for.
         """
         if not ids:
             return None
@@ -166,8 +329,10 @@ class Fanout:
                 return None
         known = self.audiences.get(tuple(key))
         if known is None:
-            if len(self.audiences) >= AUDIENCES_MAX:
+            self.audience_ids += len(key)
+            if len(self.audiences) >= AUDIENCES_MAX or self.audience_ids > AUDIENCES_IDS_MAX:
                 self.audiences.clear()
+                self.audience_ids = len(key)
             known = self.audiences[tuple(key)] = self.make_audience(key)
         return known
 
@@ -175,46 +340,20 @@ class Fanout:
         subscription = self.subscriptions[int(id)]
         return subscription.no_local and subscription.client.number == publisher
 
-    def has_no_local(self, topic: bytes) -> bool:
-        """True if it matters to somebody who publishes on this topic."""
-        for id in self.trie.match(topic, True):  # noqa: SIM110  any() takes a generator, which the dialect does without
+    def has_no_local(self, ids: list[int]) -> bool:
+        """Return whether one of these subscriptions wants nothing that its own client has published."""
+        for id in ids:  # noqa: SIM110  any() takes a generator, which the dialect does without
             if self.subscriptions[id].no_local:
                 return True
         return False
 
     def make_audience(self, ids: list[int]) -> Audience:
-        matching: dict[int, list[Subscription]] = {}
+        builder = AudienceBuilder(self.store_qos0)
         for id in ids:
-            subscription = self.subscriptions[id]
-            matching.setdefault(subscription.client.number, []).append(subscription)
-        audience = Audience()
-        zero = Audience()
-        differs = False
-        for subscriptions in matching.values():
-            client = subscriptions[0].client
-            qos: i64 = 0
-            for subscription in subscriptions:
-                qos = max(qos, subscription.qos)
-            if not client.durable:
-                recipient = make_recipient(subscriptions, DIRECT, qos)
-                audience.direct.append(recipient)
-                zero.direct.append(recipient)
-                continue
-            differs = True
-            if client.connection:
-                zero.direct.append(make_recipient(subscriptions, DIRECT, 0))
-            elif self.store_qos0:
-                zero.logged.append(make_recipient(subscriptions, LOGGED, 0))
-            if qos:
-                audience.logged.append(make_recipient(subscriptions, LOGGED, qos))
-            elif client.connection:
-                audience.direct.append(make_recipient(subscriptions, DIRECT, 0))
-            elif self.store_qos0:
-                audience.logged.append(make_recipient(subscriptions, LOGGED, 0))
-        if differs:
-            zero.zero = zero
-            audience.zero = zero
-        return audience
+            builder.add(self.subscriptions[id])
+        for part in builder.parts.values():
+            builder.add_client(part)
+        return builder.audience
 
     def append(
         self, audience: Audience, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes
@@ -276,19 +415,6 @@ class Fanout:
         self.dropped += count
         client.missed += count
         self.losers[client] = None
-
-
-def make_recipient(subscriptions: list[Subscription], place: i64, qos: i64) -> Recipient:
-    """The recipient that these subscriptions of one client make together."""
-    first = subscriptions[0]
-    recipient = Recipient(first.client, place, qos)
-    recipient.since = -1
-    for subscription in subscriptions:
-        if (subscription.qos or qos == 0) and (recipient.since < 0 or subscription.since < recipient.since):
-            recipient.since = subscription.since
-        recipient.keep_retain = recipient.keep_retain or subscription.keep_retain
-        recipient.identifiers += identifier_property(subscription.identifier)
-    return recipient
 
 
 def topic_at(block: Block, index: i64) -> bytes:

@@ -29,6 +29,7 @@ from forebay.message.requests import (
     requests_of,
 )
 from forebay.queue.declaration.arguments import EXPIRY_MS_MAX
+from forebay.routing.cut_work import WorkInHand
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 from forebay.wire.amqp091.properties import EXPIRATION, USER_ID, check_properties, header_at, short_field
 
@@ -182,27 +183,39 @@ def delay_id_of(value: object) -> bytes:
 
 
 def publish_with_headers(
-    publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes, user: bytes
+    publishing: Publishing,
+    route: Route,
+    headers: PublishHeaders,
+    format: u8,
+    body: bytes,
+    user: bytes,
+    found: Route | None = None,
 ) -> i64:
-    """Publish for a user with what the headers ask for; what was taken before is ACCEPTED, and not published again."""
+    """Publish for a user with what the headers ask for; what was taken before is ACCEPTED, and not published again.
+
+    found  the message's route by all its keys and headers, where it is known already
+    """
     identity = headers.identity
     if identity is None:
-        return publish_or_delay(publishing, route, headers, format, body)
+        return publish_or_delay(publishing, route, headers, format, body, found)
     identity.user = user
     seen = publishing.deduplication
     if seen.is_known(address_of(route.exchange, route.routing_key), identity, publishing.turn.now_us):
         return ACCEPTED
     if not publishing.admission.take_room(seen.octets(identity)):
         return REJECTED
-    outcome = publish_or_delay(publishing, route, headers, format, body)
+    outcome = publish_or_delay(publishing, route, headers, format, body, found)
     if outcome == ACCEPTED:
         seen.remember(identity)
     return outcome
 
 
-def publish_or_delay(publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
+def publish_or_delay(
+    publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes, found: Route | None
+) -> i64:
     if headers.delay_us == 0:
-        return publishing.publish(route_with_headers(publishing, route, headers), format, headers.properties, body)
+        found = found or route_with_headers(publishing, route, headers)
+        return publishing.publish(found, format, headers.properties, body)
     due_us = publishing.turn.now_us + headers.delay_us
     try:
         kept = publishing.delay(
@@ -214,10 +227,12 @@ def publish_or_delay(publishing: Publishing, route: Route, headers: PublishHeade
     return ACCEPTED if kept else REJECTED
 
 
-def route_with_headers(publishing: Publishing, route: Route, headers: PublishHeaders) -> Route:
+def route_with_headers(
+    publishing: Publishing, route: Route, headers: PublishHeaders, work: WorkInHand | None = None
+) -> Route:
     """The route of the message by all its routing keys."""
+    router = publishing.router
     if headers.keys:
-        return publishing.router.route_all(
-            route.exchange, [route.routing_key, *headers.keys], AMQP091, headers.properties
-        )
-    return route if route.headers_exchange is None else publishing.router.resolve(route, AMQP091, headers.properties)
+        keys = [route.routing_key, *headers.keys]
+        return router.route_all(route.exchange, keys, AMQP091, headers.properties, work)
+    return route if route.headers_exchange is None else router.resolve(route, AMQP091, headers.properties, work)

@@ -6,6 +6,9 @@ ways lead there: so cycles end, and the cost is that of the exchanges on the way
 
 Most ways depend on the address alone: they are found once, and remembered by who publishes until the topology changes.
 An exchange that goes by the content leaves the way open (`Route.headers_exchange`) until there is a message.
+
+A way that takes long to find is found in parts: whoever publishes gives the `WorkInHand` of its connection, and asks
+again in the next turn where that raises Later. Without it nothing is cut.
 """
 
 from __future__ import annotations
@@ -18,16 +21,17 @@ from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.broker.catalog.addressed import make_addressed
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.broker.mqtt.fanout import Audience, Fanout
+from forebay.broker.mqtt.fanout import Audience, AudienceSearch, Fanout
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options
 from forebay.message.annotations import ORIGIN, PUBLISHER, with_annotation, with_number
 from forebay.queue.queue import Queue
-from forebay.routing.exchange import Exchange, text
+from forebay.routing.cut_work import WorkInHand
+from forebay.routing.exchange import Exchange, TopicExchange, text
 from forebay.routing.flow import Flow
 from forebay.routing.hash_exchange import HashExchange
-from forebay.routing.topic_trie import check_topic, swap_key
+from forebay.routing.topic_trie import check_topic, find_destinations, swap_key
 from forebay.wire.convert import decode
 
 QUEUE_PREFIX: Final = b"$queue/"
@@ -58,6 +62,7 @@ class Route:
     client_number     of the client that gets nothing of its own by subscriptions that say so; 0 for none
     origin            annotations of its records in the log of sessions
     reach             to how many queues and subscribers
+    is_stale          the topology has changed while the route was found: it is good for one message
     flow              counters of the exchange to which messages are published
     """
 
@@ -72,6 +77,7 @@ class Route:
         self.client_number: i64 = 0
         self.origin = b""
         self.reach: i64 = len(queues)
+        self.is_stale = False
         self.flow = Flow()  # nobody's, where none is put in its place
         self.durable: i64 = 0  # destinations that write to disk
         for queue in queues:
@@ -82,6 +88,12 @@ class Route:
             if audience.logged or audience.zero.logged:
                 self.durable += 1
 
+    def note_origin(self, way: Way) -> None:
+        """Note who has published, where that matters to a subscription."""
+        if way.has_no_local:
+            self.client_number = way.publisher
+            self.origin = with_number(b"", ORIGIN, way.publisher)
+
 
 @final
 class Way:
@@ -90,15 +102,25 @@ class Way:
     by_mqtt        it was published on an MQTT topic
     queues         by number, each once, in the order in which they were found
     subscriptions  those of MQTT, by number, with the routing key that reached them
+    audience       the search for the subscriptions of MQTT instead, where they are many
+    publisher      number of the client that publishes; 0 for nobody
+    has_no_local   one of the subscriptions wants nothing that its own client has published
     is_open        an exchange goes by the content, and there was none to go by: the rest means nothing
     """
 
-    def __init__(self, by_mqtt: bool) -> None:
+    def __init__(self, by_mqtt: bool, publisher: i64) -> None:
         self.by_mqtt = by_mqtt
+        self.publisher: i64 = publisher
+        self.audience: AudienceSearch | None = None
+        self.has_no_local = False
         self.visited: dict[int, None] = {}
         self.queues: dict[int, None] = {}
         self.subscriptions: dict[int, bytes] = {}
         self.is_open = False
+
+    def has_subscribers(self) -> bool:
+        """Return whether a subscription of MQTT matches."""
+        return bool(self.subscriptions) or (self.audience is not None and bool(self.audience.search.found))
 
 
 @final
@@ -111,6 +133,7 @@ class Router:
     def __init__(self, catalog: Catalog, fanout: Fanout, options: Options) -> None:
         self.catalog = catalog
         self.fanout = fanout
+        self.uncut = WorkInHand(None)
         self.address_queues = options.address_queues
         self.address_queues_max: i64 = options.address_queues_max
         catalog.common.addresses[catalog.name] = RoutedAddresses(self)
@@ -120,11 +143,13 @@ class Router:
 
     # ---- addresses
 
-    def route(self, exchange: bytes, routing_key: bytes) -> Route:
+    def route(self, exchange: bytes, routing_key: bytes, work: WorkInHand | None = None) -> Route:
         """The route of an AMQP address; RequestError if nobody can publish there."""
-        return self.find_route(exchange, [routing_key], None)
+        return self.find_route(exchange, [routing_key], None, work)
 
-    def find_route(self, exchange: bytes, keys: list[bytes], content: Properties | None) -> Route:
+    def find_route(
+        self, exchange: bytes, keys: list[bytes], content: Properties | None, work: WorkInHand | None = None
+    ) -> Route:
         if not exchange:
             return self.direct_route(keys)
         where = self.catalog.check_exchange(exchange)
@@ -136,13 +161,14 @@ class Router:
             for key in keys:
                 if key.startswith(SYS_PREFIX):
                     raise RequestError(REFUSED, f"routing key '{text(key)}': only the broker publishes below $SYS")
-        way = self.follow(where, keys, content, False)
+        way = self.follow(where, keys, content, False, work)
         if way.is_open:
             route = Route(exchange, keys[0], [], None)
             route.headers_exchange = where
         else:
             route = self.route_of(way, exchange, keys)
         route.flow = where.flow
+        route.is_stale = work is not None and work.is_stale(self.catalog.epoch)
         return route
 
     def direct_route(self, keys: list[bytes]) -> Route:
@@ -154,14 +180,16 @@ class Router:
     def route_of(self, way: Way, exchange: bytes, keys: list[bytes]) -> Route:
         """The route that a way makes for a message with these routing keys."""
         if len(keys) == 1 or not way.subscriptions:
-            audience = self.fanout.audience_of(list(way.subscriptions), 0)
-            return Route(exchange, keys[0], self.queues_of(way), audience)
+            return Route(exchange, keys[0], self.queues_of(way), self.audience_of(way))
+        reached: dict[bytes, list[int]] = {}
+        for number, reached_by in way.subscriptions.items():
+            reached.setdefault(reached_by, []).append(number)
         served: set[int] = set()  # clients: each gets one copy
         audiences: list[Audience | None] = []
         for key in keys:
             mine: list[int] = []
-            for number, reached_by in way.subscriptions.items():
-                if reached_by == key and int(self.fanout.subscriptions[number].client.number) not in served:
+            for number in reached.pop(key, []):
+                if int(self.fanout.subscriptions[number].client.number) not in served:
                     mine.append(number)
             for number in mine:
                 served.add(int(self.fanout.subscriptions[number].client.number))
@@ -173,6 +201,16 @@ class Router:
                 route.copies.append(Copy(keys[index], audience))
                 route.durable += len(audience.logged)
         return route
+
+    def audience_of(self, way: Way) -> Audience | None:
+        """Return the subscribers that a way has come upon; None for nobody."""
+        search = way.audience
+        if search is not None:
+            way.has_no_local = search.has_no_local
+            return search.audience()
+        ids = list(way.subscriptions)
+        way.has_no_local = way.publisher > 0 and self.fanout.has_no_local(ids)
+        return self.fanout.audience_of(ids, way.publisher if way.has_no_local else 0)
 
     def addressed(self, keys: list[bytes]) -> list[Queue]:
         """The queues that these keys of the default exchange name, each once."""
@@ -188,43 +226,39 @@ class Router:
                 found.append(named)
         return found
 
-    def route_topic(self, topic: bytes, client: ClientSession | None) -> Route:
+    def route_topic(self, topic: bytes, client: ClientSession | None, work: WorkInHand | None = None) -> Route:
         """The route of an MQTT topic when this client publishes to it; RequestError(INVALID) if it is none."""
         check_topic(topic)
         publisher = b"" if client is None else with_annotation(b"", PUBLISHER, client.client_id)
         if topic.startswith(QUEUE_PREFIX):
-            route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
+            route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic, work), None)
             route.flow = self.catalog.topics.flow
             route.publisher = publisher
             return route
-        number: i64 = 0
-        if client is not None and self.fanout.has_no_local(topic):
-            number = client.number
-        way = self.follow(self.catalog.topics, [swap_key(topic)], None, True)
+        number: i64 = 0 if client is None else client.number
+        way = self.follow(self.catalog.topics, [swap_key(topic)], None, True, work, number)
         if way.is_open:
             route = Route(TOPIC_EXCHANGE, topic, [], None)
             route.headers_exchange = self.catalog.topics
+            route.client_number = number  # whether it matters to anybody, `resolve` finds out
         else:
-            audience = self.fanout.audience_of(list(way.subscriptions), number)
-            route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), audience)
+            route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), self.audience_of(way))
+            route.note_origin(way)
         if not topic.startswith(SYS_TOPICS):  # what the broker says of itself is no client's publish
             route.flow = self.catalog.topics.flow
         route.publisher = publisher
-        route.client_number = number
-        if number:
-            route.origin = with_number(b"", ORIGIN, number)
+        route.is_stale = work is not None and work.is_stale(self.catalog.epoch)
         return route
 
     def addressed_queue(self, name: bytes) -> Queue:
         """The queue of `$queue/<name>`, made because somebody uses it; RequestError where that may not be."""
         return make_addressed(self.catalog, name, self.address_queues, int(self.address_queues_max))
 
-    def queues_at(self, address: bytes) -> list[Queue]:
+    def queues_at(self, address: bytes, work: WorkInHand | None = None) -> list[Queue]:
         """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
         name, _ = queue_address(address)
-        found = [
-            self.catalog.queues_by_id[number] for number in self.catalog.topics.route_topic(address, True) if number > 0
-        ]
+        numbers = find_destinations(self.catalog.topics.trie, [address], True, work or self.uncut)
+        found = [self.catalog.queues_by_id[number] for number in numbers if number in self.catalog.queues_by_id]
         named = self.catalog.queues.get(name)
         if named is not None and named not in found:
             found.insert(0, named)
@@ -233,26 +267,29 @@ class Router:
         return found
 
     def queues_of(self, way: Way) -> list[Queue]:
-        return [self.catalog.queues_by_id[number] for number in way.queues]
+        known = self.catalog.queues_by_id
+        return [known[number] for number in way.queues if number in known]  # some may have gone while others were found
 
     # ---- what depends on the content
 
-    def route_all(self, exchange: bytes, keys: list[bytes], format: u8, properties: bytes) -> Route:
+    def route_all(
+        self, exchange: bytes, keys: list[bytes], format: u8, properties: bytes, work: WorkInHand | None = None
+    ) -> Route:
         """The route of a message that has several routing keys, of which the first is that of its address."""
         known = self.remembered(exchange, keys, properties)
         if known is None:
-            known = self.find_route(exchange, keys, decode(format & FORMAT_MASK, properties))
+            known = self.find_route(exchange, keys, decode(format & FORMAT_MASK, properties), work)
             self.remember(exchange, keys, properties, known)
         return known
 
-    def resolve(self, route: Route, format: u8, properties: bytes) -> Route:
+    def resolve(self, route: Route, format: u8, properties: bytes, work: WorkInHand | None = None) -> Route:
         """The route of one message whose destinations depend on its content."""
         if format & FORMAT_MASK == MQTT:
-            return self.resolve_anew(route, format, properties)
+            return self.resolve_anew(route, format, properties, work)
         keys = [route.routing_key]
         known = self.remembered(route.exchange, keys, properties)
         if known is None:
-            known = self.resolve_anew(route, format, properties)
+            known = self.resolve_anew(route, format, properties, work)
             self.remember(route.exchange, keys, properties, known)
         return known
 
@@ -264,31 +301,43 @@ class Router:
         return self.resolved.get((exchange, tuple(keys), properties))
 
     def remember(self, exchange: bytes, keys: list[bytes], properties: bytes, route: Route) -> None:
-        if len(properties) > RESOLVED_OCTETS_MAX or self.resolved_epoch != self.catalog.epoch:
+        if len(properties) > RESOLVED_OCTETS_MAX or self.resolved_epoch != self.catalog.epoch or route.is_stale:
             return  # finding it may have made a queue
         if len(self.resolved) >= RESOLVED_MAX:
             self.resolved.clear()
         self.resolved[exchange, tuple(keys), properties] = route
 
-    def resolve_anew(self, route: Route, format: u8, properties: bytes) -> Route:
+    def resolve_anew(self, route: Route, format: u8, properties: bytes, work: WorkInHand | None) -> Route:
         where = route.headers_exchange
         assert where is not None
         by_mqtt = format & FORMAT_MASK == MQTT
         key = swap_key(route.routing_key) if by_mqtt else route.routing_key
-        way = self.follow(where, [key], decode(format & FORMAT_MASK, properties), by_mqtt)
-        audience = self.fanout.audience_of(list(way.subscriptions), route.client_number)
-        found = Route(route.exchange, route.routing_key, self.queues_of(way), audience)
+        content = decode(format & FORMAT_MASK, properties)
+        way = self.follow(where, [key], content, by_mqtt, work, route.client_number)
+        found = Route(route.exchange, route.routing_key, self.queues_of(way), self.audience_of(way))
         found.flow = route.flow
         found.publisher = route.publisher
-        found.client_number = route.client_number
-        found.origin = route.origin
+        found.note_origin(way)
+        found.is_stale = work is not None and work.is_stale(self.catalog.epoch)
         return found
 
     # ---- from exchange to exchange
 
-    def follow(self, start: Exchange, keys: list[bytes], content: Properties | None, by_mqtt: bool) -> Way:
+    def follow(
+        self,
+        start: Exchange,
+        keys: list[bytes],
+        content: Properties | None,
+        by_mqtt: bool,
+        work: WorkInHand | None = None,
+        publisher: i64 = 0,
+    ) -> Way:
         """All that a message with these routing keys comes upon from an exchange on."""
-        way = Way(by_mqtt)
+        if work is None:
+            work = self.uncut
+        if not work.parts:
+            work.epoch = self.catalog.epoch
+        way = Way(by_mqtt, publisher)
         way.visited[start.number] = None
         ahead = [start]
         while ahead:
@@ -296,8 +345,12 @@ class Router:
             if where.by_content and content is None:
                 way.is_open = True
                 return way
-            found = self.destinations(where, keys, content, way)
-            if not found and where.alternate is not None and not (where is self.catalog.topics and way.subscriptions):
+            found = self.destinations(where, keys, content, way, work)
+            if (
+                not found
+                and where.alternate is not None
+                and not (where is self.catalog.topics and way.has_subscribers())
+            ):
                 alternate = self.catalog.bindings.exchanges.get(where.alternate)
                 if alternate is not None:
                     found.append(alternate.number)
@@ -306,13 +359,19 @@ class Router:
                     way.queues[number] = None
                 elif number not in way.visited:
                     way.visited[number] = None
-                    ahead.append(self.catalog.bindings.by_number[number])
+                    following = self.catalog.bindings.by_number.get(number)
+                    if following is not None:
+                        ahead.append(following)
         return way
 
-    def destinations(self, where: Exchange, keys: list[bytes], content: Properties | None, way: Way) -> list[int]:
+    def destinations(
+        self, where: Exchange, keys: list[bytes], content: Properties | None, way: Way, work: WorkInHand
+    ) -> list[int]:
         """The route of a message with these routing keys through an exchange."""
         if where is self.catalog.topics:
-            return self.topic_destinations(keys, way)
+            return self.topic_destinations(keys, way, work)
+        if isinstance(where, TopicExchange):
+            return list(find_destinations(where.trie, [swap_key(key) for key in keys], False, work))
         if not where.name:
             return [int(queue.id) for queue in self.addressed(keys)]
         if isinstance(where, HashExchange):
@@ -320,26 +379,48 @@ class Router:
         if content is not None and where.by_content:
             return where.route(keys[0], content.headers)
         if len(keys) == 1:
-            return where.route(keys[0], [])
+            one = where.route(keys[0], [])
+            work.take_at_once(len(one))
+            return one
         found: dict[int, None] = {}
         for key in keys:
             for number in where.route(key, []):
                 found[number] = None
         return list(found)
 
-    def topic_destinations(self, keys: list[bytes], way: Way) -> list[int]:
-        """The route through amq.topic; the subscriptions of MQTT are noted in it."""
-        found: dict[int, None] = {}
+    def topic_destinations(self, keys: list[bytes], way: Way, work: WorkInHand) -> list[int]:
+        """The route through amq.topic; the subscriptions of MQTT are noted in the way."""
+        topics: list[bytes] = []
         for key in keys:
-            if key.startswith(SYS_PREFIX) and not way.by_mqtt:
-                continue  # another exchange led here: still only the broker publishes below $SYS
-            topic = swap_key(key)
-            for number in self.catalog.topics.route_topic(topic, way.by_mqtt):
-                found[number] = None
-            for number in self.fanout.trie.match(topic, True):
-                if number not in way.subscriptions:
+            if way.by_mqtt or not key.startswith(SYS_PREFIX):
+                topics.append(swap_key(key))  # another exchange led here: still only the broker publishes below $SYS
+        found = list(find_destinations(self.catalog.topics.trie, topics, way.by_mqtt, work))
+        if len(topics) == 1:
+            self.find_subscribers(topics[0], way, work)
+            return found
+        subscriptions = self.fanout.subscriptions
+        for number, topic in find_destinations(self.fanout.trie, topics, True, work).items():
+            if number in subscriptions:
+                way.subscriptions[number] = swap_key(topic)
+        return found
+
+    def find_subscribers(self, topic: bytes, way: Way, work: WorkInHand) -> None:
+        """Note in the way which subscriptions of MQTT match a topic, or the audience that they make."""
+        fanout = self.fanout
+        search = work.parts.get((fanout, topic)) if work.parts else None
+        if search is None:
+            numbers = fanout.trie.match_within(topic, True, work.at_once)
+            work.take_at_once(fanout.trie.spent)
+            if numbers is not None:
+                key = swap_key(topic)
+                for number in numbers:
                     way.subscriptions[number] = key
-        return list(found)
+                return
+            search = AudienceSearch(fanout, topic, way.publisher)
+            work.parts[fanout, topic] = search
+        assert isinstance(search, AudienceSearch)
+        way.audience = search
+        work.advance(search)
 
 
 @final

@@ -197,7 +197,7 @@ class Amqp091Session(Session):
         """Handle the whole frames from `pos` on; the position after them."""
         size = i64(len(data))
         if self.link.joining is not None:
-            self.cause, self.after = BASIC_PUBLISH, pos
+            self.cause, self.after, self.begun = BASIC_PUBLISH, pos, pos
             self.link.finish_long()
         while pos + 8 <= size:
             octets_max = self.link.frame_octets_max - FRAME_OVERHEAD

@@ -20,6 +20,7 @@ from forebay.broker.publish.headers import (
     check_message,
     publish_with_headers,
     read_publish_headers,
+    route_with_headers,
 )
 from forebay.broker.publish.joining import Joining
 from forebay.broker.publish.replies import REPLY_QUEUE
@@ -31,6 +32,7 @@ from forebay.core.options import Options
 from forebay.core.pieces import Part
 from forebay.message.fields import headers_of
 from forebay.message.requests import MARKS, REQUESTS
+from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
 from forebay.session.amqp091.target import PublishTarget
@@ -54,6 +56,8 @@ ROUTE_POINTS: Final = 10
 CHECK_SHIFT: Final = 6
 READ_SHIFT: Final = 2
 
+NO_EPOCH: Final = -1  # of a target that is good for one message
+
 # The frame that the channel expects next.
 METHOD_NEXT: Final = 0
 HEADER_NEXT: Final = 1
@@ -75,6 +79,7 @@ class ConnectionState:
     ) -> None:
         self.parts = parts
         self.meter = meter
+        self.work = WorkInHand(vhost.common.budget)
         self.long: Publisher | None = None  # whose message is being put together
         self.joining: Joining | None = None  # which does that
         self.session_id: i64 = session_id
@@ -98,7 +103,7 @@ class ConnectionState:
         self.past = Traffic()  # of channels that are closed
 
     def find_target(self, raw: bytes) -> PublishTarget:
-        """The target of a publish whose arguments are these octets."""
+        """The target of a publish whose arguments are these octets. Later, Undecided."""
         epoch = self.vhost.catalog.epoch
         target = self.targets.get(raw)
         if target is not None and target.epoch == epoch:
@@ -120,12 +125,23 @@ class ConnectionState:
                 self.vhost.catalog.check_owner(queue, self.session_id)
         else:
             self.rights.check_publish(exchange, key, self.vhost.catalog.is_topic_exchange(exchange))
-        route = self.vhost.router.route(exchange, key) if command == MESSAGE else Route(exchange, key, [], None)
+        if command == MESSAGE:
+            route = self.vhost.router.route(exchange, key, self.work)
+        else:
+            route = Route(exchange, key, [], None)
+        if route.is_stale:
+            return PublishTarget(raw, route, NO_EPOCH, bits & 1 != 0, command, subject)
+        self.work.finish()
         target = PublishTarget(raw, route, self.vhost.catalog.epoch, bits & 1 != 0, command, subject)
         if len(self.targets) >= TARGETS_MAX:
             self.targets.clear()
         self.targets[raw] = target
         return target
+
+    def finish_work(self) -> None:
+        """Count the work that finding the way of a message took, and forget it."""
+        self.meter.take(self.work.take_spent())
+        self.work.finish()
 
     def join(self) -> Joining:
         """The job that has to run before `finish_long`."""
@@ -134,18 +150,24 @@ class ConnectionState:
         return self.joining
 
     def finish_long(self) -> None:
-        """The message whose body was put together is whole; of a channel that was closed meanwhile nothing is."""
+        """The message whose body was put together is whole; of a channel that was closed meanwhile nothing is.
+
+        Raise Later, with nothing done, where that takes another turn.
+        """
         publisher, joining = self.long, self.joining
+        if publisher is not None and joining is not None and publisher.expect == BODY_NEXT and joining.right:
+            try:
+                publisher.find_way(publisher.pending)
+            except Undecided:  # the message has been taken apart by now, and cannot come again
+                self.long = self.joining = None
+                raise RequestError(REFUSED, "the topology changed while a long message came") from None
         self.long = None
         self.joining = None
         if publisher is None or joining is None or publisher.expect != BODY_NEXT:
             return
         if not joining.right:
             raise RequestError(REFUSED, "no memory for a long message", CONNECTION)
-        try:
-            publisher.assemble(joining.body)
-        except Undecided:  # the message has been taken apart by now, and cannot come again
-            raise RequestError(REFUSED, "the topology changed while a long message came") from None
+        publisher.assemble(joining.body)
 
 
 @final
@@ -158,6 +180,7 @@ class Publisher:
     headers      what they ask for, if they ask for anything
     transaction  not None: the channel is transactional, and publishes wait for the commit
     plain        neither of the last two
+    route        that of the message in hand, where it depends on the message
     reply_name   of the channel's consumer of answers; empty where it has none
     taken, confirmed_count  messages that came in, and of these confirmed
     returned, dropped       mandatory messages given back, as they had no route, and others that went nowhere
@@ -175,6 +198,7 @@ class Publisher:
         self.headers: PublishHeaders | None = None
         self.transaction: Transaction | None = None
         self.plain = True
+        self.route: Route | None = None
         self.reply_name = b""
         self.pending = b""
         self.octets: i64 = 0  # of the body that comes in parts, `missing` of which are still to come
@@ -205,10 +229,13 @@ class Publisher:
         meter.messages -= 1
         raw = data[start:end]
         target = self.target
+        is_known = True
         if target is None or raw != target.raw or target.epoch != self.vhost.catalog.epoch:
-            self.link.meter.start(0)  # here and in `check`, where nothing is done yet, it can wait for the next turn
+            # Here, in `check` and in `find_way`, where nothing is done yet, it can wait for the next turn.
+            self.link.meter.start(0)
             target = self.link.find_target(raw)
             self.target = target
+            is_known = False
         at = end + 1
         size = i64(len(data))
         if at + 21 < size and data[at] == HEADER:
@@ -231,7 +258,12 @@ class Publisher:
                     properties = data[at + 19 : header_end]
                     if properties != self.properties:
                         self.check(properties)
+                    if not target.plain or not self.plain:
+                        self.find_content_way(target, properties)
+                        is_known = False
                     self.finish(target, properties, data[header_end + 8 : body_end])
+                    if not is_known:
+                        self.link.finish_work()
                     return body_end + 1
         self.expect = HEADER_NEXT
         return at
@@ -280,6 +312,8 @@ class Publisher:
                 PRECONDITION,
                 f"message size {announced} is larger than configured max size {self.link.message_octets_max}",
             )
+        if octets == 0:
+            self.find_way(properties)
         self.pending = properties
         self.octets = octets
         self.missing = octets
@@ -294,6 +328,8 @@ class Publisher:
         if len(body) > self.missing:
             excess = len(body) - self.missing
             raise PeerError(UNEXPECTED_FRAME, f"content body is {excess} octets longer than announced")
+        if len(body) == self.missing and self.octets < LONG_OCTETS:
+            self.find_way(self.pending)
         self.missing -= len(body)
         if body:
             self.parts.append(body)
@@ -303,15 +339,37 @@ class Publisher:
             else:
                 self.link.long = self
 
+    def find_way(self, properties: bytes) -> None:
+        """Find the way of a message of which all but the end of its body has come. Later, with nothing changed."""
+        target = self.target
+        assert target is not None
+        if target.epoch != self.vhost.catalog.epoch:
+            # The topology changed between the publish and its content.
+            target = self.target = self.link.find_target(target.raw)
+        if not target.plain or not self.plain:
+            self.find_content_way(target, properties)
+
+    def find_content_way(self, target: PublishTarget, properties: bytes) -> None:
+        """Find the route of a message whose properties have a say in it. Later, with nothing changed."""
+        self.route = None
+        headers = self.headers
+        if target.command != MESSAGE or self.transaction is not None:
+            return
+        work = self.link.work
+        if headers is not None:
+            if headers.delay_us == 0:
+                self.route = route_with_headers(self.vhost.publishing, target.route, headers, work)
+        elif target.route.headers_exchange is not None:
+            self.link.meter.start(len(properties) >> READ_SHIFT)
+            self.route = self.vhost.router.resolve(target.route, self.format, properties, work)
+
     def assemble(self, body: bytes) -> None:
         """All parts of a message are there."""
         self.expect = METHOD_NEXT
         target = self.target
         assert target is not None
-        if target.epoch != self.vhost.catalog.epoch:
-            # The topology changed between the publish and its content.
-            target = self.link.find_target(target.raw)
         self.finish(target, self.pending, body)
+        self.link.finish_work()
 
     def take_parts(self) -> list[bytes]:
         """The parts of the body, which nothing holds here from now on."""
@@ -377,12 +435,15 @@ class Publisher:
         """A publish whose address or headers ask for more than a delivery; its outcome."""
         command = target.command
         if command == MESSAGE:
+            found = self.route
+            self.route = None
             if headers is not None:
-                return publish_with_headers(self.vhost.publishing, target.route, headers, format, body, self.link.user)
+                return publish_with_headers(
+                    self.vhost.publishing, target.route, headers, format, body, self.link.user, found
+                )
             route = target.route
             if route.headers_exchange is not None:
-                self.link.meter.take(len(properties) >> READ_SHIFT)
-                route = self.vhost.router.resolve(route, format, properties)
+                route = found or self.vhost.router.resolve(route, format, properties)
             return self.vhost.publishing.publish(route, format, properties, body)
         if command == REPLY:
             kept = properties if headers is None else headers.properties
@@ -407,9 +468,13 @@ class Publisher:
         """Do what the transaction holds back of publishes; RequestError, and nothing is done, where one is refused."""
         transaction = self.transaction
         assert transaction is not None
-        for held in transaction.held:
+        while transaction.found < len(transaction.held):  # those before have been found, where it had to wait
+            held = transaction.held[transaction.found]
             if held.target.epoch != self.vhost.catalog.epoch:
                 held.target = self.link.find_target(held.target.raw)
+                self.link.finish_work()
+            transaction.found += 1
+        transaction.found = 0
         if not transaction.is_welcome(self.vhost):
             raise RequestError(PRECONDITION, "partial tx completion")
         for held in transaction.held:

@@ -64,12 +64,14 @@ class Transaction:
     """The transaction of one channel.
 
     octets_max  of the publishes held back
+    found       publishes of which the commit has found the target
     floor       tags up to here that were outstanding are settled by the commit, and so are those in `tags`
     """
 
     def __init__(self, octets_max: i64) -> None:
         self.octets_max: i64 = octets_max
         self.octets: i64 = 0
+        self.found: i64 = 0
         self.held: list[HeldPublish] = []
         self.settlements: list[HeldSettlement] = []
         self.floor: i64 = 0

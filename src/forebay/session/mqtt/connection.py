@@ -25,7 +25,6 @@ from forebay.core.errors import (
 from forebay.core.option_names import VHOST
 from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.routing.cut_work import WorkInHand
 from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
 from forebay.session.mqtt.entry.connect import GRACE_US, Terms, begins_v5, changed_expiry, credentials, is_v5, will_of
@@ -113,8 +112,7 @@ class MqttSession(Session):
         self.inbox = Inbox(vhost, self.outbox.encoder, self.out, self.held, options)
         self.inbox.meter = self.meter
         self.long = LongInbox(self.inbox)
-        work = WorkInHand(vhost.common.budget)
-        self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options, work)
+        self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options, self.inbox.work)
         self.subscribes = SubscribeInbox(self.subscriptions, self.meter, options.mqtt_user_properties_max)
 
     # ---- octets in

@@ -174,6 +174,7 @@ class Subscriptions:
         if search is None or wanted is None:
             return
         self.work.advance(search)
+        self.work.finish()
         numbers = search.numbers()
         self.search = self.searched = None
         if numbers:

@@ -27,6 +27,7 @@ from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UN
 from forebay.core.options import Options
 from forebay.message.fields import header_of, headers_of
 from forebay.message.requests import DEDUPLICATION_KEY, PRODUCER, RESERVED, SEQUENCE
+from forebay.routing.cut_work import WorkInHand
 from forebay.routing.topic_trie import swap_key
 from forebay.session.meter import Meter
 from forebay.session.mqtt.incoming.commands import commanded_queue, run_command
@@ -91,6 +92,7 @@ class Inbox:
         self.user_properties_max: i64 = options.mqtt_user_properties_max
         self.fanout_max: i64 = options.send_buffers_octets_max // FANOUT_PART
         self.meter = Meter()
+        self.work = WorkInHand(vhost.common.budget)
         self.alias_max: i64 = options.mqtt_topic_alias_max
         self.aliases: dict[int, bytes] | None = None
         self.packet = Publish()
@@ -143,7 +145,9 @@ class Inbox:
                 return
         format: i64 = MQTT | kept_qos << QOS_SHIFT
         if route.headers_exchange is not None:
-            route = vhost.router.resolve(route, u8(format), properties)
+            self.meter.start(0)
+            route = vhost.router.resolve(route, u8(format), properties, self.work)
+            self.finish_work()
         body = data[packet.properties_end : end] if long is None else long
         if properties and ONCE_MARK in properties and self.is_done(packet, topic, properties):
             return
@@ -263,8 +267,9 @@ class Inbox:
             if topic[0] == DOLLAR and self.is_command(packet, topic, properties, long or body):
                 return None
             self.rights.check_publish_topic(topic)
-            route = self.vhost.router.route_topic(topic, self.client)
+            route = self.vhost.router.route_topic(topic, self.client, self.work)
         except RequestError as error:
+            self.finish_work()
             if error.reason == REFUSED:
                 note_denied(self.vhost, PUBLISH_DENIED, self.rights.user, error.text)
             if error.reason == TOO_MANY:
@@ -273,6 +278,9 @@ class Inbox:
             else:
                 self.answer_error(packet, error)
             return None
+        self.finish_work()
+        if route.is_stale:
+            return route
         # Looking may have made a queue; what was known before is of another epoch then.
         epoch: i64 = self.vhost.catalog.epoch
         if epoch != self.epoch or len(self.memo) >= MEMO_ENTRIES:
@@ -281,6 +289,11 @@ class Inbox:
         if len(topic) <= MEMO_TOPIC_OCTETS_MAX:
             self.memo[topic] = route
         return route
+
+    def finish_work(self) -> None:
+        """Count the work that finding a route took, and forget it."""
+        self.meter.take(self.work.take_spent())
+        self.work.finish()
 
     def is_command(self, packet: Publish, topic: bytes, properties: bytes, body: bytes) -> bool:
         """True if the publish means something else than a message to subscribers; then it is done and answered."""
@@ -301,7 +314,9 @@ class Inbox:
             due_us, target = parse_delayed(topic, self.vhost.turn.now_us)
             self.rights.check_publish_topic(target)
             if target.startswith(QUEUE_PREFIX):
-                self.vhost.router.queues_at(target)  # made now, where there is none: later nobody could be told why not
+                self.vhost.router.queues_at(
+                    target, self.work
+                )  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)
             if not self.vhost.publishing.delay(delay_id(properties), due_us, u8(format), target, properties, body):
                 outcome = REJECTED
