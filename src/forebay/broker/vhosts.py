@@ -169,7 +169,8 @@ class Vhosts(VhostTable):
     def execute(self, command: VhostCommand) -> None:
         """Make a change; RequestError, with nothing changed, where it cannot be."""
         command.check(self)
-        self.store.note(BROKER, 0, 0, command.encoded(), True)
+        payload = command.encoded()
+        self.store.note(BROKER, 0, 0, payload, True)
         command.apply(self)
 
     # ---- the turn

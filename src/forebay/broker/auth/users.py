@@ -325,7 +325,8 @@ class Users(UserTable):
     def execute(self, command: UserCommand) -> None:
         """Make a change; RequestError, with nothing changed, where it cannot be."""
         command.check(self)
-        self.store.note(BROKER, 0, 0, command.encoded(), True)
+        payload = command.encoded()
+        self.store.note(BROKER, 0, 0, payload, True)
         command.apply(self)
         self.changed()
 

@@ -134,7 +134,8 @@ class Parameters:
     def execute(self, command: ParameterCommand) -> None:
         """Make a change; RequestError, with nothing changed, where it cannot be."""
         command.check(self)
-        self.store.note(BROKER, 0, 0, command.encoded(), True)
+        payload = command.encoded()
+        self.store.note(BROKER, 0, 0, payload, True)
         command.apply(self)
 
     def commands(self) -> list[ParameterCommand]:

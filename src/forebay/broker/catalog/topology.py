@@ -97,8 +97,9 @@ class Topology:
     def execute(self, command: TopologyCommand[Topology]) -> None:
         """Make a change, and those that follow from it; RequestError, with nothing changed, where it cannot be."""
         command.check(self)
+        payload = command.encoded()
         if command.is_durable(self):
-            self.store.note(CATALOG, int(self.number), 0, command.encoded(), command.urgent)
+            self.store.note(CATALOG, int(self.number), 0, payload, command.urgent)
         command.tell(self)
         for following in self.apply(command):
             self.execute(following)

@@ -5,6 +5,9 @@ and applies it with the same code. What follows from a change (an exchange that 
 command of its own, in the same frame: applying one never does more than it says.
 
 In the log a command is a table in msgpack: `op`, which names it, and its fields without those that have their defaults.
+
+A command is checked and encoded before anything changes (ADR 26): a value that the log cannot hold is refused there,
+with its field, whoever let it in.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from forebay.core.errors import StorageError
+from forebay.core.errors import INVALID, RequestError, StorageError
+from forebay.core.reading.json_text import fault_of
 
 C = TypeVar("C")
 S = TypeVar("S")
@@ -28,8 +32,11 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     urgent: ClassVar[bool] = True
 
     def encoded(self) -> bytes:
-        """The command as it stands in the log."""
-        return msgspec.msgpack.encode(self)
+        """Return the command as the log has it; raise RequestError, naming the field, if the log cannot hold it."""
+        try:
+            return msgspec.msgpack.encode(self)
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise RequestError(INVALID, fault_of(fields_of(self)) or str(error)) from None
 
 
 class StateCommand(Command, Generic[S], frozen=True):
@@ -41,6 +48,12 @@ class StateCommand(Command, Generic[S], frozen=True):
     def apply(self, state: S) -> None:
         """Do it."""
         raise NotImplementedError
+
+
+def fields_of(struct: msgspec.Struct) -> dict[str, object]:
+    """Return the fields of a command, in which the fields of a part stand as an object."""
+    fields: dict[str, object] = msgspec.structs.asdict(struct)
+    return {name: fields_of(each) if isinstance(each, msgspec.Struct) else each for name, each in fields.items()}
 
 
 def decoded(decoder: msgspec.msgpack.Decoder[C], payload: bytes) -> C:

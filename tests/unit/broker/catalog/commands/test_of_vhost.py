@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -50,6 +50,7 @@ from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG, Topology
 from forebay.core.errors import RequestError, StorageError
 from forebay.log.store import FrameEntry
+from forebay.node.doubt import leaves_doubt
 from forebay.queue.queue import EPHEMERAL
 from tests.vhosts import OneVhost
 
@@ -170,6 +171,46 @@ def test_a_command_that_cannot_be_changes_nothing(
     written = broker.store.settled_lsn()
     with pytest.raises(RequestError, match=named):
         broker.vhost.catalog.execute(command)
+    assert state(broker) == before
+    broker.turn()
+    assert broker.store.settled_lsn() == written
+
+
+HALF = "\ud83d"
+NO_VALUE = (HALF, {HALF: 1}, [{"a": HALF}], 1 << 64, -(1 << 63) - 1)
+
+
+@pytest.mark.parametrize("value", NO_VALUE, ids=ascii)
+def test_what_the_log_cannot_hold_is_refused_before_anything_changes(broker: OneVhost, value: object) -> None:
+    """Whoever let it in: the broker goes on, which an error within a change would have ended."""
+    users, parameters, catalog = broker.vhosts.users, broker.vhosts.parameters, broker.vhost.catalog
+    users.execute(PutUser("u", "", []))
+    broker.turn()
+    before, written = state(broker), broker.store.settled_lsn()
+    changes: list[Callable[[], None]] = [
+        lambda: parameters.execute(SetGlobal("cluster_name", value)),
+        lambda: parameters.execute(SetParameter(b"/", "shovel", "p", {"deep": [value]})),
+        lambda: catalog.execute(DeclareQueue(9, b"q", {"x-ha-params": value})),
+        lambda: catalog.execute(DeclareQueue(9, b"q", {"x-ha-params": value}, durable=False)),
+        lambda: catalog.execute(DeclareExchange(b"e", b"fanout", {"x-internal-purpose": value})),
+        lambda: catalog.execute(DeclareExchange(b"e", b"fanout", {"x-internal-purpose": value}, durable=False)),
+        lambda: catalog.execute(SetPolicy(Policy("p", False, "^q", "queues", {"max-length": value}, 0))),
+    ]
+    if value == HALF:
+        changes += [
+            lambda: users.execute(PutUser(HALF)),
+            lambda: users.execute(PutUser("u", "", [HALF])),
+            lambda: users.execute(SetPermission("u", b"/", HALF, "", "")),
+            lambda: users.execute(SetTopicPermission("u", b"/", b"e", HALF, "")),
+            lambda: parameters.execute(SetGlobal(HALF, 1)),
+            lambda: parameters.execute(SetParameter(b"/", HALF, "p", 1)),
+            lambda: broker.vhosts.execute(set_vhost(0, b"/", {**VhostSettings().fields(), "description": HALF})),
+            lambda: catalog.execute(SetPolicy(Policy(HALF, False, "^q", "queues", {"max-length": 1}, 0))),
+        ]
+    for change in changes:
+        with pytest.raises(RequestError, match=r"half a character|64 bit") as refused:
+            change()
+        assert not leaves_doubt(refused.value)
     assert state(broker) == before
     broker.turn()
     assert broker.store.settled_lsn() == written
