@@ -237,7 +237,9 @@ def plain(value: object) -> object:
         return {str(plain(key)): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+    if isinstance(value, str):  # the name of a login over AMQP may be octets that are no text
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value if isinstance(value, int | float | bool) or value is None else str(value)
 
 
 def matching(patterns: Iterable[str]) -> set[str]:
