@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from forebay.core.errors import OptionError
 from forebay.core.option_names import SECTIONS_OF_FLUXMQ
+from forebay.core.reading.json_text import is_unicode
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -47,6 +48,7 @@ TABLES: Final = "tables"
 SECRETS: Final = (SECRET, USERS, HEADERS)  # kinds whose values are not shown
 MAY_BE_EMPTY: Final = (VALUE, URL, FILE, PATH, NAME, PATTERN, SECRET)
 _TEXTS: Final = (TEXT, VALUE, URL, ADDRESS, FILE, PATH, NAME, PATTERN, SERVER, SECRET)
+_OCTETS: Final = (SECRET, FILE, PATH)
 _WORDS: Final = {USERS: "password", HEADERS: "value"}
 _SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
 _TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -236,7 +238,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
     if spec.kind in _TEXTS:
-        return _text_value(spec, value, path)
+        return _text_value(spec, _unicode(spec, value, path), path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
     if spec.kind == ARGUMENTS:
@@ -256,6 +258,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
     for each in value:
         if not isinstance(each, str) or not each or (spec.choices and each not in spec.choices):
             raise _bad(spec, value, path)
+        _unicode(spec, each, path)
     return list(value)
 
 
@@ -270,6 +273,16 @@ def _entries(cls: type, values: list[object], path: str) -> list[object]:
     if problems:
         raise BadOptions(problems)
     return entries
+
+
+def _unicode(spec: OptionSpec, value: object, path: str) -> object:
+    """Return a value; raise BadOptions if it is a text that is no Unicode, as names in answers and logs must be.
+
+    Passwords and names of files may be octets that are no text.
+    """
+    if isinstance(value, str) and spec.kind not in _OCTETS and not is_unicode(value):
+        raise wrong(path, f"{ascii(value)[:80]} is no Unicode; must be {spec.domain()}")
+    return value
 
 
 def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
@@ -337,6 +350,7 @@ def _texts_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
         # The text itself, a password perhaps, stays out of the message: logs are read by many.
         if not isinstance(name, str) or not name or not isinstance(text, str):
             raise wrong(f"{path}.{name}", f"the name must not be empty and its {_WORDS[spec.kind]} must be text")
+        _unicode(spec, name, path)
         texts[name] = text
     return texts
 
@@ -349,6 +363,8 @@ def _arguments_value(spec: OptionSpec, value: object, path: str) -> dict[str, ob
         is_endless = isinstance(each, float) and not isfinite(each)
         if not isinstance(name, str) or not isinstance(each, str | int | float) or is_long or is_endless:
             raise wrong(f"{path}.{name}", f"{_shown(each)} is out of range; must be {spec.domain()}")
+        _unicode(spec, name, path)
+        _unicode(spec, each, f"{path}.{name}")
     return dict(value)
 
 
@@ -360,6 +376,7 @@ def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, i
         # A filter would be taken for a topic that nobody publishes to, and change nothing without a word.
         if not isinstance(topic, str) or not topic or "+" in topic or "#" in topic:
             raise wrong(path, f"{_shown(topic)} is no topic; must be {spec.domain()}")
+        _unicode(spec, topic, path)
         priorities[topic] = _integer_value(spec, priority, f"{path}.{topic}")
     return priorities
 
@@ -367,7 +384,7 @@ def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, i
 def _from_json(spec: OptionSpec, text: str, path: str) -> object:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise wrong(path, f"not JSON ({error}); must be {spec.domain()}") from None
 
 

@@ -35,7 +35,11 @@ def read_lines(path: str) -> tuple[Values, Lines]:
         raise OptionError(f"{path}: cannot be read: {error}") from error
     try:
         values, lines = read_toml(text) if suffix == ".toml" else read_yaml(text, path)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: no such date or number
         raise OptionError(f"{path}: {error}") from error
     if values is None:
         return {}, {}
