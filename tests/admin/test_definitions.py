@@ -318,7 +318,11 @@ def test_a_broker_takes_them_in_at_its_start(tmp_path: Path, start_broker: Calla
 
 def test_a_broker_does_not_start_with_a_wrong_file(tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
-    for text, told in (("{", "Expecting"), ('{"queues": [1]}', "queues[0]: 1 is no object"), ("[]", "is no object")):
+    for text, told in (
+        ("{", "no JSON: Expecting"),
+        ('{"queues": [1]}', "queues[0]: 1 is no object"),
+        ("[]", "is no object"),
+    ):
         file.write_text(text)
         broker = BrokerProcess(tmp_path / "broker", definitions_import_path=str(file))
         broker.launch()

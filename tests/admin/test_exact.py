@@ -79,7 +79,7 @@ def test_a_refusal_says_what_may_have_been_meant(http: httpx.Client) -> None:
     path = "/api/forebay/queues/%2F/some/messages"
     said = refusal(http.request("DELETE", path, json={"wher": "/n < 5"}))
     assert "'wher' is no field of what" in said and "did you mean where?" in said
-    assert "not JSON" in refusal(http.post("/ack", content=b"{", headers={"content-type": "application/json"}))
+    assert "no JSON" in refusal(http.post("/ack", content=b"{", headers={"content-type": "application/json"}))
     assert "takes none" in refusal(http.request("DELETE", "/api/forebay/leases/%2F/some/0", content=b"5"))
     assert "more than once" in refusal(http.get("/api/forebay/groups/%2F?queue=a&queue=b"))
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 
 from forebay.admin.asking import perform
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.refusals import fault_of
 from forebay.admin.login import Caller
 from forebay.broker.audit import DONE
 from forebay.core.errors import RequestError
+from forebay.core.reading.json_text import JsonError, read_json
 from forebay.server.app import App
 
 READING: Final = ("GET", "HEAD", "OPTIONS")
@@ -31,7 +31,7 @@ GONE: Final[Responses] = {DONE_STATUS: {"description": "It is gone."}}
 CHANGED: Final[Responses] = {DONE_STATUS: {"description": "It is done."}}
 
 
-class ChangeRoute(APIRoute):
+class ChangeRoute(JsonRoute):
     """A route whose changes, done and refused, are noted in the audit log, unless an operation has done so."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -68,8 +68,8 @@ def note(request: Request, path: str, result: str) -> None:
 
 def shown_body(body: bytes) -> object:
     try:
-        return json.loads(body)
-    except ValueError:
+        return read_json(body)
+    except JsonError:
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from forebay.client.blocks import whole
 from forebay.client.connecting import ClientTls
 from forebay.client.control import ControlClient
 from forebay.core.errors import NOT_FOUND, ForebayError, OptionError, RequestError
+from forebay.core.reading.json_text import JsonError, NotJson, read_json
 
 if TYPE_CHECKING:
     from forebay.client.amqp import AmqpClient
@@ -364,9 +364,11 @@ def json_object(option: str, text: str | None) -> dict[str, object] | None:
     if text is None:
         return None
     try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise OptionError(f"{option}: {text!r} is no JSON: {error}") from None
+        value = read_json(text)
+    except NotJson as error:
+        raise OptionError(f"{option}: {text!r} is {error}") from None
+    except JsonError as error:
+        raise OptionError(f"{option}: {error}") from None
     if not isinstance(value, dict):
         raise OptionError(f"{option}: {text!r} is no JSON object such as '{{\"x-max-length\": 1000}}'")
     return value
@@ -389,8 +391,10 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
 
 
 def value_of(text: str) -> object:
-    """A value on the command line: as JSON if it is any, else as it stands there."""
+    """A value on the command line: as JSON if it is any, else as it stands there; OptionError if it cannot be kept."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return read_json(text)
+    except NotJson:
         return text
+    except JsonError as error:
+        raise OptionError(f"VALUE: {error}") from None

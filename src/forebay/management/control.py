@@ -20,6 +20,7 @@ from forebay.broker.auth.permissions import Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
+from forebay.core.reading.json_text import fault_of
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, check_bounds, has_type
 from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
 from forebay.management.parameters import PARAMETERS, Parameter
@@ -276,6 +277,9 @@ def checked(operation: Operation, values: dict[str, object]) -> dict[str, object
             raise RequestError(
                 INVALID, f"{operation.name}: {parameter.name}: {shown(value)} is not what it must be: {parameter.type}"
             )
+        fault = fault_of(value, parameter.name)
+        if fault:
+            raise RequestError(INVALID, f"{operation.name}: {fault}")
         check_bounds(parameter, value)
         result[parameter.name] = value
     return result

@@ -6,13 +6,13 @@ import asyncio
 from typing import Annotated, Final
 from urllib.parse import unquote
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from mypy_extensions import u8
 
 from forebay.admin.bridge.message import Message, PublishRequest, check_right, checked, own_headers, wanted_of
 from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
+from forebay.admin.http.bodies import read_body
 from forebay.admin.login import Broker, Caller, Client
 from forebay.broker.auth.permissions import Rights
 from forebay.broker.mqtt.sessions import is_topic
@@ -190,15 +190,17 @@ async def one_of(app: App, rights: Rights, number: int, item: object) -> Message
 
 def items_of(octets: bytes, content_type: str) -> list[object]:
     """The items of a batch; RequestError(INVALID)."""
-    try:
-        if content_type.partition(";")[0].strip().lower() == NDJSON:
-            items = [orjson.loads(line) for line in octets.splitlines() if line.strip()]
-        else:
-            items = orjson.loads(octets)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(INVALID, f"body: no JSON: {error}") from None
+    if content_type.partition(";")[0].strip().lower() == NDJSON:
+        lines = [line for line in octets.splitlines() if line.strip()]
+        return within_batch([read_body(line, f"item {number}") for number, line in enumerate(lines)])
+    items = read_body(octets)
     if not isinstance(items, list):
         raise RequestError(INVALID, "body: no list of messages")
+    return within_batch(items)
+
+
+def within_batch(items: list[object]) -> list[object]:
+    """Return the items; raise RequestError(INVALID) if they are more than one request may have."""
     if len(items) > BATCH_MAX:
         raise RequestError(INVALID, f"body: {len(items)} messages, at most {BATCH_MAX} at once")
     return items

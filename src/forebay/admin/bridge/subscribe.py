@@ -16,6 +16,7 @@ from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of
 from forebay.admin.bridge.transport import EventTransport, connect
 from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.exact import Exact
 from forebay.admin.login import Broker, Caller, Client
 from forebay.broker.auth.permissions import READ
@@ -40,7 +41,7 @@ DONE: Final[Responses] = {
     200: {"description": "How many were held, and are settled.", "content": {"application/json": {}}},
     **{status: ANSWERS[status] for status in (400, 401, 403, 404)},
 }
-router = APIRouter(tags=["bridge"])
+router = APIRouter(tags=["bridge"], route_class=JsonRoute)
 
 TopicFilter = Annotated[str, Path(description="A topic filter, or $queue/<queue>[/<filter>]; percent-encoded.")]
 From = Annotated[

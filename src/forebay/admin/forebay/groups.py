@@ -10,6 +10,7 @@ from forebay.admin.asking import perform
 from forebay.admin.forebay.answers import EMPTY, OBJECT, answers, fields
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.management.parameters import LIMIT_MAX
@@ -17,7 +18,7 @@ from forebay.management.parameters import LIMIT_MAX
 GROUP: Final = "/groups/{vhost:name}/{queue:name}/{group:name}"
 DELAYED: Final = "/delayed/{vhost:name}/{key:name}"
 KEY: Final = {"name": "key"}
-router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+router = APIRouter(prefix="/api/forebay", tags=["forebay"], route_class=JsonRoute)
 add_operations(
     router,
     (

@@ -12,11 +12,12 @@ from forebay.admin.forebay.answers import DONE, EMPTY, LIST
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.forebay.queues import Body, Choice, First, Limit, Where
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.management.parameters import LIMIT_DEFAULT
 
-router = APIRouter(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
+router = APIRouter(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"], route_class=JsonRoute)
 add_operations(
     router,
     (list_route("", "dlq.list"), OperationRoute("/{queue:name}/{offset}", "dlq.edit", EMPTY, "PATCH")),

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import orjson
 from fastapi import APIRouter, Request, Response
 
 from forebay.admin.asking import answer
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import read_body
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.arguments import INTEGER_MAX
@@ -53,10 +53,7 @@ async def arguments_of(request: Request) -> dict[str, object]:
             raise RequestError(INVALID, f"body: longer than {CONTROL_OCTETS_MAX} octets")
     if not octets:
         return {}
-    try:
-        values = orjson.loads(octets)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(INVALID, f"body: no JSON: {error}") from None
+    values = read_body(bytes(octets))
     if not isinstance(values, dict):
         raise RequestError(INVALID, "body: no object of arguments")
     return values

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from forebay.admin.forebay.answers import answers
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
@@ -35,7 +36,7 @@ PREVIEW: Final = answers(
         "required": ["queues", "changes", "items"],
     }
 )
-router = APIRouter(prefix="/api/forebay/policies", tags=["forebay"])
+router = APIRouter(prefix="/api/forebay/policies", tags=["forebay"], route_class=JsonRoute)
 
 
 class Proposal(Exact):

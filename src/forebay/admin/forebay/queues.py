@@ -11,13 +11,14 @@ from forebay.admin.asking import in_portions, messages, perform
 from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
 
-router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
+router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"], route_class=JsonRoute)
 add_operations(
     router,
     (

@@ -11,10 +11,11 @@ from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched, vhost_searched
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.login import Asker, Broker
 from forebay.management.explain.history import history
 
-router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+router = APIRouter(prefix="/api/forebay", tags=["forebay"], route_class=JsonRoute)
 
 TRACE: Final = "/traces/{vhost:name}/{trace:name}"
 NAME: Final = {"name": "trace"}

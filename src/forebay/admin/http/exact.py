@@ -10,12 +10,12 @@ from __future__ import annotations
 import types
 from typing import Annotated, Final, Union, get_args, get_origin
 
-import orjson
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
+from forebay.admin.http.bodies import read_body
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.nearest import hint, slip_among
 
@@ -67,14 +67,11 @@ async def refuse_body(request: Request, route: APIRoute) -> None:
     body = await request.body()
     if not body:
         return
-    try:
-        given = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(INVALID, f"body: not JSON: {error}") from None
+    given = read_body(body)
     if not isinstance(given, dict):
         raise RequestError(INVALID, f"body: {route.path_format} takes none")
     if given:
-        raise RequestError(INVALID, unknown_field(route, next(iter(given))))
+        raise RequestError(INVALID, unknown_field(route, str(next(iter(given)))))
 
 
 def unknown_field(route: APIRoute, name: str) -> str:

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from forebay.core.nearest import slip_among
-from forebay.management.definitions.given import fault_of
-
-
-def storable(value: Any) -> Any:
-    """The same value of JSON; ValueError where the broker cannot keep it."""
-    fault = fault_of(value)
-    if fault:
-        raise ValueError(fault)
-    return value
 
 
 def table_of(value: Any) -> Any:
@@ -24,7 +15,7 @@ def table_of(value: Any) -> Any:
     return {} if value == [] else value
 
 
-Table = Annotated[dict[str, Any], BeforeValidator(table_of), AfterValidator(storable)]
+Table = Annotated[dict[str, Any], BeforeValidator(table_of)]
 Texts = str | list[str]
 
 
@@ -115,7 +106,7 @@ class PolicyBody(Body):
 class ValueBody(Body):
     """The value of a parameter or a limit."""
 
-    value: Annotated[Any, AfterValidator(storable)]
+    value: Any
 
 
 class LimitBody(Body):

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Cookie, Request, Response
 from pydantic import BaseModel, Field
 
 from forebay.admin.http.answer import as_json
+from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.login import HTTP, Broker, Caller
 from forebay.admin.page.logins import COOKIE, WebLogins
 from forebay.broker.auth.login import LoginContext, LoginRefused
@@ -15,7 +16,7 @@ from forebay.broker.auth.users import TAGS
 from forebay.core.errors import REFUSED, RequestError
 from forebay.node.peer import peer_at
 
-router = APIRouter(prefix="/api", tags=["login"])
+router = APIRouter(prefix="/api", tags=["login"], route_class=JsonRoute)
 
 CHARACTERS_MAX: Final = 65_536  # a token may be long
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 
 from forebay import __version__
@@ -30,6 +29,7 @@ from forebay.broker.auth.passwords import exported_hash
 from forebay.broker.catalog.parameters import IMPORTED
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.core.reading.json_text import JsonError, NotJson, read_json
 from forebay.management.definitions.exported import (
     binding_entry,
     bindings_of,
@@ -191,23 +191,22 @@ async def document_of(request: Request) -> dict[str, object]:
         body = part_of(kind, body)
     try:
         parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        return {name: await decoded(part) for name, part in parts.items()}
+        return {name: await decoded(name, part) for name, part in parts.items()}
     except msgspec.ValidationError:
         raise RequestError(INVALID, "not_json: the file is no object") from None
+    except JsonError as error:
+        raise RequestError(INVALID, f"not_json: {error}" if isinstance(error, NotJson) else str(error)) from None
     except ValueError as error:  # of JSON, or of UTF-8
         raise RequestError(INVALID, f"not_json: {error}") from None
 
 
-async def decoded(part: msgspec.Raw) -> object:
+async def decoded(name: str, part: msgspec.Raw) -> object:
     """A member of a file; of a list entry by entry, with turns between, for there may be 32 MiB of them."""
-    octets = memoryview(part)
+    octets = bytes(part)
     if octets[0] != LIST_BEGIN:
-        return orjson.loads(octets)
-    return await sliced(msgspec.json.decode(octets, type=list[msgspec.Raw]), entry_of)
-
-
-def entry_of(part: msgspec.Raw) -> object:
-    return orjson.loads(memoryview(part))
+        return read_json(octets, name)
+    entries = msgspec.json.decode(octets, type=list[msgspec.Raw])
+    return await sliced(enumerate(entries), lambda entry: read_json(bytes(entry[1]), f"{name}[{entry[0]}]"))
 
 
 def part_of(kind: str, body: bytes) -> bytes:

@@ -69,7 +69,7 @@ async def put_user_named(broker: Broker, caller: Administrator, user: UserName, 
     """Make a user, or set password and tags of the one there is."""
     if body.tags is None:
         raise RequestError(INVALID, "tags_not_present: tags: must be given, and may be empty")
-    tags = texts_of("tags", body.tags)
+    tags = texts_of(body.tags)
     check_user(user, "", tags)
     hash = await kept_hash(body.password, body.password_hash, body.hashing_algorithm)
     is_new = user not in broker.vhosts.users.by_name

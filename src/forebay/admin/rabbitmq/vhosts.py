@@ -20,7 +20,6 @@ from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.broker.catalog.settings import PROTECTED
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, RequestError
 from forebay.management.definitions.exported import vhost_entry
 from forebay.routing.exchange import text
 
@@ -106,21 +105,16 @@ def settings_of(body: VhostBody) -> dict[str, object]:
     """The settings that a body gives, by our names."""
     given: dict[str, object] = {
         "description": body.description,
-        "tags": None if body.tags is None else texts_of("tags", body.tags),
+        "tags": None if body.tags is None else texts_of(body.tags),
         "default_queue_type": body.default_queue_type,
         PROTECTED: body.protected_from_deletion,
     }
     return {name: value for name, value in given.items() if value is not None}
 
 
-def texts_of(field: str, given: Texts) -> list[str]:
-    """A list, or text with commas between; RequestError(INVALID) for half a character."""
+def texts_of(given: Texts) -> list[str]:
+    """A list, or text with commas between."""
     found = [each.strip() for each in given.split(",")] if isinstance(given, str) else given
-    for each in found:
-        try:
-            each.encode()
-        except UnicodeEncodeError:
-            raise RequestError(INVALID, f"{field}: {each!r} has half a character") from None
     return [each for each in found if each]
 
 

@@ -16,6 +16,7 @@ from forebay.cli.progress import progress_bar
 from forebay.cli.units import objects
 from forebay.client.web import WebClient
 from forebay.core.errors import OptionError
+from forebay.core.reading.json_text import NotJson, read_json
 
 app = typer.Typer(help="All declarations of a broker in one file.", no_args_is_help=True)
 
@@ -100,11 +101,13 @@ def path_of(vhost: str | None) -> str:
 def read(file: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        document = json.loads(text)
+        document = read_json(text)
     except OSError as error:
         raise OptionError(f"FILE: {file}: cannot be read: {error.strerror}") from None
+    except NotJson as error:
+        raise OptionError(f"FILE: {file}: is {error}") from None
     except ValueError as error:
-        raise OptionError(f"FILE: {file}: is no JSON: {error}") from None
+        raise OptionError(f"FILE: {file}: {error}") from None
     if not isinstance(document, dict):
         raise OptionError(f"FILE: {file}: is no JSON object")
     return document

@@ -1,4 +1,7 @@
-"""One entry of a definitions file, whose fields are of the right type or said to be wrong."""
+"""One entry of a definitions file, whose fields are of the right type or said to be wrong.
+
+`core/reading/json_text.py`, which reads the files, has refused values that cannot be kept.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.core.nearest import slip_among
 
 SHOWN_MAX: Final = 80
-DEPTH_MAX: Final = 32
-INTEGER_LIMIT: Final = 1 << 63
 
 
 class GivenEntry:
@@ -27,9 +28,6 @@ class GivenEntry:
         name = value.get("name", value.get("user", value.get("source")))
         if isinstance(name, str):
             self.where += f" '{name[:SHOWN_MAX]}'"
-        fault = fault_of(value)
-        if fault:
-            raise RequestError(INVALID, f"{self.where}: {fault}")
 
     def check_names(self, known: Sequence[str]) -> None:
         """RequestError where a field is most likely misspelt; those of other names mean nothing here."""
@@ -80,29 +78,3 @@ class GivenEntry:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self.wrong(field, value, "is no list of texts")
         return value
-
-
-def fault_of(value: object, depth: int = 0) -> str:
-    """The reason why a value of JSON cannot be kept: nesting, numbers, half characters; empty where it can."""
-    if depth > DEPTH_MAX:
-        return f"nested deeper than {DEPTH_MAX}"
-    if isinstance(value, dict):
-        return next(filter(None, (fault_of(each, depth + 1) for item in value.items() for each in item)), "")
-    if isinstance(value, list):
-        return next(filter(None, (fault_of(each, depth + 1) for each in value)), "")
-    if isinstance(value, str):
-        return "half a character in a text" if not is_whole(value) else ""
-    if isinstance(value, int) and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
-        return f"{value} has more than 64 bits"
-    if isinstance(value, float) and value - value != 0.0:
-        return f"{value} is not finite"
-    return ""
-
-
-def is_whole(value: str) -> bool:
-    """True if a text can be written in UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +12,7 @@ from forebay.broker.catalog.parameters import IMPORTED
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
+from forebay.core.reading.json_text import read_json
 from forebay.management.definitions.imported import ImportPlan
 from forebay.server.system.chance import SystemRandom
 
@@ -57,7 +57,7 @@ def read(file: Path) -> bytes:
 
 def document_of(octets: bytes) -> dict[str, object]:
     """The file; ValueError where it is no object of JSON."""
-    document = json.loads(octets)
+    document = read_json(octets)
     if not isinstance(document, dict):
         raise ValueError("is no object")
     users = document.get("users")
