@@ -9,7 +9,7 @@ import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from joserfc import jwt
+from joserfc import jws
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, Key, KeyParameters, OKPKey, RSAKey
 
@@ -76,7 +76,7 @@ class Issuer:
         header = {"alg": algorithm, "kid": id}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)  # EdDSA has a newer name, which few use
-            return jwt.encode(header, kept, self.keys[id], algorithms=[algorithm])
+            return jws.serialize_compact(header, json.dumps(kept), self.keys[id], algorithms=[algorithm])
 
     def stop(self) -> None:
         self.server.shutdown()

@@ -92,6 +92,8 @@ def test_users_of_our_own_log_in_as_before(broker: BrokerProcess) -> None:
         {"exp": 10},
         {"nbf": 1 << 39},
         {"sub": None},
+        {"sub": "half \ud83d"},
+        {"other": ["\udcff"]},
     ],
 )
 def test_a_token_that_is_not_good_is_refused(broker: BrokerProcess, issuer: Issuer, claims: dict[str, Any]) -> None:

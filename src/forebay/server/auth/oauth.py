@@ -22,6 +22,7 @@ from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
 from forebay.broker.auth.scopes import ScopeAuthorizer, parse_scopes
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
+from forebay.core.reading.json_text import read_json
 from forebay.server.auth.fetch import fetch, make_client
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
@@ -148,7 +149,7 @@ class OAuth(Backend):
                     signed = jws.deserialize_compact(token, key, algorithms=algorithms)
                 except JoseError:
                     continue
-                claims = json.loads(signed.payload)
+                claims = read_json(signed.payload)
                 if isinstance(claims, dict):
                     return claims
         except (JoseError, ValueError, TypeError, RecursionError) as error:
