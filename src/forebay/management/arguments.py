@@ -30,11 +30,13 @@ class Arguments:
     """The checked arguments of one request.
 
     rights  what the caller may do in the vhost; None for administrators, who may do everything
+    user    the caller's name
     """
 
-    def __init__(self, values: dict[str, object], rights: Rights | None = None) -> None:
+    def __init__(self, values: dict[str, object], rights: Rights | None = None, user: str = "") -> None:
         self._values = values
         self.rights = rights
+        self.user = user
 
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None

@@ -162,7 +162,7 @@ class Control(Administration, Gate):
         operation.need.check_tags(principal.user, self.tags_of(principal))
         named = {**defaults(operation), **{name: value for name, value in values.items() if value is not None}}
         rights = operation.need.check(self, principal, Arguments(named), as_client)
-        return Arguments(checked(operation, values), rights)
+        return Arguments(checked(operation, values), rights, principal.user)
 
     def changes(self, name: str) -> bool:
         operation = OPERATIONS.get(name)

@@ -49,6 +49,7 @@ class Queue:
     crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
     by_address  nobody declared it: it was made by the first who used its address
+    declared_by  name of the user that declared it; empty if no user did
     unused_since_us  0: somebody uses it, or the next tick is to note since when nobody does
     pins     of records that stay for readers of blocks
     watches  readers that wait for more
@@ -77,6 +78,7 @@ class Queue:
         self.owner: i64 = 0  # session of an exclusive queue
         self.had_consumer = False
         self.by_address = False
+        self.declared_by = ""
         self.unused_since_us: i64 = 0
         self.pins = RetentionPins()
         self.watches: list[Watch] = []

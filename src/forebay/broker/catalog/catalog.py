@@ -104,8 +104,12 @@ class Catalog(Topology):
         auto_delete: bool,
         arguments: dict[str, object],
         session_id: i64,
+        user: str = "",
     ) -> Queue:
-        """Make a queue, or check that the one there is was declared alike; an empty name asks for a new one."""
+        """Make a queue, or check that the one there is was declared alike; an empty name asks for a new one.
+
+        user  the name of the user that declares it; empty for the broker itself
+        """
         if name and durable and not exclusive and not auto_delete:
             arguments = self.with_queue_type(arguments)
         old = self.queues.get(name)
@@ -123,7 +127,8 @@ class Catalog(Topology):
             name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
         owner = int(session_id) if exclusive else 0
         id = int(self.next_queue)
-        return self.add_queue(DeclareQueue(id, name, arguments, durable, auto_delete, exclusive, owner))
+        command = DeclareQueue(id, name, arguments, durable, auto_delete, exclusive, owner, user=user)
+        return self.add_queue(command)
 
     def add_queue(self, command: DeclareQueue) -> Queue:
         """Make a queue of a name that none has."""

@@ -94,12 +94,16 @@ class ImportPlan:
     vhosts     of the broker
     only       all is about this one, whatever the entries say; None: every entry says where it belongs
     notes      what of the file means nothing here, for the log
+    importer   name of the user that imports it, who declares its queues; empty for the configuration
     """
 
-    def __init__(self, vhosts: Vhosts, document: Mapping[str, object], only: Vhost | None = None) -> None:
+    def __init__(
+        self, vhosts: Vhosts, document: Mapping[str, object], only: Vhost | None = None, importer: str = ""
+    ) -> None:
         self.vhosts = vhosts
         self.document = document
         self.only = only
+        self.importer = importer
         self.notes: list[str] = []
         self.names: set[bytes] = set(vhosts.by_name)  # of vhosts that there will be
         self.users: set[str] = set(vhosts.users.by_name)
@@ -304,10 +308,10 @@ class ImportPlan:
     ) -> None:
         where = self.there(vhost)
         if not name.startswith(RESERVED):
-            where.catalog.declare_queue(name, durable, False, auto_delete, arguments, NO_SESSION)
+            where.catalog.declare_queue(name, durable, False, auto_delete, arguments, NO_SESSION, self.importer)
         elif name not in where.catalog.queues:  # a name that a broker gave: only a client may not choose it
             id = int(where.catalog.next_queue)
-            where.catalog.add_queue(DeclareQueue(id, name, arguments, durable, auto_delete))
+            where.catalog.add_queue(DeclareQueue(id, name, arguments, durable, auto_delete, user=self.importer))
 
     def binding(self, given: GivenEntry) -> Do | None:
         vhost, source, destination = self.vhost_of(given), given.octets("source"), given.octets("destination")

@@ -62,7 +62,7 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
         arguments["x-queue-type"] = given.text("type")
     vhost = control.vhost(given)
     queue = vhost.catalog.declare_queue(
-        name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION
+        name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION, given.user
     )
     return queue_fields(queue)
 

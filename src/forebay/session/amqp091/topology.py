@@ -96,7 +96,13 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         check_declare_queue(vhost.catalog, session.rights, declare.queue or SERVER_NAMED, declare.arguments)
         is_new = declare.queue not in vhost.catalog.queues
         queue = vhost.catalog.declare_queue(
-            declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments, session.id
+            declare.queue,
+            declare.durable,
+            declare.exclusive,
+            declare.auto_delete,
+            declare.arguments,
+            session.id,
+            session.principal.user,
         )
         session.hold()
         if is_new and not declare.exclusive:

@@ -24,6 +24,7 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
     by_address  nobody declared it: the first who used its address makes it
     next_group  number of its next group
     kind        as in queue/queue.py; 0: as the arguments say
+    user        name of the user that declares it; empty for the broker itself
     """
 
     id: int
@@ -36,6 +37,7 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
     by_address: bool = False
     next_group: int = 1
     kind: int = 0
+    user: str = ""
 
     def check(self, where: Topology) -> None:
         place = where.place_of(self.name)
@@ -74,6 +76,7 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
         queue = where.make_queue(self.id, self.name, self.kind_of(spec), spec, self.is_durable(where))
         queue.next_group = self.next_group
         queue.by_address = self.by_address
+        queue.declared_by = self.user
         where.queues_by_address += int(self.by_address)
         if self.owner:
             queue.owner = self.owner
@@ -260,6 +263,7 @@ def queue_as_declared(queue: Queue) -> DeclareQueue:
         by_address=queue.by_address,
         next_group=int(queue.next_group),
         kind=SHARE if queue.kind == SHARE else 0,
+        user=queue.declared_by,
     )
 
 

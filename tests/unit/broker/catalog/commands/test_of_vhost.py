@@ -56,7 +56,7 @@ from tests.vhosts import OneVhost
 
 ENDS = BindingEnds(b"e", b"q", b"k", {"x-match": "any", "n": 1, "raw": b"\xff", "list": [1.5, None]}, False)
 EVERY: list[TopologyCommand[Topology]] = [
-    DeclareQueue(7, b"q", {"x-max-length": 3}, auto_delete=True, by_address=True, next_group=4),
+    DeclareQueue(7, b"q", {"x-max-length": 3}, auto_delete=True, by_address=True, next_group=4, user="maker"),
     DeclareQueue(8, b"$share/g/t", kind=4),
     ChangeQueue(7, {"x-message-ttl": 5}),
     RemoveQueue(7),
