@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from forebay import __version__
 from forebay.admin.api import add_routes
 from forebay.admin.openapi.document import EVERYWHERE, NO_TAG, NOT_FOUND, TAG_KEY, make_document
+from forebay.admin.rabbitmq.unsupported import PATHS
 
 INTRODUCTION: Final = """\
 All paths of the HTTP API, as the broker itself tells of them in its OpenAPI document at `/api/openapi.json`.
@@ -22,6 +23,10 @@ there are rates `lengths_age` and its like; they are not repeated below. Every o
 parameter or the body is wrong), 401 (nobody has logged in, or whoever has may not do this), 404 (there is no such
 thing), 413 and 429 (too long a body, too many wrong logins), 503 (somebody else is asked first who may do this); bodies
 of errors are `{"error": "...", "reason": "..."}`.
+"""
+UNSUPPORTED_NOTE: Final = """\
+Every other path of RabbitMQ's management plugin, and of those for federation, shovels, streams, tracing and `top`, is
+answered above. 404 means that nothing of that name can be here; 501 that the request is not supported.
 """
 OPERATIONS: Final = "/api/forebay/operations/"
 OPERATIONS_NOTE: Final = """\
@@ -52,7 +57,14 @@ def http_page(head: str) -> str:
         if section == OWN:
             parts.append(OPERATIONS_NOTE)
         parts += sections[section]
-    return "\n".join(parts)
+    parts += [
+        "## Paths of RabbitMQ that are not answered\n",
+        UNSUPPORTED_NOTE,
+        "| path | answer | reason |",
+        "|---|---|---|",
+    ]
+    parts += [f"| `{' '.join(each.methods)} {each.path}` | {each.status} | {each.reason} |" for each in PATHS]
+    return "\n".join(parts) + "\n"
 
 
 def section_of(path: str) -> str:

@@ -23,6 +23,20 @@ CHECKS = [
     "below-node-connection-limit",
     "ready-to-serve-clients",
     "certificate-expiration/4/weeks",
+    "metadata-store/initialized",
+    "metadata-store/initialized/with-data",
+    "quorum-queues-without-elected-leaders/all-vhosts/",
+    "quorum-queues-without-elected-leaders/all-vhosts/pattern/%5Eq.*",
+    "quorum-queues-without-elected-leaders/vhost/%2F/",
+    "quorum-queues-without-elected-leaders/vhost/%2F/pattern/q",
+    "reached-target-cluster-size",
+]
+# RabbitMQ asks for no login there: orchestrators have none.
+WITHOUT_LOGIN = [
+    "is-in-service",
+    "below-node-connection-limit",
+    "ready-to-serve-clients",
+    "reached-target-cluster-size",
 ]
 ENOUGH = 1 << 60  # octets that no disk has free
 
@@ -49,6 +63,20 @@ def test_all_is_well(broker: BrokerProcess, name: str) -> None:
     assert body["status"] == "ok"
 
 
+@pytest.mark.parametrize("name", WITHOUT_LOGIN)
+def test_orchestrators_ask_without_a_login(broker: BrokerProcess, name: str) -> None:
+    answer = httpx.get(f"{broker.http_url}/api/health/checks/{name}", timeout=60)
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    assert httpx.get(f"{broker.http_url}/api/health/checks/alarms", timeout=60).status_code == 401
+
+
+def test_leaders_of_what_is_not_there(broker: BrokerProcess) -> None:
+    path = "quorum-queues-without-elected-leaders"
+    assert check(broker, f"{path}/vhost/nowhere")[0] == 404
+    status, body = check(broker, f"{path}/all-vhosts/pattern/%28")
+    assert (status, "pattern: '('" in body["reason"]) == (400, True)
+
+
 def test_the_node_is_asked_about_as_it_was(broker: BrokerProcess) -> None:
     """Tools older than the checks of one thing each."""
     address = broker.http_url + "/api/nodes"
@@ -68,6 +96,10 @@ def test_listeners(broker: BrokerProcess) -> None:
         assert check(broker, f"protocol-listener/{encoded}")[0] == 200, protocol
     status, body = check(broker, "protocol-listener/stomp")
     assert (status, body["status"], body["missing"]) == (503, "failed", "stomp")
+    status, body = check(broker, "protocol-listener/amqp0-9-1,mqtt311,webmqtt")
+    assert (status, {"amqp", "mqtt", "http/web-mqtt"} <= set(body["protocols"])) == (200, True)
+    status, body = check(broker, "protocol-listener/amqp,stomp,webmqtt+ssl")
+    assert (status, body["missing"]) == (503, ["stomp", "webmqtt+ssl"])
 
 
 def test_a_certificate_that_ends_too_soon(broker: BrokerProcess) -> None:

@@ -7,7 +7,13 @@ from typing import Final
 import orjson
 from starlette.responses import Response
 
-WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "Object Not Found", 405: "method_not_allowed"}
+WORDS: Final = {
+    400: "bad_request",
+    401: "not_authorized",
+    404: "Object Not Found",
+    405: "method_not_allowed",
+    501: "not_implemented",
+}
 
 
 def as_json(value: object, status: int = 200) -> Response:

@@ -68,4 +68,5 @@ PolicyName = Annotated[str, Path(description="The policy's name, percent-encoded
 ParameterName = Annotated[str, Path(description="The parameter's name, percent-encoded.")]
 ComponentName = Annotated[str, Path(description="Whose parameter it is, say vhost-limits.")]
 LimitName = Annotated[str, Path(description="max-connections, max-queues; of users max-connections, max-channels.")]
+FlagName = Annotated[str, Path(description="The feature flag's name, as /api/feature-flags has it.")]
 Password = Annotated[str, Path(description="A password, percent-encoded.")]

@@ -11,12 +11,16 @@ from starlette.exceptions import HTTPException
 
 from forebay.admin.http.answer import refusal
 from forebay.admin.http.exact import unknown_field
+from forebay.admin.rabbitmq.unsupported import unsupported_at
 from forebay.broker.auth.authorizer import Undecided
 from forebay.broker.auth.login import LoginRefused
 from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 
 STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400, DAMAGED: 503}
 BAD_REQUEST: Final = 400
+NO_PATH: Final = 404
+NO_METHOD: Final = 405
+NOT_FOR_ANY_ROUTE: Final = (NO_PATH, NO_METHOD)
 TOO_MANY: Final = 429
 UNAVAILABLE: Final = 503
 NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
@@ -56,6 +60,8 @@ def handle_errors(api: FastAPI) -> None:
 
     async def on_other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code in NOT_FOR_ANY_ROUTE:
+            return no_route(request.method, request.scope["path"], error)
         answer = refusal(error.status_code, error.detail)
         answer.headers.update(error.headers or {})
         return answer
@@ -65,6 +71,24 @@ def handle_errors(api: FastAPI) -> None:
     api.add_exception_handler(LoginRefused, on_login)
     api.add_exception_handler(Undecided, on_undecided)
     api.add_exception_handler(RequestError, on_request)
+
+
+def no_route(method: str, path: str, error: HTTPException) -> Response:
+    """Return the answer to a request for which there is no route: it names the path, and what is to be known of it."""
+    known = unsupported_at(method, path)
+    if known is not None:
+        answer = refusal(known.status, f"{method} {known.path}: {known.reason}")
+    elif error.status_code == NO_METHOD:
+        answer = refusal(NO_METHOD, f"method: {method} is none that {shown_path(path)} answers, see /api/openapi.json")
+    else:
+        answer = refusal(NO_PATH, f"path: {shown_path(path)} is none of this API, see /api/openapi.json")
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def shown_path(path: str) -> str:
+    """A path that a stranger has sent, as far as an answer repeats it."""
+    return path if len(path) <= SHOWN_CHARACTERS_MAX else f"{path[:SHOWN_CHARACTERS_MAX]}..."
 
 
 def fault_of(error: RequestValidationError, route: object = None) -> str:

@@ -390,3 +390,8 @@ EXTENSIONS = answers(list[Object], "None.")
 FEATURES = lists(Flag, "The flags.")
 NOTHING_LISTED = answers(list[Object], "None.")
 AUTH = answers(AuthShape, "Without OAuth.")
+NO_SESSIONS: dict[int | str, dict[str, Any]] = {400: {"description": "The connection does not use AMQP 1.0."}}
+VERSION = answers(str, "The version.")
+EFFECTIVE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A line an option.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}

@@ -62,6 +62,7 @@ async def login(request: Request, broker: Broker, credentials: Credentials) -> R
     return answer
 
 
+@router.delete("/login", status_code=204)
 @router.post("/logout", status_code=204)
 async def logout(request: Request, token: Annotated[str, Cookie(alias=COOKIE)] = "") -> Response:
     """End the login that the cookie stands for; no error where there is none."""

@@ -18,7 +18,7 @@ from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
-from forebay.admin.login import Broker
+from forebay.admin.login import Broker, Caller
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION
 from forebay.admin.rabbitmq.node.overview import cluster_name
 from forebay.admin.rabbitmq.parameters import parameters_of
@@ -46,7 +46,7 @@ from forebay.management.definitions.imported import ImportPlan, ImportStep, inco
 from forebay.management.definitions.limits import limits_of
 from forebay.server.app import App
 
-router = APIRouter(prefix="/api/definitions", tags=["definitions"], route_class=ChangeRoute)
+router = APIRouter(prefix="/api", tags=["definitions"], route_class=ChangeRoute)
 logger = logging.getLogger("forebay")
 
 ENTRIES_AT_ONCE: Final = 20
@@ -74,7 +74,8 @@ EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-@router.get("", responses=EXPORTED)
+@router.get("/all-configuration", responses=EXPORTED)
+@router.get("/definitions", responses=EXPORTED)
 async def export_all(broker: Broker, caller: Administrator, download: Download = "") -> Response:
     """Everything but messages and connections, as RabbitMQ's definitions files say it."""
     vhosts = sorted(broker.vhosts.all(), key=lambda vhost: bytes(vhost.name))
@@ -96,14 +97,15 @@ async def export_all(broker: Broker, caller: Administrator, download: Download =
         return as_file(document, download)
 
 
-@router.post("", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
+@router.post("/all-configuration", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
+@router.post("/definitions", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
 async def import_all(broker: Broker, caller: Administrator, request: Request) -> Response:
     """Take in a file: make what is missing, and take nothing away. All of it is checked before anything is changed."""
-    await take_in(broker, await document_of(request), None)
+    await take_in(broker, caller, await document_of(request), None)
     return await finished(broker)
 
 
-@router.get("/{vhost:name}", responses=EXPORTED)
+@router.get("/definitions/{vhost:name}", responses=EXPORTED)
 async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, download: Download = "") -> Response:
     """The content of one vhost; users and permissions are not in it."""
     where = check_vhost(broker, caller, vhost)
@@ -122,10 +124,10 @@ async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, 
         return as_file(document, download)
 
 
-@router.post("/{vhost:name}", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
+@router.post("/definitions/{vhost:name}", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
 async def import_vhost(broker: Broker, caller: Administrator, vhost: VhostName, request: Request) -> Response:
     """Take policies, parameters, queues, exchanges and bindings of a file into one vhost, wherever they were."""
-    await take_in(broker, await document_of(request), check_vhost(broker, caller, vhost))
+    await take_in(broker, caller, await document_of(request), check_vhost(broker, caller, vhost))
     return await finished(broker)
 
 
@@ -221,10 +223,10 @@ def part_of(kind: str, body: bytes) -> bytes:
     raise RequestError(INVALID, f"the form has no part '{FILE}'")
 
 
-async def take_in(app: App, document: dict[str, object], only: Vhost | None) -> None:
+async def take_in(app: App, caller: Caller, document: dict[str, object], only: Vhost | None) -> None:
     """Check a file, and then do what it asks for, in portions; RequestError names the entry and the field."""
     await hash_passwords(document)
-    plan = ImportPlan(app.vhosts, document, only)
+    plan = ImportPlan(app.vhosts, document, only, caller.user)
     steps: list[ImportStep] = []
     for step in plan.steps():
         steps.append(step)

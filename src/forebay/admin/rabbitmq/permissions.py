@@ -7,11 +7,12 @@ from fastapi import APIRouter, Response
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list
-from forebay.admin.http.paths import UserName, VhostName
+from forebay.admin.http.paths import ExchangeName, UserName, VhostName, exchange_named
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.change_shapes import PermissionBody, TopicPermissionBody
 from forebay.admin.rights import Administrator, check_vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.routing.exchange import text
 from forebay.server.app import App
 
 router = APIRouter(prefix="/api", tags=["permissions"], route_class=ChangeRoute)
@@ -76,11 +77,7 @@ async def put_topic_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, body: TopicPermissionBody
 ) -> Response:
     """Restrict a user to the routing keys of a topic exchange that match the patterns."""
-    check_both(broker, vhost, user)
-    exchange = body.exchange.encode("utf-8", "replace")
-    is_new = exchange not in broker.vhosts.users.topics.get((user, vhost.encode()), {})
-    values = {"vhost": vhost, "user": user, **body.model_dump(), "exchange": exchange}
-    return await changed(broker, caller, "topic_permission.set", values, put_status(is_new))
+    return await set_topic_permission(broker, caller, vhost, user, body)
 
 
 @router.delete("/topic-permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
@@ -90,6 +87,61 @@ async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost:
     if (user, vhost.encode()) not in broker.vhosts.users.topics:
         raise none_given(vhost, user)
     return await changed(broker, caller, "topic_permission.clear", {"vhost": vhost, "user": user})
+
+
+@router.get("/topic-permissions/{vhost:name}/{user:name}/{exchange:name}")
+async def show_topic_permission(
+    broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, exchange: ExchangeName
+) -> Response:
+    """The restriction of one user on one topic exchange of a vhost, as a list of one."""
+    check_place(broker, caller, vhost, user)
+    name = exchange_named(exchange)
+    given = broker.vhosts.users.list_topic_permissions(user, vhost.encode())
+    found = [each for each in given if each["exchange"] == text(name)]
+    if not found:
+        raise none_given(vhost, user, f" on exchange '{text(name)}'")
+    return as_json([topic_fields(each) for each in found])
+
+
+@router.put(
+    "/topic-permissions/{vhost:name}/{user:name}/{exchange:name}",
+    status_code=201,
+    responses=MADE,
+    response_class=Response,
+)
+async def put_topic_permission_of_exchange(
+    broker: Broker,
+    caller: Administrator,
+    vhost: VhostName,
+    user: UserName,
+    exchange: ExchangeName,
+    body: TopicPermissionBody,
+) -> Response:
+    """Restrict a user on one topic exchange, which the body names as the path does."""
+    if body.exchange.encode("utf-8", "replace") != exchange_named(exchange):
+        raise RequestError(INVALID, f"exchange: '{body.exchange}' is not that of the path, '{exchange}'")
+    return await set_topic_permission(broker, caller, vhost, user, body)
+
+
+@router.delete("/topic-permissions/{vhost:name}/{user:name}/{exchange:name}", status_code=DONE_STATUS, responses=GONE)
+async def delete_topic_permission(
+    broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, exchange: ExchangeName
+) -> Response:
+    """Lift the restriction of a user on one topic exchange; no error if there are only others in the vhost."""
+    check_place(broker, caller, vhost, user)
+    if (user, vhost.encode()) not in broker.vhosts.users.topics:
+        raise none_given(vhost, user)
+    values: dict[str, object] = {"vhost": vhost, "user": user, "exchange": exchange_named(exchange)}
+    return await changed(broker, caller, "topic_permission.clear", values)
+
+
+async def set_topic_permission(app: App, caller: Caller, vhost: str, user: str, body: TopicPermissionBody) -> Response:
+    """Set a user's restriction on the topic exchange that the body names."""
+    check_both(app, vhost, user)
+    exchange = body.exchange.encode("utf-8", "replace")
+    is_new = exchange not in app.vhosts.users.topics.get((user, vhost.encode()), {})
+    values = {"vhost": vhost, "user": user, **body.model_dump(), "exchange": exchange}
+    return await changed(app, caller, "topic_permission.set", values, put_status(is_new))
 
 
 def check_place(app: App, caller: Caller, vhost: str, user: str) -> None:
@@ -104,8 +156,8 @@ def check_both(app: App, vhost: str, user: str) -> None:
         raise RequestError(INVALID, f"vhost_or_user_not_found: vhost '{vhost}', user '{user}'")
 
 
-def none_given(vhost: str, user: str) -> RequestError:
-    return RequestError(NOT_FOUND, f"user '{user}' was given nothing in vhost '{vhost}'")
+def none_given(vhost: str, user: str, where: str = "") -> RequestError:
+    return RequestError(NOT_FOUND, f"user '{user}' was given nothing in vhost '{vhost}'{where}")
 
 
 def user_of(fields: dict[str, object]) -> str:

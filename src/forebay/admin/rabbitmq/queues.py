@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
-from forebay.admin.http.paths import QueueName, VhostName
+from forebay.admin.http.paths import QueueName, UserName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import ONE_QUEUE, QUEUES
 from forebay.admin.rabbitmq.clients.connections import peer_fields
@@ -268,6 +268,13 @@ async def list_queues(app: Broker, caller: Manager, details: Shown, wanted: Want
 async def list_queues_detailed(app: Broker, caller: Manager, details: Shown, wanted: Wanted) -> Response:
     """The same as /api/queues, which leaves nothing out here."""
     return await list_queues(app, caller, details, wanted)
+
+
+@router.get("/users/{user:name}/queues", responses=QUEUES)
+async def list_queues_of_user(app: Broker, caller: Manager, user: UserName, details: Shown, wanted: Wanted) -> Response:
+    """The queues that a user has declared, of the vhosts that the caller may see; of a user that is not, none."""
+    own = [placed for placed in queues_in(seen_vhosts(app, caller)) if placed[1].declared_by == user]
+    return await answer_list(own, name_of, details.make, wanted)
 
 
 @router.get("/queues/{vhost:name}", responses=QUEUES)

@@ -10,7 +10,7 @@ from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker, Caller
-from forebay.admin.openapi.shapes import CHANNELS, ONE_CHANNEL
+from forebay.admin.openapi.shapes import CHANNELS, NO_SESSIONS, ONE_CHANNEL
 from forebay.admin.rabbitmq.clients.connections import (
     ConnectionName,
     find_connection,
@@ -25,7 +25,7 @@ from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.samples.rates import CHANNEL, RateSamples, channel_numbers, number_of
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
-from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.server.app import App
 from forebay.server.net import Connection
 
@@ -114,6 +114,13 @@ async def list_channels_of_connection(
     """Open channels of a connection; one of MQTT has none."""
     own = find_connection(app, caller, connection)
     return await answer_channels(app, rates, asked, channels_of(own), wanted)
+
+
+@router.get("/connections/{connection:name}/sessions", responses=NO_SESSIONS)
+async def list_sessions_of_connection(app: Broker, caller: Manager, connection: ConnectionName) -> Response:
+    """Sessions of a connection over AMQP 1.0: 400, as with RabbitMQ, since no connection here speaks it."""
+    find_connection(app, caller, connection)
+    raise RequestError(INVALID, "connection does not use AMQP 1.0")
 
 
 @router.get("/channels/{channel:name}", responses=ONE_CHANNEL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 from fastapi import APIRouter, Response
 
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, changed
@@ -9,7 +10,7 @@ from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import NodeName, Password
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import NameBody
-from forebay.admin.openapi.shapes import answers
+from forebay.admin.openapi.shapes import EFFECTIVE, answers
 from forebay.admin.rabbitmq.node.members import check_node
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rabbitmq.users import kept_hash
@@ -24,6 +25,15 @@ router = APIRouter(prefix="/api", tags=["broker"], route_class=ChangeRoute)
 async def put_cluster_name(broker: Broker, caller: Administrator, body: NameBody) -> Response:
     """Give the broker a name for people, which tools show."""
     return await changed(broker, caller, "global_parameter.set", {"name": CLUSTER_NAME, "value": body.name})
+
+
+@router.get("/config/effective", response_class=Response, responses=EFFECTIVE)
+async def show_effective_config(broker: Broker, caller: Administrator) -> Response:
+    """The options in force as text, a line each: name, value in JSON (no secrets), and where it was set."""
+    configuration = broker.control.configuration
+    shown = [] if configuration is None else configuration.shown()
+    lines = [f"{each['name']} = {orjson.dumps(each['value']).decode()}  # {each['origin']}\n" for each in shown]
+    return Response("".join(lines), media_type="text/plain")
 
 
 @router.get("/auth/hash_password/{password:name}")
@@ -59,6 +69,7 @@ async def list_attempts_by_source(broker: Broker, caller: Monitor, node: NodeNam
     return as_json([])
 
 
+@router.delete("/auth/attempts/{node:name}/source", status_code=DONE_STATUS, responses=CHANGED)
 @router.delete("/auth/attempts/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
 async def reset_attempts(broker: Broker, caller: Administrator, node: NodeName) -> Response:
     """Do nothing: counters go from the broker's start on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -14,7 +15,10 @@ from forebay.admin.openapi.shapes import CHECK
 from forebay.admin.rabbitmq.node.members import Nodes, check_node
 from forebay.admin.rabbitmq.node.node import listeners, own_node
 from forebay.admin.rights import Manager, check_vhost
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.filter.pattern import Pattern
+from forebay.filter.program import BadPattern
 from forebay.queue.queue import QUORUM
 from forebay.routing.exchange import text
 from forebay.server.app import App
@@ -24,13 +28,25 @@ WITHIN_MAX: Final = 10_000
 DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 PORT_MAX: Final = 65_535
 QUEUES_MAX: Final = 100
+TLS_SIGNS: Final = ("/tls", "/ssl", "+tls", "+ssl")
 # Names by which RabbitMQ's tools ask for listeners that have another name in lists.
-ALIASES: Final = {"amqps": "amqp/ssl", "mqtts": "mqtt/ssl", "amqp091": "amqp", "amqp0.9.1": "amqp"}
+ALIASES: Final = {
+    **dict.fromkeys(("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1"), "amqp"),
+    "amqps": "amqp/ssl",
+    **dict.fromkeys(("mqtt3.1", "mqtt3.1.1", "mqtt31", "mqtt311", "mqtt3_1", "mqtt3_1_1"), "mqtt"),
+    **dict.fromkeys(("mqtts", "mqtt+tls", "mqtt+ssl"), "mqtt/ssl"),
+    **dict.fromkeys(("http1", "http1.1", "http_api", "management", "management_ui", "ui"), "http"),
+    **dict.fromkeys(("webmqtt", "web-mqtt", "web_mqtt"), "http/web-mqtt"),
+    **dict.fromkeys((f"{name}{sign}" for name in ("webmqtt", "web-mqtt") for sign in TLS_SIGNS), "https/web-mqtt"),
+}
 
 Within = Annotated[int, Path(ge=0, le=WITHIN_MAX, description="How many of the units.")]
 Unit = Annotated[str, Path(description="days, weeks, months or years.")]
 Port = Annotated[int, Path(ge=0, le=PORT_MAX, description="A port.")]
-Protocol = Annotated[str, Path(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...")]
+Protocol = Annotated[
+    str, Path(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...; several with commas between.")
+]
+NamePattern = Annotated[str, Path(description="A regular expression that names of queues match, percent-encoded.")]
 
 router = APIRouter(prefix="/api", tags=["health"])
 
@@ -62,12 +78,19 @@ def check_in_sync(app: App) -> Response:
     return unhealthy(reason, answering=answering, min_in_sync=least)
 
 
-def quorum_queues(app: App) -> list[dict[str, object]]:
-    """Quorum queues by name, as RabbitMQ lists those that a check is about; of very many the first."""
+def quorum_queues(
+    app: App, vhosts: Iterable[Vhost] | None = None, pattern: Pattern | None = None
+) -> list[dict[str, object]]:
+    """Quorum queues by name, as RabbitMQ lists those that a check is about; of very many the first.
+
+    vhosts   whose queues are meant; None: all
+    pattern  that their names match; None: any
+    """
     found: list[dict[str, object]] = []
-    for vhost in app.vhosts.by_name.values():
+    for vhost in app.vhosts.by_name.values() if vhosts is None else vhosts:
         for name, queue in vhost.catalog.queues.items():
-            if queue.kind == QUORUM and len(found) < QUEUES_MAX:
+            is_meant = queue.kind == QUORUM and (pattern is None or pattern.find(text(name)) is True)
+            if is_meant and len(found) < QUEUES_MAX:
                 readable = f"queue '{text(name)}' in vhost '{text(vhost.name)}'"
                 fields: dict[str, object] = {
                     "name": text(name),
@@ -113,11 +136,13 @@ async def port_listens(app: Broker, caller: Manager, port: Port) -> Response:
 
 @router.get("/health/checks/protocol-listener/{protocol:name}", responses=CHECK)
 async def protocol_listens(app: Broker, caller: Manager, protocol: Protocol) -> Response:
-    """Checks whether something listens for a protocol."""
+    """Checks whether something listens for a protocol, or for each of several."""
     protocols = sorted({str(each["protocol"]) for each in listeners(app)})
-    if ALIASES.get(protocol.lower(), protocol.lower()) in protocols:
-        return healthy(protocol=protocol)
-    return unhealthy("No active listener", missing=protocol, protocols=protocols)
+    asked = protocol.split(",")
+    missing = [each for each in asked if ALIASES.get(each.lower(), each.lower()) not in protocols]
+    if missing:
+        return unhealthy("No active listener", missing=missing if len(asked) > 1 else protocol, protocols=protocols)
+    return healthy(protocols=protocols) if len(asked) > 1 else healthy(protocol=protocol)
 
 
 @router.get("/health/checks/virtual-hosts", responses=CHECK)
@@ -148,15 +173,88 @@ async def is_not_critical(app: Broker, caller: Manager) -> Response:
     return unhealthy(reason, queues=quorum_queues(app))
 
 
+@router.get("/health/checks/metadata-store/initialized", responses=CHECK)
+async def has_initialized(app: Broker, caller: Manager) -> Response:
+    """Checks whether users, vhosts and all that is declared have been read: they are, before anybody is answered."""
+    return healthy()
+
+
+@router.get("/health/checks/metadata-store/initialized/with-data", responses=CHECK)
+async def has_data(app: Broker, caller: Manager) -> Response:
+    """Checks besides whether there is any vhost."""
+    if app.vhosts.by_name:
+        return healthy()
+    return unhealthy("Metadata store has not yet been initialized: it reports to have no virtual hosts")
+
+
+@router.get("/health/checks/quorum-queues-without-elected-leaders/all-vhosts", responses=CHECK)
+async def quorum_queues_have_leaders(app: Broker, caller: Manager) -> Response:
+    """Checks whether every quorum queue has a leader: all have the one that leads the cluster."""
+    return check_leaders(app, None, "")
+
+
+@router.get("/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern:name}", responses=CHECK)
+async def matching_quorum_queues_have_leaders(app: Broker, caller: Manager, pattern: NamePattern) -> Response:
+    """The same of the quorum queues whose names match."""
+    return check_leaders(app, None, pattern)
+
+
+@router.get("/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost:name}", responses=CHECK)
+async def quorum_queues_of_vhost_have_leaders(app: Broker, caller: Manager, vhost: VhostName) -> Response:
+    """The same of the quorum queues of a vhost."""
+    return check_leaders(app, [check_vhost(app, caller, vhost)], "")
+
+
+@router.get(
+    "/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost:name}/pattern/{pattern:name}", responses=CHECK
+)
+async def matching_quorum_queues_of_vhost_have_leaders(
+    app: Broker, caller: Manager, vhost: VhostName, pattern: NamePattern
+) -> Response:
+    """The same of the quorum queues of a vhost whose names match."""
+    return check_leaders(app, [check_vhost(app, caller, vhost)], pattern)
+
+
+def check_leaders(app: App, vhosts: Iterable[Vhost] | None, pattern: str) -> Response:
+    """The check that these queues have a leader; RequestError(INVALID) where the pattern is none.
+
+    A leader that too few members in sync answer counts as none: RabbitMQ's steps down when it has no majority.
+    """
+    try:
+        wanted = Pattern(pattern) if pattern else None
+    except BadPattern as error:
+        raise RequestError(INVALID, f"pattern: {pattern!r} is no regular expression: {error}") from None
+    cluster = app.control.cluster
+    status = {} if cluster is None else cluster.status()
+    if cluster is None or (status["leader"] == cluster.node and not status["too_few_in_sync"]):
+        return healthy()
+    queues = quorum_queues(app, vhosts, wanted)
+    return unhealthy("Detected quorum queues without an elected leader", queues=queues) if queues else healthy()
+
+
+@router.get("/health/checks/reached-target-cluster-size", responses=CHECK)
+async def has_all_members(app: Broker) -> Response:
+    """Checks whether the cluster has as many running nodes as it is to have, `members`. No login is needed."""
+    cluster = app.control.cluster
+    if cluster is None:
+        return healthy()
+    online, target = len(Nodes(app).running), cluster.status()["members_max"]
+    assert isinstance(target, int)
+    if online >= target:
+        return healthy()
+    reason = f"target cluster size not reached: {online} of {target} nodes are online"
+    return unhealthy(reason, online=online, target=target)
+
+
 @router.get("/health/checks/is-in-service", responses=CHECK)
-async def is_in_service(app: Broker, caller: Manager) -> Response:
-    """Checks whether the broker takes connections: it is not about to stop."""
+async def is_in_service(app: Broker) -> Response:
+    """Checks whether the broker takes connections: it is not about to stop. No login is needed."""
     return unhealthy("the broker is about to stop") if app.leaving else healthy()
 
 
 @router.get("/health/checks/below-node-connection-limit", responses=CHECK)
-async def has_room_for_connections(app: Broker, caller: Manager) -> Response:
-    """Checks whether another connection would be taken."""
+async def has_room_for_connections(app: Broker) -> Response:
+    """Checks whether another connection would be taken. No login is needed."""
     most = app.options.connections_max
     if len(app.open) < most:
         return healthy()
@@ -164,11 +262,11 @@ async def has_room_for_connections(app: Broker, caller: Manager) -> Response:
 
 
 @router.get("/health/checks/ready-to-serve-clients", responses=CHECK)
-async def is_ready(app: Broker, caller: Manager) -> Response:
+async def is_ready(app: Broker) -> Response:
     """Checks whether clients can connect and publish: it takes connections, there is enough of everything, and in a
-    cluster enough nodes are in sync for messages to be confirmed."""
+    cluster enough nodes are in sync for messages to be confirmed. No login is needed."""
     room = check_alarms(app, app.pressure.alarms())
-    others = await is_in_service(app, caller), await has_room_for_connections(app, caller)
+    others = await is_in_service(app), await has_room_for_connections(app)
     for answer in (*others, room, check_in_sync(app)):
         if answer.status_code != 200:
             return answer

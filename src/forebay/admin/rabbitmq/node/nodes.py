@@ -60,6 +60,23 @@ async def show_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
     return as_json({"memory": memory_of(app, node)})
 
 
+@router.get("/nodes/{node:name}/memory/relative", responses=MEMORY)
+async def show_relative_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
+    """The memory of a node, by use, in percent of all; 1 for anything that is there and less."""
+    check_node(app, node)
+    if node != own_node(app):
+        return as_json({"memory": memory_of(app, node)})
+    fields = memory_fields(app)
+    total = resident_octets()
+    shares = {name: percentage(octets, total) for name, octets in fields.items() if isinstance(octets, int)}
+    return as_json({"memory": {"total": 100, **shares}})
+
+
+def percentage(part: int, total: int) -> int:
+    """The share in percent as RabbitMQ rounds it: what is there at all is at least 1."""
+    return max(round(100 * part / total), 1 if part else 0)
+
+
 def any_node_fields(
     app: App, rates: RateSamples, asked: Windows, name: str, member: dict[str, object]
 ) -> dict[str, object]:

@@ -6,12 +6,15 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
+from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list
-from forebay.admin.http.paths import VhostName
+from forebay.admin.http.paths import FlagName, QueueName, VhostName
 from forebay.admin.login import Broker
-from forebay.admin.openapi.shapes import AUTH, EXTENSIONS, FEATURES, NOTHING_LISTED
-from forebay.admin.rights import Manager, Monitor, check_vhost
+from forebay.admin.openapi.shapes import AUTH, EXTENSIONS, FEATURES, NOTHING_LISTED, VERSION
+from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION
+from forebay.admin.rights import Administrator, Manager, Monitor, check_vhost
+from forebay.core.errors import INVALID, RequestError
 
 # Those of RabbitMQ 4.0 that change what clients may do, all of which hold here.
 FEATURE_FLAGS: Final = {
@@ -27,7 +30,13 @@ FEATURE_FLAGS: Final = {
     "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
 }
 
-router = APIRouter(prefix="/api", tags=["others"])
+router = APIRouter(prefix="/api", tags=["others"], route_class=ChangeRoute)
+
+
+@router.get("/version", responses=VERSION)
+async def show_version() -> Response:
+    """The version of RabbitMQ whose API this is, as a text, by which tools decide what to ask. No login is needed."""
+    return as_json(SPOKEN_VERSION)
 
 
 @router.get("/extensions", responses=EXTENSIONS)
@@ -54,6 +63,14 @@ async def list_feature_flags(caller: Manager, wanted: Wanted) -> Response:
     return await answer_list(list(FEATURE_FLAGS.items()), lambda flag: flag[0], make, wanted)
 
 
+@router.put("/feature-flags/{flag:name}/enable", status_code=DONE_STATUS, responses=CHANGED)
+async def enable_feature_flag(caller: Administrator, flag: FlagName) -> Response:
+    """Enable one of RabbitMQ's feature flags: each that is listed is enabled already. 400 for one that is not."""
+    if flag not in FEATURE_FLAGS:
+        raise RequestError(INVALID, f"unsupported: feature flag '{flag}' is none of {', '.join(FEATURE_FLAGS)}")
+    return Response(status_code=DONE_STATUS)
+
+
 @router.get("/deprecated-features", responses=NOTHING_LISTED)
 @router.get("/deprecated-features/used", responses=NOTHING_LISTED)
 async def list_deprecated_features(caller: Manager) -> Response:
@@ -68,6 +85,7 @@ async def show_oauth() -> Response:
 
 
 @router.get("/federation-links", responses=NOTHING_LISTED)
+@router.get("/federation-links/state/down", responses=NOTHING_LISTED)
 @router.get("/shovels", responses=NOTHING_LISTED)
 @router.get("/stream/connections", responses=NOTHING_LISTED)
 async def list_nothing(caller: Monitor) -> Response:
@@ -76,6 +94,7 @@ async def list_nothing(caller: Monitor) -> Response:
 
 
 @router.get("/federation-links/{vhost:name}", responses=NOTHING_LISTED)
+@router.get("/federation-links/{vhost:name}/state/down", responses=NOTHING_LISTED)
 @router.get("/shovels/{vhost:name}", responses=NOTHING_LISTED)
 @router.get("/stream/connections/{vhost:name}", responses=NOTHING_LISTED)
 @router.get("/stream/publishers/{vhost:name}", responses=NOTHING_LISTED)
@@ -83,6 +102,13 @@ async def list_nothing(caller: Monitor) -> Response:
 async def list_nothing_in_vhost(app: Broker, caller: Manager, vhost: VhostName) -> Response:
     """Objects of plugins in a vhost: none."""
     check_vhost(app, caller, vhost)
+    return as_json([])
+
+
+@router.get("/stream/publishers/{vhost:name}/{queue:name}", responses=NOTHING_LISTED)
+async def list_no_publishers(app: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
+    """Publishers to a stream over RabbitMQ's stream protocol: none."""
+    check_vhost(app, caller, vhost).catalog.queue(queue.encode())
     return as_json([])
 
 
