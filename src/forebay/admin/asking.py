@@ -7,8 +7,8 @@ from typing import Final
 
 from fastapi import Response
 
+from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json
-from forebay.admin.login import Caller
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.server.app import App

@@ -9,9 +9,9 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from forebay.admin.asking import perform
+from forebay.admin.caller import Caller
 from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.refusals import fault_of
-from forebay.admin.login import Caller
 from forebay.broker.audit import DONE
 from forebay.core.errors import RequestError
 from forebay.core.reading.json_text import JsonError, read_json

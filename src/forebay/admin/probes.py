@@ -1,4 +1,7 @@
-"""/health and /ready, as orchestrators ask: without a login, and nothing but yes or no."""
+"""/health and /ready, as orchestrators ask: without a login, and nothing but yes or no.
+
+`early.py` answers them until the web framework is loaded.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from fastapi import APIRouter, Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Broker
+from forebay.server.probes import Probe, health_of, readiness_of
 
-UNREADY: Final = 503
 router = APIRouter(tags=["health"])
 YES: Final[dict[str, Any]] = {
     "description": "Yes.",
@@ -18,10 +21,10 @@ YES: Final[dict[str, Any]] = {
 NO: Final[dict[str, Any]] = {**YES, "description": "No: nobody should be sent here."}
 
 
-@router.get("/health", responses={200: YES})
-async def is_alive() -> Response:
+@router.get("/health", responses={200: YES, 503: NO})
+async def is_alive(app: Broker) -> Response:
     """Checks whether turns go on: whoever gets an answer knows."""
-    return as_json({"status": "healthy"})
+    return probe_answer(health_of(app))
 
 
 @router.get("/ready", responses={200: YES, 503: NO})
@@ -30,6 +33,9 @@ async def is_ready(app: Broker) -> Response:
 
     While an alarm is set they should: those that consume make room.
     """
-    if app.leaving:
-        return as_json({"status": "leaving"}, UNREADY)
-    return as_json({"status": "degraded" if app.alarms.names() else "ready"})
+    return probe_answer(readiness_of(app))
+
+
+def probe_answer(probe: Probe) -> Response:
+    status, fields = probe
+    return as_json(fields, status)

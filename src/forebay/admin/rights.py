@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from forebay.admin.login import Asker, Caller
+from forebay.admin.caller import Caller
+from forebay.admin.login import Asker
 from forebay.broker.vhost import Vhost
 from forebay.management.needs import MANAGERS, MONITORS, POLICYMAKERS
 from forebay.server.app import App

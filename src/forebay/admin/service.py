@@ -1,23 +1,27 @@
 """The services that are asked over HTTP: their listeners, from the start, and what answers there, once somebody asks.
 
-Loading what answers, and building its routes, takes half a second of processor time, and a third of a broker's memory:
-that is left until a first connection comes. It is done beside the event loop, and the connection waits for it. What
-is configured wrongly is said at the start all the same: the listeners are open by then, with their certificates.
+Loading the web framework, and building its routes, takes a second of processor time, and a third of a broker's memory:
+that is left until the first request that needs it. It is done beside the event loop, and the request waits for it;
+probes and scrapes are answered without it. What is configured wrongly is said at the start all the same: the listeners
+are open by then, with their certificates.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from forebay.admin.bridge.transport import end_all
+from forebay.admin.http.early import EarlyConnection, EarlyHost
+from forebay.admin.http.early_answers import EarlyAnswers
 from forebay.admin.samples.history import ChartHistory
 from forebay.admin.samples.rates import RateSamples
-from forebay.node.peer import Peer, split_name
+from forebay.node.peer import Peer
 from forebay.server.app import App
 from forebay.server.faults import CALLBACK
 from forebay.server.listen import Closable, Endpoint, http_endpoints, metrics_endpoints
@@ -29,68 +33,26 @@ if TYPE_CHECKING:
     from forebay.admin.http.answering import HttpServer
     from forebay.admin.page.logins import WebLogins
 
+LEAVE_S: Final = 1  # that answers under way may take when the broker stops
+SWITCH_S: Final = 0.0005  # for which a thread runs before another may, while the framework is loaded
 ONE_AT_A_TIME: Final = threading.Lock()  # two that import what imports each other may see half of it
 
 
-class Early(asyncio.Protocol):
-    """A connection that came before there was anything to answer it; one read of it is taken, the rest waits."""
-
-    def __init__(self, service: HttpService, peer: Peer | None) -> None:
-        self.service = service
-        self.door = service.app.door
-        self.peer = peer
-        self.address = ""
-        self.transport: asyncio.Transport | None = None
-        self.data = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        known = split_name(self.peer.name) if self.peer is not None else transport.get_extra_info("peername")
-        self.address = str(known[0]) if known else ""
-        if self.door.enter(self.address):
-            self.transport.abort()
-        else:
-            self.service.take(self)
-
-    def data_received(self, data: bytes) -> None:
-        assert self.transport is not None
-        self.data += data
-        self.door.octets += len(data)
-        self.transport.pause_reading()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.service.early.discard(self)
-        self.leave()
-
-    def leave(self) -> None:
-        self.door.leave(self.address)
-        self.door.octets -= len(self.data)
-
-    def hand_over(self, server: HttpServer) -> None:
-        """Go on as a connection that is answered."""
-        assert self.transport is not None
-        self.leave()
-        connection = server.make_connection(self.peer)
-        self.transport.set_protocol(connection)
-        connection.connection_made(self.transport)
-        if self.data:
-            self.transport.resume_reading()
-            connection.data_received(self.data)
-
-
-class HttpService(Service):
+class HttpService(Service, EarlyHost):
     """An application, and the listeners on which it answers.
 
-    server  what makes connections; None until somebody has connected
-    early   connections that wait for it
+    server   what makes connections; None until the framework is loaded
+    early    connections that began before
+    answers  what they are answered meanwhile
     """
 
-    def __init__(self, app: App, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, app: App, endpoints: Sequence[Endpoint], answers: EarlyAnswers) -> None:
         self.app = app
         self.endpoints = endpoints
         self.listeners: list[Closable] = []
         self.server: HttpServer | None = None
-        self.early: set[Early] = set()
+        self.early: set[EarlyConnection] = set()
+        self.answers = answers
         self.loading: asyncio.Task[None] | None = None
 
     @abstractmethod
@@ -105,21 +67,14 @@ class HttpService(Service):
         return addresses
 
     def make_protocol(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        return Early(self, peer) if self.server is None else self.server.make_connection(peer)
+        return EarlyConnection(self, peer) if self.server is None else self.server.make_connection(peer)
 
-    def take(self, early: Early) -> None:
-        """Have a connection wait, or go on if what it would have waited for is there by now."""
-        assert early.transport is not None
-        if self.server is not None:
-            early.hand_over(self.server)
-        else:
-            self.early.add(early)
-            if self.loading is None:
-                self.loading = asyncio.create_task(self.load())
+    def load_for(self, connection: EarlyConnection) -> None:
+        if self.loading is None:
+            self.loading = asyncio.create_task(self.load())
 
     async def load(self) -> None:
-        """Make what answers, and let it have the connections that wait."""
-        early = self.early
+        """Load what answers, and let it have the connections that there are."""
         try:
             application = await asyncio.to_thread(self.prepare)
             from forebay.admin.http.answering import HttpServer  # noqa: PLC0415  see above
@@ -127,31 +82,43 @@ class HttpService(Service):
             self.server = HttpServer(self.app, application)
         except Exception as error:  # noqa: BLE001  whoever waits for it must not wait for ever
             self.app.faults.note(CALLBACK, "loading what answers over HTTP", error)
-            for each in early:
-                assert each.transport is not None
-                each.transport.abort()
+            for each in list(self.early):
+                if each.is_waiting:
+                    each.transport.abort()
             return
         finally:
-            self.early = set()
             self.loading = None
             gc.enable()
         gc.freeze()  # it lives as long as the process
-        for each in early:
-            each.hand_over(self.server)
+        for each in list(self.early):
+            each.on_loaded(self.server)
 
     def prepare(self) -> ASGIApp:
-        """Import and build; nothing of that is garbage, so the collector need not look for it."""
-        with ONE_AT_A_TIME:
-            gc.disable()
-            import forebay.admin.http.answering  # noqa: F401, PLC0415  see above
+        """Import and build; nothing of that is garbage, so the collector need not look for it.
 
-            return self.make_application()
+        The interpreter switches threads more often meanwhile: else the loop waits 5 ms for each of its turns.
+        """
+        with ONE_AT_A_TIME:
+            interval_s = sys.getswitchinterval()
+            sys.setswitchinterval(SWITCH_S)
+            try:
+                gc.disable()
+                import forebay.admin.http.answering  # noqa: F401, PLC0415  see above
+
+                return self.make_application()
+            finally:
+                sys.setswitchinterval(interval_s)
 
     async def stop(self) -> None:
         for listener in self.listeners:
             listener.close()
         if self.loading is not None:
             await self.loading
+        answering = [each.answering for each in self.early if each.answering is not None]
+        if answering:
+            await asyncio.wait(answering, timeout=LEAVE_S)
+        for each in list(self.early):
+            each.transport.close()
         if self.server is not None:
             await self.server.stop()
 
@@ -160,7 +127,7 @@ class AdminService(HttpService):
     """Web page, HTTP API, metrics."""
 
     def __init__(self, app: App) -> None:
-        super().__init__(app, http_endpoints(app.options, app.tls))
+        super().__init__(app, http_endpoints(app.options, app.tls), EarlyAnswers(app, is_open=False))
         self.rates = RateSamples(app)
         self.history = ChartHistory(self.rates)
         self.logins: WebLogins | None = None  # until somebody asks
@@ -193,7 +160,7 @@ class MetricsService(HttpService):
     """Metrics for Prometheus, on a listener of their own."""
 
     def __init__(self, app: App) -> None:
-        super().__init__(app, metrics_endpoints(app.options))
+        super().__init__(app, metrics_endpoints(app.options), EarlyAnswers(app, is_open=True))
 
     def make_application(self) -> ASGIApp:
         from forebay.admin.metrics.scraping import make_metrics_app  # noqa: PLC0415  see above

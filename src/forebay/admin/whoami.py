@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.slices import sliced
-from forebay.admin.login import Asker, Broker, Caller
+from forebay.admin.login import Asker, Broker
 from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE
 from forebay.broker.vhost import Vhost
 from forebay.routing.exchange import text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,10 +12,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 import uvloop
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from forebay.admin.http.early_answers import EarlyAnswers
 from forebay.admin.service import HttpService
 from forebay.server.app import App
 from forebay.server.faults import CALLBACK
@@ -21,6 +25,7 @@ from forebay.server.listen import http_endpoints
 from tests.held_app import Client, connect, held_app, until
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+SECONDS_MAX = 0.02  # of processor time that the first answer to a probe or a scrape takes
 NEVER_AT_START = {"cryptography", "fastapi", "httptools", "httpx", "joserfc", "rich", "starlette", "uvicorn"}
 
 
@@ -28,7 +33,7 @@ class SlowService(HttpService):
     """One whose application answers with the length of the body, and is made when the test says so."""
 
     def __init__(self, app: App) -> None:
-        super().__init__(app, http_endpoints(app.options, app.tls))
+        super().__init__(app, http_endpoints(app.options, app.tls), EarlyAnswers(app, is_open=False))
         self.go = threading.Event()
         self.failures = 0  # to come
         self.made = 0
@@ -67,11 +72,11 @@ async def started(folder: Path, **options: object) -> AsyncIterator[SlowService]
 
 
 async def ask(service: SlowService, request: bytes) -> Client:
-    """A client that has sent this, and of which the service knows."""
-    known = len(service.early)
+    """A client that has sent this, and that waits for the framework."""
+    known = sum(each.is_waiting for each in service.early)
     client = await connect(service.app, "http")
     client[1].write(request)
-    await until(lambda: len(service.early) > known)
+    await until(lambda: sum(each.is_waiting for each in service.early) > known)
     return client
 
 
@@ -113,7 +118,8 @@ def test_no_more_wait_than_may_be_connected(tmp_path: Path) -> None:
     async def come() -> None:
         async with started(tmp_path, http_connections_max=2) as service:
             waiting = [await ask(service, GET) for _ in range(2)]
-            assert not await answer(await connect(service.app, "http"))
+            refused = await answer(await connect(service.app, "http"))
+            assert refused.startswith(b"HTTP/1.1 503 ") and b"2 connections over HTTP" in refused
             await until(lambda: service.app.door.connections == 2)
             service.go.set()
             for each in waiting:
@@ -149,7 +155,7 @@ def test_a_stop_waits_for_what_is_being_loaded(tmp_path: Path) -> None:
     uvloop.run(come())
 
 
-def test_a_start_loads_nothing_that_answers_over_http(tmp_path: Path) -> None:
+def test_a_start_and_probes_load_no_web_framework(tmp_path: Path) -> None:
     names = ("amqp", "mqtt", "mqtt_websocket", "http", "prometheus")
     config = tmp_path / "options.yaml"
     config.write_text("".join(f"{name}: 127.0.0.1:0\n" for name in names), encoding="utf-8")
@@ -157,10 +163,41 @@ def test_a_start_loads_nothing_that_answers_over_http(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     with errors.open("w") as said:
         broker = subprocess.Popen([*command, "--data", str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=said)
-        assert broker.stdout is not None and broker.stdout.readline().startswith(b"ready ")
+        assert broker.stdout is not None
+        word, _, told = broker.stdout.readline().partition(b" ")
+        assert word == b"ready"
+        ready = json.loads(told)
+        before_s = cpu_seconds(broker.pid)
+        probes = [("http", path, None) for path in ("/health", "/ready")]
+        scrapes = [("http", "/metrics", ("guest", "guest")), ("prometheus", "/metrics", None)]
+        for listener, path, auth in (*probes, *scrapes):
+            answer = httpx.get(f"http://{ready[listener]}{path}", auth=auth, timeout=60)
+            assert answer.status_code == 200, (listener, path)
+        assert cpu_seconds(broker.pid) - before_s <= SECONDS_MAX * 4
         broker.terminate()
         broker.communicate()
     lines = [line for line in errors.read_text().splitlines() if line.startswith("import time:")]
     modules = {line.rpartition("|")[2].strip() for line in lines}
     assert "forebay.admin.service" in modules
     assert modules & NEVER_AT_START == set()
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has taken, in the kernel's steps of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_probes_are_answered_while_the_framework_is_being_loaded(tmp_path: Path) -> None:
+    async def come() -> None:
+        async with started(tmp_path) as service:
+            waiting = await ask(service, GET)
+            await until(lambda: service.loading is not None)
+            probe = await connect(service.app, "http")
+            probe[1].write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert (await answer(probe)).endswith(b'{"status":"healthy"}')
+            assert service.server is None
+            service.go.set()
+            assert (await answer(waiting)).endswith(b"\r\n\r\n0 octets")
+
+    uvloop.run(come())

@@ -15,6 +15,7 @@ import pytest
 import uvloop
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from forebay.admin.http.early_answers import EarlyAnswers
 from forebay.admin.service import HttpService
 from forebay.broker.publish.headers import read_publish_headers
 from forebay.core.errors import NOT_FOUND, RequestError
@@ -296,7 +297,7 @@ class WrongService(HttpService):
 def test_an_error_of_our_own_ends_a_request_over_http(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def ask() -> None:
         async with held_app(tmp_path, http="127.0.0.1:0") as app:
-            service = WrongService(app, http_endpoints(app.options, app.tls))
+            service = WrongService(app, http_endpoints(app.options, app.tls), EarlyAnswers(app, is_open=False))
             app.addresses.update(await service.start())
             reader, writer = await connect(app, "http")
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

@@ -10,10 +10,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from mypy_extensions import u8
 
 from forebay.admin.bridge.message import Message, PublishRequest, check_right, checked, own_headers, wanted_of
+from forebay.admin.caller import Caller
 from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.bodies import read_body
-from forebay.admin.login import Broker, Caller, Client
+from forebay.admin.login import Broker, Client
 from forebay.broker.auth.permissions import Rights
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.router import Route

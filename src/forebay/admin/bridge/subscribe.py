@@ -14,11 +14,12 @@ from starlette.types import Receive, Scope, Send
 
 from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
 from forebay.admin.bridge.transport import EventTransport, connect
+from forebay.admin.caller import Caller
 from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.exact import Exact
-from forebay.admin.login import Broker, Caller, Client
+from forebay.admin.login import Broker, Client
 from forebay.broker.auth.permissions import READ
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost

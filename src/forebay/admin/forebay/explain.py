@@ -8,9 +8,10 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Response
 
 from forebay.admin.asking import answer, given_of
+from forebay.admin.caller import Caller
 from forebay.admin.forebay.answers import answers
 from forebay.admin.http.answer import as_json
-from forebay.admin.login import Asker, Broker, Caller
+from forebay.admin.login import Asker, Broker
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.control import operation_named

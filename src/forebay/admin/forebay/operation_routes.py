@@ -16,10 +16,11 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, create_model
 
 from forebay.admin.asking import answer
+from forebay.admin.caller import Caller
 from forebay.admin.forebay.answers import LIST, OBJECT
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
-from forebay.admin.login import Asker, Broker, Caller
+from forebay.admin.login import Asker, Broker
 from forebay.management.control import Operation
 from forebay.management.parameters import FLAG, OFFSET_MAX, TABLE, TEXT, WHOLE, Parameter
 from forebay.management.table import OPERATIONS

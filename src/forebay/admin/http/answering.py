@@ -17,13 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.http.connection import HttpConnection, Times
+from forebay.admin.http.early_request import KEEP_ALIVE_S
 from forebay.node.peer import Peer
 from forebay.server.app import App
 from forebay.server.faults import REQUEST
 
 LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
 MILLISECONDS: Final = 1000
-KEEP_ALIVE_S: Final = 75  # that a connection may be idle: longer than people's tools wait between two looks
 HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
 
 

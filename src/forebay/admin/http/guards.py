@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forebay.admin.http.answer import refusal
+from forebay.admin.http.browser_headers import HEADERS
 from forebay.admin.http.hosts import fault_of, text_of
 from forebay.server.app import App
 
@@ -19,17 +20,6 @@ TOO_LARGE: Final = 413
 NO_JSON: Final = 415
 LOGIN: Final = "/api/login"
 JSON: Final = "application/json"
-# Scripts, styles and data come from this broker alone, and nobody may put its page into another.
-POLICY: Final = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'"
-)
-HEADERS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Content-Security-Policy": POLICY,
-}
 logger = logging.getLogger("forebay")
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection
 from ipaddress import ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-from starlette.types import Scope
 
 from forebay.core.option_table import split_address
 from forebay.core.options import Options
 from forebay.node.peer import peer_at
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 ANY: Final = "*"
 LOCALHOST: Final = "localhost"

@@ -13,6 +13,8 @@ from fastapi import Path
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from forebay.server.probes import HEALTH, READY
+
 API: Final = "/api/"
 NAME: Final = "name"  # in a route: {queue:name}
 DEFAULT_EXCHANGE: Final = "amq.default"  # how paths call the exchange without a name
@@ -42,8 +44,8 @@ class RawPaths:
             scope = {**scope, "path": path}
             if path.startswith(API):
                 scope["path"] = path.rstrip("/")
-                if scope["method"] == "HEAD":
-                    scope["method"] = "GET"  # the server, which has its own scope, leaves the body away
+            if scope["method"] == "HEAD" and path.startswith((API, HEALTH, READY)):
+                scope["method"] = "GET"  # the server, which has its own scope, leaves the body away
         await self.app(scope, receive, send)
 
 

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from forebay.admin.caller import REQUESTED_WITH, refused_login
 from forebay.admin.http.answer import refusal
 from forebay.admin.http.exact import unknown_field
 from forebay.admin.rabbitmq.unsupported import unsupported_at
@@ -21,7 +22,6 @@ BAD_REQUEST: Final = 400
 NO_PATH: Final = 404
 NO_METHOD: Final = 405
 NOT_FOR_ANY_ROUTE: Final = (NO_PATH, NO_METHOD)
-TOO_MANY: Final = 429
 UNAVAILABLE: Final = 503
 NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
 UNKNOWN: Final = "extra_forbidden"  # what pydantic calls a field that a model does not have
@@ -34,13 +34,9 @@ def handle_errors(api: FastAPI) -> None:
 
     async def on_login(request: Request, error: Exception) -> Response:
         assert isinstance(error, LoginRefused)
-        if error.wait_s:
-            answer = refusal(TOO_MANY, "too many wrong logins")
-            answer.headers["Retry-After"] = str(error.wait_s)
-            return answer
-        answer = refusal(401, error.text)
-        if "x-requested-with" not in request.headers:  # our own page asks for the password itself
-            answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
+        status, reason, headers = refused_login(error, REQUESTED_WITH in request.headers)
+        answer = refusal(status, reason)
+        answer.headers.update(headers)
         return answer
 
     async def on_undecided(request: Request, error: Exception) -> Response:

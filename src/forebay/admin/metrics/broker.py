@@ -20,7 +20,6 @@ from forebay.admin.samples.rates import number_of
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
 from forebay.server.app import App
-from forebay.server.cluster.administration import ClusterState
 from forebay.server.system.heap import resident_octets
 from forebay.server.telemetry.histograms import Histogram
 
@@ -76,6 +75,10 @@ def spread_of_cluster(metric: Metric, read: Callable[[Fields], dict[tuple[str, .
 def etcd_times(app: App) -> Histogram | None:
     """The times of etcd's answers, if there is an etcd."""
     cluster = app.control.cluster
+    if cluster is None:
+        return None
+    from forebay.server.cluster.administration import ClusterState  # noqa: PLC0415  a broker that stands alone has none
+
     return cluster.etcd_times() if isinstance(cluster, ClusterState) else None
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import forebay
 from forebay.admin.metrics import family
 from forebay.admin.metrics.exposition import UNLABELLED, Text, labelled, wants_open_metrics
 from forebay.admin.metrics.family import Metric, Number, Row, counter, gauge, histogram
-from forebay.server.cluster.administration import ClusterState
 from forebay.server.system.heap import resident_octets
+
+if TYPE_CHECKING:
+    from forebay.server.cluster.administration import ClusterState
 
 SECOND_US: Final = 1_000_000
 MILLISECONDS: Final = 1000

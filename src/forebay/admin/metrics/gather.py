@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from forebay.admin.http.slices import sliced
 from forebay.admin.metrics.broker import ROWS, SPREADS, TIMINGS
-from forebay.admin.metrics.exposition import UNLABELLED, Labels, Sink, labelled
+from forebay.admin.metrics.exposition import UNLABELLED, Labels, Sink, Text, labelled, wants_open_metrics
 from forebay.admin.metrics.family import Metric, Number, Row
 from forebay.admin.metrics.look import MetricsLook
 from forebay.admin.metrics.objects import (
@@ -35,6 +35,8 @@ from forebay.routing.flow import Flow
 from forebay.server.app import App
 from forebay.server.net import Connection
 
+METRICS: Final = "/metrics"
+PER_OBJECT: Final = "/metrics/per-object"
 SLICE: Final = 25  # queues whose numbers are read between two turns
 SAMPLES: Final = 1000  # of one metric, written between two turns
 
@@ -287,3 +289,10 @@ def known_groups() -> set[str]:
     tables = (QUEUES, COUNTED, GROUPS, EXCHANGES, CONNECTIONS, CHANNELS, VHOSTS, ROWS)
     names = {row.metric.group for table in tables for row in table}
     return names | {spread.metric.group for spread in SPREADS} | {timing.metric.group for timing in TIMINGS}
+
+
+async def gathered(app: App, accept: str, wanted: ScrapeRequest, prefix: str = "") -> tuple[str, bytes]:
+    """Return content type and document of a scrape; to be called within `app.door.long`."""
+    out = Text(wants_open_metrics(accept), prefix)
+    await Gathering(app, wanted).run(out)
+    return out.content_type, out.document()

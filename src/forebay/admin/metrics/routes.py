@@ -7,8 +7,8 @@ from typing import Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from forebay.admin.login import Broker
-from forebay.admin.metrics.gather import ScrapeRequest
-from forebay.admin.metrics.scraping import ACCEPT, PER_OBJECT, detailed, scraped
+from forebay.admin.metrics.gather import METRICS, PER_OBJECT, ScrapeRequest
+from forebay.admin.metrics.scraping import ACCEPT, detailed, scraped
 from forebay.admin.rights import Monitor
 
 router = APIRouter(tags=["metrics"])
@@ -17,7 +17,7 @@ TEXT_ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-@router.get("/metrics", response_class=Response, responses=TEXT_ANSWER)
+@router.get(METRICS, response_class=Response, responses=TEXT_ANSWER)
 async def aggregated(app: Broker, caller: Monitor, request: Request) -> Response:
     """Prometheus: the broker as a whole, and sums over all queues, connections and channels."""
     return await scraped(app, request.headers.get(ACCEPT, ""), ScrapeRequest())

@@ -15,21 +15,18 @@ from starlette.routing import Route
 
 from forebay.admin.http.answer import refusal
 from forebay.admin.http.guards import Guards
-from forebay.admin.metrics.exposition import Text, wants_open_metrics
-from forebay.admin.metrics.gather import Gathering, ScrapeRequest, known_groups
+from forebay.admin.metrics.gather import PER_OBJECT, ScrapeRequest, gathered, known_groups
 from forebay.server.app import App
 
 DETAILED: Final = "detailed_"
-PER_OBJECT: Final = "/metrics/per-object"
 ACCEPT: Final = "accept"
 
 
 async def scraped(app: App, accept: str, wanted: ScrapeRequest, prefix: str = "") -> Response:
     """The metrics that are asked for, in the format that is."""
-    out = Text(wants_open_metrics(accept), prefix)
     async with app.door.long:
-        await Gathering(app, wanted).run(out)
-        return Response(out.document(), media_type=None, headers={"content-type": out.content_type})
+        content_type, document = await gathered(app, accept, wanted, prefix)
+        return Response(document, media_type=None, headers={"content-type": content_type})
 
 
 async def detailed(app: App, accept: str, families: list[str], vhosts: list[str]) -> Response:

@@ -15,7 +15,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from forebay.admin.http import guards
+from forebay.admin.http import browser_headers
 
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -27,8 +27,8 @@ FOLDER: Final = "/ui"
 DIGEST_CHARACTERS: Final = 16
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-# As for every answer (`guards.py`), and besides no text ever becomes markup or code.
-POLICY: Final = f"{guards.POLICY}; require-trusted-types-for 'script'; trusted-types 'none'"
+# As for every answer (`browser_headers.py`), and besides no text ever becomes markup or code.
+POLICY: Final = f"{browser_headers.POLICY}; require-trusted-types-for 'script'; trusted-types 'none'"
 SAFE_HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Cookie, Request, Response
 from pydantic import BaseModel, Field
 
+from forebay.admin.caller import HTTP, Caller
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.bodies import JsonRoute
-from forebay.admin.login import HTTP, Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.page.logins import COOKIE, WebLogins
 from forebay.broker.auth.login import LoginContext, LoginRefused
 from forebay.broker.auth.users import TAGS

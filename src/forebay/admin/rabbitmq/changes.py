@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Response
 
 from forebay.admin.asking import run
+from forebay.admin.caller import Caller
 from forebay.admin.changing import (
     CREATED,
     DONE_STATUS,
@@ -22,7 +23,7 @@ from forebay.admin.changing import (
     put_status,
 )
 from forebay.admin.http.paths import ExchangeName, QueueName, UserName, VhostName, exchange_named, quoted
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import BindingBody, ExchangeBody, QueueBody
 from forebay.admin.rabbitmq.clients.connections import ConnectionName, find_connection, open_connections, user_of
 from forebay.admin.rabbitmq.exchanges.binding_keys import properties_key

@@ -14,11 +14,12 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from forebay import __version__
+from forebay.admin.caller import Caller
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION
 from forebay.admin.rabbitmq.node.overview import cluster_name
 from forebay.admin.rabbitmq.parameters import parameters_of

@@ -12,11 +12,12 @@ from typing import Final
 from fastapi import APIRouter, Response
 from mypy_extensions import u8
 
+from forebay.admin.caller import Caller
 from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, changed, finished
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
 from forebay.admin.http.slices import SLICE_ITEMS
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody, Routed
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost

@@ -10,11 +10,12 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
+from forebay.admin.caller import Caller
 from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import ComponentName, LimitName, ParameterName, UserName, VhostName
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import LimitBody, ValueBody
 from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
 from forebay.broker.auth.users import Users

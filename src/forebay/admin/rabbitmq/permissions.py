@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from forebay.admin.caller import Caller
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list
 from forebay.admin.http.paths import ExchangeName, UserName, VhostName, exchange_named
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import PermissionBody, TopicPermissionBody
 from forebay.admin.rights import Administrator, check_vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from forebay.admin.caller import Caller
 from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CHANNELS, NO_SESSIONS, ONE_CHANNEL
 from forebay.admin.rabbitmq.clients.connections import (
     ConnectionName,

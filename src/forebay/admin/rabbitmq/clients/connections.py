@@ -6,9 +6,10 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Response
 
+from forebay.admin.caller import Caller
 from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import UserName, VhostName
-from forebay.admin.login import Broker, Caller
+from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CONNECTIONS, ONE_CONNECTION, USER_CONNECTIONS
 from forebay.admin.rabbitmq.clients.words import library_of, why_slow
 from forebay.admin.rabbitmq.node.node import own_node
