@@ -54,14 +54,14 @@ class Leading(Opened):
 class Following:
     """A store that follows."""
 
-    def __init__(self, folder: Path, options: StoreOptions = SMALL) -> None:
+    def __init__(self, folder: Path, options: StoreOptions = SMALL, clock: TestClock | None = None) -> None:
         self.folder = folder
+        self.clock = clock or TestClock()
         self.disk = SmallDisk(str(folder))
         self.open(self.disk, options)
 
     def open(self, disk: Disk, options: StoreOptions = SMALL) -> None:
         """Follow on what the disk holds."""
-        self.clock = TestClock()
         self.store = Store(disk, self.clock, options, True)
         self.store.open()
         self.store.follow()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -16,9 +16,12 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.queue.queue import EPHEMERAL, STREAM, Queue
+from forebay.queue.ready.ready_queue import TAKE_IN_RECORDS
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
+
+LOOK_COST: Final = 64  # records to be put in order that cost as much as a look at one more queue
 
 
 @final
@@ -40,6 +43,7 @@ class Upkeep:
         turn = self.turn
         timed = turn.timed
         turn.timed = []
+        left: i64 = TAKE_IN_RECORDS
         for queue in timed:
             if self.catalog.queues_by_id.get(queue.id) is not queue:
                 continue  # it is gone
@@ -48,7 +52,10 @@ class Upkeep:
                 continue
             due = next_due_us(queue)
             if due and due <= now_us:
-                turn.mark(queue)
+                unordered = unordered_records(queue)
+                if not unordered or left > 0:  # else the next tick: the turn reads what a start has not
+                    turn.mark(queue)
+                    left -= unordered + LOOK_COST
             if due or queue.kind == EPHEMERAL or queue.limits.expires_us:
                 turn.timed.append(queue)
             else:
@@ -126,6 +133,15 @@ class Upkeep:
         self.store.note_start(queue.log)
         self.turn.mark(queue)
         return queue.log.start
+
+
+def unordered_records(queue: Queue) -> i64:
+    """Return how many records the groups of a queue have still to put in order: all of them after a start."""
+    count: i64 = 0
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            count += group.ready_queue.unordered()
+    return count
 
 
 def next_due_us(queue: Queue) -> i64:

@@ -234,7 +234,7 @@ def test_how_often_a_record_came_back_outlives_the_broker(tmp_path: Path) -> Non
     rig.group.ack(lease, 2, 1)
     returns, progress = rig.group.attempts.take_notes(), rig.group.take_progress()
     assert rig.group.attempts.take_notes() == b""
-    for noted in (returns, rig.group.attempts.snapshot()):
+    for noted in (returns, rig.group.attempts.snapshot([])):
         copy = WorkGroup(1, b"", b"", rig.log, 0)
         copy.attempts.restore(noted)
         copy.restore(progress)

@@ -264,9 +264,9 @@ class Catalog(Topology):
                 kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
                 entries.append(self.noted(group_as_added(queue, group)))
                 entries.append(FrameEntry(kind, queue.id, group.id, group.snapshot()))
-                if isinstance(group, WorkGroup) and group.attempts.by_offset:
-                    group.attempts.take_notes()
-                    entries.append(FrameEntry(RETURNS, queue.id, group.id, group.attempts.snapshot()))
+                returns = group.snapshot_returns() if isinstance(group, WorkGroup) else b""
+                if returns:
+                    entries.append(FrameEntry(RETURNS, queue.id, group.id, returns))
         return entries
 
     def recover_entry(self, entry: FrameEntry) -> None:
@@ -298,5 +298,5 @@ class Catalog(Topology):
                 queue.add_group(queue.next_group, b"", b"", True, queue.log.start, True)
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
-                    group.finish_restore()
+                    group.finish_restore(now_us)
             queue.log.truncate(queue.floor())  # no disk may have it: a later group begins there

@@ -42,6 +42,13 @@ class DelayedRecords:
             due.append((first, count))
         return due
 
+    def due_runs(self, now_us: i64) -> list[tuple[int, int, int]]:
+        """Return all runs as (due, first, count), with the time at which each is due as it is known now."""
+        runs: list[tuple[int, int, int]] = []
+        for due_us, first, count in self.heap:
+            runs.append((due_us if due_us > 0 else int(due_us - FROM_NOW + now_us), first, count))
+        return runs
+
     def next_due_us(self) -> i64:
         """The time at which the next run is due; 0 for never."""
         return self.heap[0][0] if self.heap else 0

@@ -24,6 +24,7 @@ from forebay.queue.turn import TurnShare
 from forebay.queue.work.attempts import Attempts
 from forebay.queue.work.settlement import Settlement
 
+UNKNOWN_US: Final = 1  # instead of a time: long past
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
 
 
@@ -89,6 +90,10 @@ class ReadyQueue:
         order = self.order
         waiting = self.returned_count if order is None else order.count + order.parked
         return self.log.end - self.settlement.cursor + waiting
+
+    def unordered(self) -> i64:
+        """Return how many records an order has still to take in."""
+        return 0 if self.order is None else self.log.end - self.settlement.cursor
 
     def runs(self) -> list[tuple[int, int]]:
         """The runs of records below the cursor that can be delivered now."""
@@ -395,8 +400,8 @@ class ReadyQueue:
         self.expiry.start_over()
         self.reader.start_over()
 
-    def restore(self) -> None:
-        """Make ready, lowest first, what settlements passed over, once these are known."""
+    def restore_cursor(self) -> None:
+        """Move the cursor past all records that were delivered, as far as notes say so."""
         settlement = self.settlement
         self.attempts.prune()
         if self.attempts.by_offset:
@@ -405,9 +410,12 @@ class ReadyQueue:
             if end > settlement.cursor:
                 settlement.mark(settlement.cursor, end, RETURNED)
                 settlement.cursor = end
+
+    def restore(self) -> None:
+        """Make ready, lowest first, what settlements passed over, once these are known."""
         self.returned = []
         self.returned_count = 0
-        for first, count in settlement.passed_over():
+        for first, count in self.settlement.passed_over():
             if self.order is None:
                 self.add(first, count)
             else:
@@ -416,11 +424,16 @@ class ReadyQueue:
     # ---- time and octets
 
     def next_expiry_us(self) -> i64:
-        """The time at which the first of the records at the heads expires; NEVER if none does."""
+        """Return the time at which the first of the records at the heads expires; NEVER if none does.
+
+        Where an order has still to take in records the time is a past one: `take_in` has to be called to know it.
+        """
         order = self.order
         if order is None:
             head = self.head()
             return self.expiry.at(head) if head < self.log.end else NEVER
+        if self.settlement.cursor < self.log.end:
+            return UNKNOWN_US
         due: i64 = NEVER
         for level in order.heads():
             due = min(due, self.expiry.at(level.first()))

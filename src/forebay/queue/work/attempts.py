@@ -1,4 +1,13 @@
-"""Deliveries and failures of the records that came back, counted in memory and in the write-ahead log."""
+"""Deliveries and failures of the records that came back, counted in memory and in the write-ahead log.
+
+Notes in the log are triples of i64:
+
+    first, count, attempts     records returned, after so many attempts (see `FAILURE`)
+    first, -count, us          when they failed first
+    first, 0, count << 8 | 1   and in the next triple due, 0, 0: they wait until then
+
+A reader passes over other values of the third number beside a count of 0, with the triple that follows.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +19,9 @@ from mypy_extensions import i64
 from forebay.queue.work.settlement import Settlement
 
 FAILURE: Final = 1 << 32  # failures are counted above the times delivered
+TRIPLE: Final = 24  # bytes
+DELAY: Final = 1  # kind of note: the lowest byte of a third number beside a count of 0
+KIND_BITS: Final = 8
 
 
 @final
@@ -18,13 +30,15 @@ class Attempts:
 
     by_offset  offset -> how often it was delivered, and failed (see `FAILURE`), until it is settled
     failing    offset -> when it failed first, of those in `by_offset`, where that is asked for
-    notes      (first, count, attempts) triples; (first, -count, us): when they failed first
+    due        offset -> when it may be delivered again; in recovery alone, see `take_delays`
+    notes      for the write-ahead log
     """
 
     def __init__(self, settlement: Settlement) -> None:
         self.settlement = settlement
         self.by_offset: dict[int, int] = {}
         self.failing: dict[int, int] = {}
+        self.due: dict[int, int] = {}
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
@@ -48,6 +62,10 @@ class Attempts:
         write_failing(self.notes, offset, now_us)
         return now_us
 
+    def note_delay(self, first: i64, count: i64, due_us: i64) -> None:
+        """Write down that records, whose attempts are noted, wait until a time."""
+        write_delay(self.notes, first, count, due_us)
+
     def forget(self, first: i64, count: i64) -> None:
         """Forget the attempts of records that are settled."""
         for offset in range(first, first + count):
@@ -59,6 +77,7 @@ class Attempts:
     def start_over(self) -> None:
         """Forget all attempts: nothing was delivered yet."""
         self.by_offset.clear()
+        self.due.clear()
         self.notes.truncate(0)
 
     def take_notes(self) -> bytes:
@@ -72,16 +91,41 @@ class Attempts:
     def restore(self, notes: bytes) -> None:
         """Apply what `take_notes` or `snapshot` gave, in recovery."""
         settlement = self.settlement
-        for at in range(0, i64(len(notes)), 24):
+        at: i64 = 0
+        while at < i64(len(notes)):
             count = read_i64_le(notes, at + 8)
             value = read_i64_le(notes, at + 16)
+            is_delay = count == 0 and value & ((1 << KIND_BITS) - 1) == DELAY
+            length = value >> KIND_BITS if is_delay else count if count > 0 else -count
             first = max(read_i64_le(notes, at), settlement.committed)
-            end = min(read_i64_le(notes, at) + (count if count > 0 else -count), settlement.log.end)
+            end = min(read_i64_le(notes, at) + length, settlement.log.end)
+            at += TRIPLE
+            if is_delay:
+                value = read_i64_le(notes, at)
+            if count == 0:
+                at += TRIPLE
             for offset in range(first, end):
                 if count > 0:
                     self.by_offset[offset] = value
+                    if self.due:
+                        self.due.pop(offset, None)  # of an earlier return
+                elif is_delay:
+                    self.due[offset] = value
                 else:
                     self.failing[offset] = value
+
+    def take_delays(self) -> list[tuple[int, int, int]]:
+        """Return the runs that wait for a time, as (due, first, count), once; after `prune`."""
+        runs: list[tuple[int, int, int]] = []
+        for offset in sorted(self.due):
+            due_us = self.due[offset]
+            last = runs[len(runs) - 1] if runs else (0, 0, 0)
+            if last[0] == due_us and last[1] + last[2] == offset:
+                runs[len(runs) - 1] = (due_us, last[1], last[2] + 1)
+            else:
+                runs.append((due_us, offset, 1))
+        self.due.clear()
+        return runs
 
     def prune(self) -> None:
         """Forget the attempts of what is settled, after the last `restore`."""
@@ -95,9 +139,17 @@ class Attempts:
             if offset in kept:
                 failing[offset] = since_us
         self.failing = failing
+        due: dict[int, int] = {}
+        for offset, due_us in self.due.items():
+            if offset in kept:
+                due[offset] = due_us
+        self.due = due
 
-    def snapshot(self) -> bytes:
-        """All attempts, such that `restore` of them on new ones gives the same."""
+    def snapshot(self, delays: list[tuple[int, int, int]]) -> bytes:
+        """Return all attempts, such that `restore` of them on new ones gives the same.
+
+        delays  runs that wait for a time, as (due, first, count)
+        """
         out = BytesWriter()
         for offset in sorted(self.by_offset):
             write_i64_le(out, offset)
@@ -105,6 +157,8 @@ class Attempts:
             write_i64_le(out, self.by_offset[offset])
         for offset in sorted(self.failing):
             write_failing(out, offset, self.failing[offset])
+        for due_us, first, count in delays:
+            write_delay(out, first, count, due_us)
         return out.getvalue()
 
 
@@ -113,6 +167,16 @@ def write_failing(out: BytesWriter, offset: i64, since_us: i64) -> None:
     write_i64_le(out, offset)
     write_i64_le(out, -1)
     write_i64_le(out, since_us)
+
+
+def write_delay(out: BytesWriter, first: i64, count: i64, due_us: i64) -> None:
+    """Note until when records wait."""
+    write_i64_le(out, first)
+    write_i64_le(out, 0)
+    write_i64_le(out, count << KIND_BITS | DELAY)
+    write_i64_le(out, due_us)
+    write_i64_le(out, 0)
+    write_i64_le(out, 0)
 
 
 def deliveries_in(attempts: i64) -> i64:

@@ -313,9 +313,7 @@ class WorkGroup(Group):
 
     def retry_each(self, first: i64, count: i64, attempts: i64, due_us: i64) -> None:
         """Records that failed return, or die where their first failure is too long ago."""
-        now_us = max(
-            self.turn.now_us, self.properties.looks.now_us
-        )  # nobody may have had to do with this group for long
+        now_us = self.now_us()
         for offset in range(first, first + count):
             since_us = self.attempts.note_failing(offset, now_us)
             if now_us - since_us >= self.limits.retry_timeout_us:
@@ -324,11 +322,16 @@ class WorkGroup(Group):
                 self.attempts.note(offset, 1, attempts)
                 self.wait(offset, 1, due_us)
 
+    def now_us(self) -> i64:
+        """Return about what time it is; nobody may have had to do with this group for long."""
+        return max(self.turn.now_us, self.properties.looks.now_us)
+
     def wait(self, first: i64, count: i64, due_us: i64) -> None:
         """Records wait again; from `due_us` on, see `DelayedRecords`, or from now on where that is 0."""
         if due_us != 0:
             self.settlement.mark(first, first + count, DELAYED)
             self.delayed.add(first, count, due_us)
+            self.attempts.note_delay(first, count, due_us if due_us > 0 else due_us - FROM_NOW + self.now_us())
         else:
             self.ready_queue.add(first, count)
 
@@ -449,9 +452,13 @@ class WorkGroup(Group):
             lease = leases.take_over(now_us)
         leases.forget_settled()
         if self.delayed.heap:
-            for first, count in self.delayed.take_due(now_us):
-                self.settlement.mark(first, first + count, RETURNED)
-                self.ready_queue.add(first, count)
+            self.release_due(now_us)
+
+    def release_due(self, now_us: i64) -> None:
+        """Have delayed records be ready whose time has come."""
+        for first, count in self.delayed.take_due(now_us):
+            self.settlement.mark(first, first + count, RETURNED)
+            self.ready_queue.add(first, count)
 
     def look_after(self, now_us: i64) -> bool:
         """Let expire what is left, and drop what is too much, after everybody has got what there was.
@@ -508,7 +515,7 @@ class WorkGroup(Group):
         self.delayed = DelayedRecords()
         self.start_over(offset, gone)
         self.ready_queue.start_over()
-        self.ready_queue.restore()
+        self.restore_waiting()
         self.filters.start_over()
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
@@ -525,17 +532,34 @@ class WorkGroup(Group):
     def restore(self, progress: bytes) -> None:
         self.settlement.restore(progress)
 
-    def finish_restore(self) -> None:
+    def finish_restore(self, now_us: i64 = 0) -> None:
         """Make ready, lowest first, what settlements passed over; after the last `restore`.
 
         Records that housekeeping has left out, as they were settled, are so, though a crash took the note that says it.
+        Records that wait for a time after `now_us` wait on.
         """
         self.pass_over([])
+        self.release_due(now_us)
 
     def pass_over(self, gone: list[tuple[int, int]]) -> None:
         """Take records for settled that housekeeping has left out, and intervals that are `gone` with it soon."""
         self.settlement.settle_missing(gone)
+        self.restore_waiting()
+
+    def restore_waiting(self) -> None:
+        """Have wait again what settlements passed over, once these are known: from now on, or from a noted time on."""
+        self.ready_queue.restore_cursor()
+        for due_us, first, count in self.attempts.take_delays():
+            self.settlement.mark(first, first + count, DELAYED)
+            self.delayed.add(first, count, due_us)
         self.ready_queue.restore()
 
     def snapshot(self) -> bytes:
         return self.settlement.snapshot()
+
+    def snapshot_returns(self) -> bytes:
+        """Return what is known of the records that came back; empty where none did."""
+        self.attempts.take_notes()
+        if not self.attempts.by_offset:
+            return b""
+        return self.attempts.snapshot(self.delayed.due_runs(self.now_us()))
