@@ -11,8 +11,8 @@ from typing import Final
 
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk
-from forebay.log.recovery.opening import Recovery
 from forebay.log.store import Store
+from forebay.log.stored import Recovery
 from forebay.node.node import Node
 from tests.mqtt_rig import MqttRig
 from tests.node_rig import Counted, SmallNode
@@ -72,6 +72,9 @@ class RestartRig(MqttRig, OneVhost):
         self.store.commit_to(self.store.written(commit))
         self.node.committed(self.store.durable)
         self.do(self.node.take())
+
+    def now_us(self) -> int:
+        return self.clock.us
 
     def end(self, down_s: float) -> None:
         """End, and go on so many seconds later."""

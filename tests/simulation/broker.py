@@ -22,6 +22,7 @@ from forebay.queue.work.work_group import WorkGroup
 from forebay.session.amqp091.connection import CLOSE_OK, Amqp091Session
 from tests.node_rig import LOOPBACK, Counted
 from tests.simulation.disk import SimDisk
+from tests.simulation.overdue import overdue
 from tests.stores import SMALL, TestClock, bodies
 
 TURNS_MAX: Final = 1000  # of a broker that nobody talks to: then it goes round
@@ -49,12 +50,20 @@ class SimStore(Store):
 
 
 class SimNode(Node):
-    """A node whose files are small; planted bugs are others."""
+    """A node whose files are small; planted bugs are others.
+
+    swept_us  when it did last what is due each second; 0: not since the start
+    """
 
     store: SimStore
+    swept_us = 0
 
     def make_store(self) -> Store:
         return SimStore(self.disk, self.clock, SMALL)
+
+    def every_second(self, now_us: int) -> None:
+        self.swept_us = now_us
+        super().every_second(now_us)
 
 
 class Line(Link):
@@ -195,6 +204,11 @@ class Broker:
             self.node.tick(self.clock.us)
             if self.node.ticks % TICKS_A_SECOND == 0:
                 self.swept_us = self.clock.us
+
+    def look_at_clock(self) -> None:
+        """Have the broker do what is due by now, though no time goes by."""
+        self.node.vhosts.tick(self.clock.us)
+        self.node.is_due = True
 
     def end_job(self) -> None:
         job, self.job = self.job, None
@@ -366,6 +380,11 @@ class Inside:
         queues = self.vhost.catalog.queues_by_id.values()
         found = [(queue.id, queue.find_group(group.encode())) for queue in queues]
         return {f"{id}/{group}": int(each.committed) for id, each in found if isinstance(each, StreamGroup)}
+
+    def overdue(self) -> list[str]:
+        """What time should have brought, and has not; nobody knows it where the disk was full."""
+        node = self.broker.node
+        return [] if self.broker.was_full else overdue(self.vhost, self.broker.clock.us, node.swept_us)
 
     def retained(self, number_of: Callable[[bytes], int]) -> dict[str, object]:
         """The number of the message that is retained on each topic of clients."""

@@ -280,6 +280,17 @@ class TakesCrashesForStops(SimNode):
         super().load_from(recovery, epoch)
 
 
+class ForgetsTimers(SimNode):
+    """Looks at no queue after a start, whatever is due there, until somebody touches it."""
+
+    def load_from(self, recovery: Recovery, epoch: int = ALONE) -> None:
+        super().load_from(recovery, epoch)
+        for vhost in self.vhosts.all():
+            for queue in vhost.turn.timed:
+                queue.timed = False
+            vhost.turn.timed = []
+
+
 class LyingDisk(SimDisk):
     """Names segments that it has not synced."""
 
@@ -311,4 +322,5 @@ NODES: Final[dict[str, type[SimNode]]] = {
     "a group that has settled what another has": MixesGroups,
     "a retained message that comes through to another vhost": MixesVhosts,
     "a message that is not marked after a crash": TakesCrashesForStops,
+    "a timer that a start does not set": ForgetsTimers,
 }

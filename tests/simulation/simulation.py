@@ -259,6 +259,16 @@ class Simulation:
         self.take_all(chance.choice(self.sessions()), chance)
         self.tell("all is quiet")
         self.audit(False)
+        self.check_due()
+
+    def check_due(self) -> None:
+        """Nothing is undone that is due by now, whoever touched it or did not."""
+        self.broker.look_at_clock()
+        self.exchange()
+        for model in self.vhosts.there():
+            assert model.broker is not None
+            late = model.broker.overdue()
+            check(not late, f"vhost {model.name}: overdue: {', '.join(late)}")
 
     def audit(self, restarted: bool, durable: int = NEVER) -> None:
         """All is as the models say."""
@@ -435,6 +445,7 @@ class Simulation:
     def drain(self, chance: Random) -> None:
         """Every session comes back and takes everything that it is owed."""
         self.later(2000)
+        self.check_due()  # nobody has come since the start
         for client in self.sessions():
             if client.line is None:
                 client.connect(self.broker, chance)

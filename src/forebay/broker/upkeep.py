@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
@@ -20,8 +20,6 @@ from forebay.queue.ready.ready_queue import TAKE_IN_RECORDS
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-
-LOOK_COST: Final = 64  # records to be put in order that cost as much as a look at one more queue
 
 
 @final
@@ -52,10 +50,10 @@ class Upkeep:
                 continue
             due = next_due_us(queue)
             if due and due <= now_us:
-                unordered = unordered_records(queue)
-                if not unordered or left > 0:  # else the next tick: the turn reads what a start has not
+                cost = take_in_cost(queue)
+                if not cost or left > 0:  # else the next tick: the turn reads what the start has not
                     turn.mark(queue)
-                    left -= unordered + LOOK_COST
+                    left -= cost
             if due or queue.kind == EPHEMERAL or queue.limits.expires_us:
                 turn.timed.append(queue)
             else:
@@ -135,13 +133,13 @@ class Upkeep:
         return queue.log.start
 
 
-def unordered_records(queue: Queue) -> i64:
-    """Return how many records the groups of a queue have still to put in order: all of them after a start."""
-    count: i64 = 0
+def take_in_cost(queue: Queue) -> i64:
+    """Return what the groups of a queue have still to put in order, as `ReadyQueue.take_in_cost`."""
+    cost: i64 = 0
     for group in queue.groups.values():
         if isinstance(group, WorkGroup):
-            count += group.ready_queue.unordered()
-    return count
+            cost += group.ready_queue.take_in_cost()
+    return cost
 
 
 def next_due_us(queue: Queue) -> i64:

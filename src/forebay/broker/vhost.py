@@ -153,7 +153,9 @@ class Vhost:
         self.shares.recovered(list(self.sessions.by_number.values()), now_us)
         for queue in self.catalog.queues.values():
             # The consumers' unsettled records have come back.
-            if queue.needs_group() and 0 <= queue.limits.max_messages < queue.ready():
+            limits = queue.limits
+            is_over = 0 <= limits.max_messages < queue.ready() or 0 <= limits.max_octets < queue.log.octets
+            if is_over and queue.needs_group():
                 self.turn.mark(queue)
 
     # ---- sessions

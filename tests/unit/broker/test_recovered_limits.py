@@ -9,10 +9,13 @@ import pytest
 from tests.vhosts import OneVhost
 
 
+@pytest.mark.parametrize("limit", [{"x_max_length": 2}, {"x_max_length_bytes": 15}])
 @pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}, {"x_queue_type": "quorum"}])
-def test_a_restart_drops_what_is_too_much(tmp_path: Path, arguments: dict[str, object]) -> None:
+def test_a_restart_drops_what_is_too_much(
+    tmp_path: Path, arguments: dict[str, object], limit: dict[str, object]
+) -> None:
     broker = OneVhost(tmp_path)
-    broker.declare(b"q", x_max_length=2, **arguments)
+    broker.declare(b"q", **limit, **arguments)
     broker.publish(b"", b"q", b"held")
     broker.settle()
     broker.taken(b"q")

@@ -245,6 +245,40 @@ def test_how_often_a_record_came_back_outlives_the_broker(tmp_path: Path) -> Non
         assert [(each.count, each.deliveries, each.failures) for each in out] == [(2, 2, 1)]
 
 
+def test_the_time_of_a_returned_record_outlives_the_broker(tmp_path: Path) -> None:
+    """By its notes, by a snapshot, and whatever kinds of notes a later version adds."""
+    rig = Rig(tmp_path)
+    rig.publish(None, None, None, None)
+    rig.consumer()
+    lease = lease_of(rig.turn()[0])
+    rig.group.give_back(lease, 0, 1, 50, NACKED)
+    rig.group.give_back(lease, 1, 2, 80, NACKED)
+    rig.group.give_back(lease, 3, 1, 0, NACKED)
+    unknown = b"".join(number.to_bytes(8, "little") for number in (0, 0, 1 << 8 | 99, 7, 0, 0))
+    for noted in (unknown + rig.group.attempts.take_notes(), rig.group.snapshot_returns()):
+        copy = WorkGroup(1, b"", b"", rig.log, 0)
+        copy.attempts.restore(noted)
+        copy.finish_restore(60)
+        assert (copy.delayed.heap, copy.ready()) == ([(80, 1, 2)], 2)
+        assert copy.snapshot_returns() and copy.next_due_us() == 80
+        copy.expire(79)
+        assert copy.ready() == 2
+        copy.expire(80)
+        assert copy.ready() == 4
+
+
+def test_a_record_that_returns_again_waits_for_no_earlier_time(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.publish(None)
+    rig.consumer()
+    rig.group.give_back(lease_of(rig.turn(1)[0]), 0, 1, 5, NACKED)
+    rig.group.give_back(lease_of(rig.turn(10)[0]), 0, 1, 0, NACKED)
+    copy = WorkGroup(1, b"", b"", rig.log, 0)
+    copy.attempts.restore(rig.group.attempts.take_notes())
+    copy.finish_restore(0)  # the clock went back
+    assert copy.ready() == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "exponential", "failed", "times", "expected_ms"),
     [

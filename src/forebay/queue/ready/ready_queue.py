@@ -26,6 +26,7 @@ from forebay.queue.work.settlement import Settlement
 
 UNKNOWN_US: Final = 1  # instead of a time: long past
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
+BLOCK_RECORDS: Final = 32  # records that cost as much to take in as a look for one more block
 
 
 @final
@@ -91,9 +92,13 @@ class ReadyQueue:
         waiting = self.returned_count if order is None else order.count + order.parked
         return self.log.end - self.settlement.cursor + waiting
 
-    def unordered(self) -> i64:
-        """Return how many records an order has still to take in."""
-        return 0 if self.order is None else self.log.end - self.settlement.cursor
+    def take_in_cost(self) -> i64:
+        """Return what an order has still to take in: records, and for each block BLOCK_RECORDS more."""
+        log = self.log
+        cursor = self.settlement.cursor
+        if self.order is None or cursor >= log.end:
+            return 0
+        return log.end - cursor + BLOCK_RECORDS * (log.index.size() - log.find(cursor))
 
     def runs(self) -> list[tuple[int, int]]:
         """The runs of records below the cursor that can be delivered now."""
@@ -368,7 +373,7 @@ class ReadyQueue:
                 settlement.settle(first, first - count)
                 continue
             settlement.cursor = first + count
-            left -= count
+            left -= count + BLOCK_RECORDS
             settlement.mark(first, first + count, RETURNED)
             order.take_in(block, index, count)
         return True
