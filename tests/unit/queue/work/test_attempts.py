@@ -42,7 +42,7 @@ def test_what_is_noted_of_attempts_is_there_after_a_restart(tmp_path: Path) -> N
     assert (attempts.of(4), attempts.of(5)) == (2 + FAILURE, 0)
     notes = attempts.take_notes()
     assert attempts.take_notes() == b""
-    for written in (notes, attempts.snapshot()):
+    for written in (notes, attempts.snapshot([])):
         again = restored(settlement, written)
         assert known(again) == expected
         assert again.failing == {4: 700, 9: 900}
