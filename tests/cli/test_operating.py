@@ -198,6 +198,26 @@ def test_definitions_go_out_and_come_in(forebay: Forebay, tmp_path: Path) -> Non
     (queue,) = [each for each in forebay.json("queue", "list", "--vhost", "from") if each["queue"] == "kept"]
     assert queue["durable"]
     assert forebay.json("binding", "list", "--vhost", "from", "--exchange", "in")[0]["routing_key"] == "k"
+    other = {
+        "queues": [{"name": "odd", "vhost": "from", "arguments": {"x-odd": 1, "x-overflow": "drop-tail"}}],
+        "exchanges": [{"name": "near", "vhost": "from", "type": "x-local-random"}],
+    }
+    file.write_text(json.dumps(other))
+    refused = forebay.fails(1, "definitions", "import", str(file), "--strict", "--yes")
+    assert "arguments.x-odd" in refused and "x-local-random" in refused
+    assert "odd" not in [each["queue"] for each in forebay.json("queue", "list", "--vhost", "from")]
+    told = forebay("definitions", "import", str(file), "--yes").splitlines()
+    lost = "left out: messages may be lost, or stay: "
+    starts = (
+        f"{lost}exchanges[0] 'near': type: 'x-local-random'",
+        f"{lost}queues[0] 'odd': arguments.x-overflow: ",
+        "left out: queues[0] 'odd': arguments.x-odd: nothing here puts it in force",
+        "the broker has 1 queue, 1 exchange of the file, without 3 parts of them that cannot be in force here",
+    )
+    assert all(line.startswith(start) for line, start in zip(told, starts, strict=True)), told
+    assert forebay.json("queue", "show", "odd", "--vhost", "from")["arguments"] == {}
+    as_json = json.loads(forebay("definitions", "import", str(file), "--yes", "--json"))
+    assert [each["may_lose_messages"] for each in as_json["left_out"]] == [True, True, False]
     file.write_text('{"queues": [{"vhost": "from"}]}')
     assert "name" in forebay.fails(1, "definitions", "import", str(file), "--yes")
     file.write_text("{")

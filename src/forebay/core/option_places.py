@@ -102,6 +102,9 @@ class PlaceOptions:
         PATH,
         "Definitions that the broker imports at each start; see [definitions](../how-to/definitions.md).",
     )
+    definitions_strict: bool = boolean(
+        False, "Refuse to start if a part of these definitions cannot be in force, instead of leaving it out."
+    )
     definitions_skip_if_unchanged: bool = boolean(
         False, "Skip that import when the definitions are the same as at the last start."
     )

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from forebay import __version__
 from forebay.admin.caller import Caller
-from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
@@ -44,6 +44,7 @@ from forebay.management.definitions.exported import (
     vhost_entry,
 )
 from forebay.management.definitions.imported import ImportPlan, ImportStep, incomplete
+from forebay.management.definitions.left_out import in_order
 from forebay.management.definitions.limits import limits_of
 from forebay.server.app import App
 
@@ -69,6 +70,30 @@ BODY: Final[dict[str, Any]] = {
             },
         },
     }
+}
+Strict = Annotated[bool, Query(description="Refuse the file as a whole if a part of it cannot be in force here.")]
+LEFT_OUT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["left_out"],
+    "properties": {
+        "left_out": {
+            "type": "array",
+            "description": "First those by which messages may be lost, or stay where they are.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "entry": {"type": "string"},
+                    "field": {"type": "string", "description": "Empty for the whole entry."},
+                    "reason": {"type": "string"},
+                    "may_lose_messages": {"type": "boolean"},
+                },
+            },
+        }
+    },
+}
+IMPORTED_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    **CHANGED,
+    200: {"description": "Parts were left out.", "content": {"application/json": {"schema": LEFT_OUT}}},
 }
 EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The file.", "content": {"application/json": {"schema": DOCUMENT}}}
@@ -98,12 +123,14 @@ async def export_all(broker: Broker, caller: Administrator, download: Download =
         return as_file(document, download)
 
 
-@router.post("/all-configuration", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
-@router.post("/definitions", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
-async def import_all(broker: Broker, caller: Administrator, request: Request) -> Response:
-    """Take in a file: make what is missing, and take nothing away. All of it is checked before anything is changed."""
-    await take_in(broker, caller, await document_of(request), None)
-    return await finished(broker)
+@router.post("/all-configuration", status_code=DONE_STATUS, responses=IMPORTED_ANSWERS, openapi_extra=BODY)
+@router.post("/definitions", status_code=DONE_STATUS, responses=IMPORTED_ANSWERS, openapi_extra=BODY)
+async def import_all(broker: Broker, caller: Administrator, request: Request, strict: Strict = False) -> Response:
+    """Take in a file: make what is missing, and take nothing away. All of it is checked before anything is changed.
+
+    What cannot be in force here is left out, and listed in the answer.
+    """
+    return await take_in(broker, caller, await document_of(request), None, strict)
 
 
 @router.get("/definitions/{vhost:name}", responses=EXPORTED)
@@ -125,11 +152,12 @@ async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, 
         return as_file(document, download)
 
 
-@router.post("/definitions/{vhost:name}", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
-async def import_vhost(broker: Broker, caller: Administrator, vhost: VhostName, request: Request) -> Response:
+@router.post("/definitions/{vhost:name}", status_code=DONE_STATUS, responses=IMPORTED_ANSWERS, openapi_extra=BODY)
+async def import_vhost(
+    broker: Broker, caller: Administrator, vhost: VhostName, request: Request, strict: Strict = False
+) -> Response:
     """Take policies, parameters, queues, exchanges and bindings of a file into one vhost, wherever they were."""
-    await take_in(broker, caller, await document_of(request), check_vhost(broker, caller, vhost))
-    return await finished(broker)
+    return await take_in(broker, caller, await document_of(request), check_vhost(broker, caller, vhost), strict)
 
 
 # ---- out
@@ -224,14 +252,24 @@ def part_of(kind: str, body: bytes) -> bytes:
     raise RequestError(INVALID, f"the form has no part '{FILE}'")
 
 
-async def take_in(app: App, caller: Caller, document: dict[str, object], only: Vhost | None) -> None:
-    """Check a file, and then do what it asks for, in portions; RequestError names the entry and the field."""
+async def take_in(app: App, caller: Caller, document: dict[str, object], only: Vhost | None, strict: bool) -> Response:
+    """Check a file, and then do what it asks for as far as that can be, in portions; the answer says what was left out.
+
+    strict  a file of which a part cannot be in force is refused as a whole
+    raises  RequestError: names all entries and fields that are wrong
+    """
     await hash_passwords(document)
     plan = ImportPlan(app.vhosts, document, only, caller.user)
     steps: list[ImportStep] = []
     for step in plan.steps():
         steps.append(step)
         await pause(len(steps))
+    refusal = plan.refusal(strict)
+    if refusal is not None:
+        raise refusal
+    left_out = in_order(plan.left_out)
+    for part in left_out:
+        logger.warning("definitions: left out: %s", part.line())
     for index, step in enumerate(steps):
         try:
             step.do()
@@ -241,6 +279,10 @@ async def take_in(app: App, caller: Caller, document: dict[str, object], only: V
         await pause(index + 1)
     for note in plan.notes:
         logger.info("definitions: %s", note)
+    await app.on_disk()
+    if not left_out:
+        return Response(status_code=DONE_STATUS)
+    return as_json({"left_out": [part.fields() for part in left_out]})
 
 
 async def pause(done: int) -> None:

@@ -196,11 +196,7 @@ class Users(UserTable):
         raises  RequestError: NOT_FOUND, INVALID naming the limit and its value
         """
         self.user(name)
-        for key, value in limits.items():
-            is_number = isinstance(value, int) and not isinstance(value, bool)
-            if key not in LIMITS or not is_number or not UNLIMITED <= int(str(value)) < 1 << 31:
-                known = " and ".join(LIMITS)
-                raise RequestError(INVALID, f"user: {key}: {value!r} is no limit; known are {known}, from -1")
+        check_limits(limits)
         merged = {**self.limits.get(name, {}), **{key: int(str(value)) for key, value in limits.items()}}
         self.execute(LimitUser(name, {key: value for key, value in merged.items() if value != UNLIMITED}))
         self.tell("user.changed", {"user": name, "what": "limits"})
@@ -359,6 +355,15 @@ def check_configured(users: Mapping[str, str], permissions: Collection[Permissio
 def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
     """The key by which lists are sorted: user and vhost."""
     return entry[0]
+
+
+def check_limits(limits: Mapping[str, object]) -> None:
+    """RequestError(INVALID), naming the limit and its value, unless a user can have each."""
+    for key, value in limits.items():
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if key not in LIMITS or not is_number or not UNLIMITED <= int(str(value)) < 1 << 31:
+            known = " and ".join(LIMITS)
+            raise RequestError(INVALID, f"user: {key}: {value!r} is no limit; known are {known}, from -1")
 
 
 def check_tags(tags: list[str]) -> None:

@@ -187,6 +187,7 @@ def target_of(queue: Queue) -> str:
 
 
 def kind_name(operator: bool) -> str:
+    """Return the words for a policy, or an operator's."""
     return "operator policy" if operator else "policy"
 
 

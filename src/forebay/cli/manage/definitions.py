@@ -17,6 +17,7 @@ from forebay.cli.units import objects
 from forebay.client.web import WebClient
 from forebay.core.errors import OptionError
 from forebay.core.reading.json_text import NotJson, read_json
+from forebay.management.definitions.left_out import LeftOut
 
 app = typer.Typer(help="All declarations of a broker in one file.", no_args_is_help=True)
 
@@ -27,6 +28,8 @@ OfVhost = Annotated[
 Without = Annotated[
     str | None, typer.Option(metavar="A,B", help="Omit these parts, such as users, permissions, policies.")
 ]
+
+Strict = Annotated[bool, typer.Option("--strict", help="Import nothing if a part of the file cannot be in force.")]
 
 
 @app.command("export")
@@ -68,11 +71,13 @@ def import_definitions(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to read; - is standard input.")],
     of_vhost: OfVhost = None,
     without: Without = None,
+    strict: Strict = False,
     yes: YesOption = False,
 ) -> None:
     """Declare everything in a file that the broker lacks. The file is checked first; nothing is deleted.
 
-    Files of RabbitMQ work as well. The command uses the broker's HTTP API.
+    Files of RabbitMQ work as well. What cannot be in force here is left out and listed, with its reason. The command
+    uses the broker's HTTP API.
 
     Example: forebay definitions import broker.json --without users,permissions --yes
     """
@@ -80,11 +85,16 @@ def import_definitions(
     if file != "-":
         confirm(f"Declare {said(document)} in {login.server}?", yes)
     with progress_bar("importing", None):
-        web(login, lambda client: client.post(path_of(of_vhost), document))
+        path = f"{path_of(of_vhost)}?strict={'true' if strict else 'false'}"
+        answer = web(login, lambda client: client.post(path, document))
+    left_out = answer["left_out"] if answer else []
     if login.as_json:
-        show_json(counted(document))
-    else:
-        print(f"the broker has {said(document)} of the file")
+        show_json({**counted(document), "left_out": left_out})
+        return
+    for each in left_out:
+        print(f"left out: {LeftOut(each['entry'], each['field'], each['reason'], each['may_lose_messages']).line()}")
+    rest = f", without {objects(len(left_out), 'parts')} of them that cannot be in force here" if left_out else ""
+    print(f"the broker has {said(document)} of the file{rest}")
 
 
 def web(login: LoginOptions, ask: Any) -> Any:

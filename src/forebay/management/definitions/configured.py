@@ -106,10 +106,11 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
         "queues": [{"name": name.decode(), "vhost": "/"} for name in wanted_queues(vhosts, options)],
         "bindings": [asdict(entry) for entry in options.bindings],
     }
-    try:
-        steps = list(ImportPlan(vhosts, document).steps())
-    except RequestError as error:
-        raise OptionError(error.text) from None
+    plan = ImportPlan(vhosts, document)
+    steps = list(plan.steps())
+    refusal = plan.refusal(strict=True)
+    if refusal is not None:
+        raise OptionError(refusal.text)
     return [step for step in steps if step.what.startswith(("exchanges[", "bindings["))]
 
 

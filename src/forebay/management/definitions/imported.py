@@ -1,7 +1,8 @@
 """A definitions file is taken in: all of it is checked before anything is changed, and nothing is ever taken away.
 
 What is there already stays as it is (queues, exchanges), or becomes what the file says (users, permissions, policies,
-parameters, settings of vhosts). A file of RabbitMQ may say what means nothing here; the notes of a plan tell of it.
+parameters, settings of vhosts). What cannot be in force here is left out and listed. Entries that are none, or have
+fields of a wrong type, are no other broker's: the file is refused for them, and all of them are named at once.
 """
 
 from __future__ import annotations
@@ -14,22 +15,35 @@ from forebay.broker.address import NAME_OCTETS_MAX, check_queue_name
 from forebay.broker.auth.passwords import imported_hash
 from forebay.broker.auth.permissions import check_pattern, check_topic_pattern
 from forebay.broker.auth.provisioning import check_user, put_user
+from forebay.broker.auth.users import check_limits
 from forebay.broker.catalog.commands.exchanges import DeclareExchange
 from forebay.broker.catalog.commands.queues import DeclareQueue
-from forebay.broker.catalog.policies import Policy, check_policy
+from forebay.broker.catalog.parameters import check_name, check_value
+from forebay.broker.catalog.policies import Policy, check_definition, check_policy, kind_name
 from forebay.broker.catalog.policy_changes import put_policy
 from forebay.broker.catalog.settings import PROTECTED, VhostSettings
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import slip_among
-from forebay.management.definitions.given import SHOWN_MAX, GivenEntry
+from forebay.core.errors import RequestError
+from forebay.core.nearest import hint, slip_of
+from forebay.management.definitions.given import SHOWN_MAX, EntryFault, GivenEntry
+from forebay.management.definitions.left_out import (
+    NOT_IN_FORCE,
+    LeftOut,
+    fitting,
+    is_about_loss,
+    refusal_of,
+    unknown_reason,
+)
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
-from forebay.queue.declaration.arguments import BY_KEY
+from forebay.queue.declaration.arguments import BY_KEY, CLASSIC_TYPE, FOREIGN, KNOWN
 from forebay.queue.declaration.spec import check_declaration
+from forebay.routing.exchange import FOREIGN as FOREIGN_TO_EXCHANGES
+from forebay.routing.exchange import KNOWN as KNOWN_TO_EXCHANGES
 from forebay.routing.exchange import Exchange, text
-from forebay.routing.kinds import check_binding
+from forebay.routing.headers_exchange import HeadersExchange
+from forebay.routing.kinds import DELAYED_TYPE, FOREIGN_TO_BINDINGS, KINDS, check_binding
 
 Declared = tuple[bool, bool, dict[str, object]]  # of a queue: durable, auto_delete, arguments
 
@@ -63,8 +77,15 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "bindings": ("vhost", "source", "destination", "destination_type", "routing_key", "properties_key", "arguments"),
 }
 OF_ONE_VHOST: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
+# What else a file may have: what its broker says of itself, and in the file of one vhost its settings.
+ABOUT_THE_FILE: Final = (
+    *("rabbit_version", "rabbitmq_version", "product_name", "product_version", "rabbitmq_definition_format"),
+    *("original_cluster_name", "original_vhost_name", "explanation"),
+    *("name", "metadata", "description", "tags", "default_queue_type", "limits", "tracing"),
+)
 LIMITS: Final = "vhost-limits"
 OPERATOR_POLICY: Final = "operator_policy"
+MOVERS: Final = ("shovel", "federation-upstream", "federation-upstream-set")  # by which RabbitMQ moves messages
 # Of classic mirrored queues, and of how RabbitMQ keeps messages: nothing is lost with them.
 MEANINGLESS: Final = (
     "ha-mode",
@@ -77,6 +98,8 @@ MEANINGLESS: Final = (
     "queue-version",
     "queue-master-locator",
 )
+NOTHING: Final = "$x"  # a pattern that lets no name pass, not even the empty one
+QUEUE_TYPE: Final = "x-queue-type"
 Do = Callable[[], object]
 
 
@@ -93,8 +116,10 @@ class ImportPlan:
 
     vhosts     of the broker
     only       all is about this one, whatever the entries say; None: every entry says where it belongs
-    notes      what of the file means nothing here, for the log
     importer   name of the user that imports it, who declares its queues; empty for the configuration
+    notes      what of the file stays otherwise than the file says, since it is there already; for the log
+    left_out   what of the file cannot be in force here
+    faults     of entries that are none of a definitions file: the file is refused for them
     """
 
     def __init__(
@@ -105,13 +130,18 @@ class ImportPlan:
         self.only = only
         self.importer = importer
         self.notes: list[str] = []
-        self.names: set[bytes] = set(vhosts.by_name)  # of vhosts that there will be
+        self.left_out: list[LeftOut] = []
+        self.faults: list[str] = []
+        self.names: dict[bytes, str] = {  # of vhosts that there will be, each with its type of queues
+            name: vhost.catalog.settings.default_queue_type for name, vhost in vhosts.by_name.items()
+        }
         self.users: set[str] = set(vhosts.users.by_name)
+        self.named: set[tuple[bytes, str, bytes]] = set()  # queues and exchanges of the file, also those left out
         self.queues: dict[tuple[bytes, bytes], Declared] = {}  # that the file makes, by vhost and name
         self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
 
     def steps(self) -> Iterator[ImportStep]:
-        """All steps that have to be done, checked one by one; RequestError(INVALID) names the entry and the field."""
+        """Yield all steps that can be done, checked one by one; `refusal` says afterwards whether they may be done."""
         checks = {
             "vhosts": self.vhost,
             "users": self.user,
@@ -124,27 +154,54 @@ class ImportPlan:
             "queues": self.queue,
             "bindings": self.binding,
         }
-        self.check_sections()
+        self.note_sections()
         for section in SECTIONS if self.only is None else OF_ONE_VHOST:
-            entries = self.document.get(section, [])
+            entries = self.document.get(section)
+            if entries is None:
+                continue
             if not isinstance(entries, list):
-                raise RequestError(INVALID, f"{section}: is no list")
+                self.faults.append(f"{section}: is no list")
+                continue
             for index, entry in enumerate(entries):
-                given = GivenEntry(section, index, entry)
-                given.check_names(FIELDS[section])
-                try:
-                    do = checks[section](given)
-                except RequestError as error:
-                    where = "" if error.text.startswith(section) else f"{given.where}: "
-                    raise RequestError(INVALID, where + error.text) from None
-                if do is not None:
-                    yield ImportStep(given.where, do)
+                step = self.step(section, index, entry, checks[section])
+                if step is not None:
+                    yield step
 
-    def check_sections(self) -> None:
-        """RequestError where a section is most likely misspelt; RabbitMQ's files say more that means nothing here."""
-        name, meant = slip_among(self.document, SECTIONS)
-        if meant:
-            raise RequestError(INVALID, f"{name[:SHOWN_MAX]}: no such section; did you mean {meant}?")
+    def step(
+        self, section: str, index: int, entry: object, check: Callable[[GivenEntry], Do | None]
+    ) -> ImportStep | None:
+        """Return the step for one entry; None if there is nothing to do, or nothing can be done."""
+        try:
+            given = GivenEntry(section, index, entry)
+            given.note_slips(FIELDS[section])
+            try:
+                do = check(given)
+            except EntryFault:
+                raise
+            except RequestError as error:
+                reason = error.text.removeprefix(f"{given.where}: ")
+                self.left_out.append(LeftOut(given.where, "", reason, given.may_lose))
+                return None
+        except EntryFault as error:
+            self.faults.append(error.text)
+            return None
+        self.left_out += given.left_out
+        return None if do is None else ImportStep(given.where, do)
+
+    def refusal(self, strict: bool = False) -> RequestError | None:
+        """Return the error that names all faults of the file, once `steps` has gone through; None if it has none.
+
+        strict  what cannot be in force is a fault
+        """
+        return refusal_of(self.faults, self.left_out, strict)
+
+    def note_sections(self) -> None:
+        """Leave out sections that there are not."""
+        for name, value in self.document.items():
+            if name not in SECTIONS and name not in ABOUT_THE_FILE and value not in (None, [], {}):
+                meant = slip_of(name, SECTIONS)
+                hint = f"; did you mean {meant}?" if meant else ""
+                self.left_out.append(LeftOut(name[:SHOWN_MAX], "", f"no such section{hint}", bool(meant)))
 
     # ---- where entries belong
 
@@ -154,13 +211,13 @@ class ImportPlan:
             return self.only.name
         name = given.octets("vhost")
         if name not in self.names:
-            raise given.wrong("vhost", text(name), "does not exist, and is not among the vhosts of the file")
+            raise given.unknown("vhost", text(name), "does not exist, and is not among the vhosts of the file")
         return name
 
     def user_of(self, given: GivenEntry) -> str:
         name = given.text("user")
         if name not in self.users:
-            raise given.wrong("user", name, "does not exist, and is not among the users of the file")
+            raise given.unknown("user", name, "does not exist, and is not among the users of the file")
         return name
 
     def there(self, name: bytes) -> Vhost:
@@ -174,20 +231,30 @@ class ImportPlan:
     def vhost(self, given: GivenEntry) -> Do | None:
         name = given.octets("name")
         if not 0 < len(name) <= NAME_OCTETS_MAX:
-            raise given.wrong("name", text(name), f"has not 1 to {NAME_OCTETS_MAX} octets")
-        said = GivenEntry("vhosts", 0, {**given.table("metadata"), **given.fields})
+            raise given.fault("name", text(name), f"has not 1 to {NAME_OCTETS_MAX} octets")
+        said = given.part({**given.table("metadata"), **given.fields})
+        wanted: dict[str, object] = {}
+        if said.value("description", None) is not None:
+            wanted["description"] = said.text("description")
+        if said.value("tags", None) is not None:
+            wanted["tags"] = said.texts("tags")
+        kind = said.value("default_queue_type", "undefined")
+        if kind != "undefined":
+            wanted["default_queue_type"] = kind
+        if said.value("protected_from_deletion", None) is not None:
+            wanted[PROTECTED] = said.flag("protected_from_deletion", False)
         settings: dict[str, object] = {}
-        if "description" in said.fields:
-            settings["description"] = said.text("description")
-        if "tags" in said.fields:
-            settings["tags"] = said.texts("tags")
-        kind = said.fields.get("default_queue_type")
-        if kind not in {None, "undefined"}:
-            settings["default_queue_type"] = kind
-        if "protected_from_deletion" in said.fields:
-            settings[PROTECTED] = said.flag("protected_from_deletion", False)
-        VhostSettings().change(settings)
-        self.names.add(name)
+        for field, value in wanted.items():
+            try:
+                VhostSettings().change({field: value})
+            except RequestError as error:
+                given.leave_out(field, error.text)
+            else:
+                settings[field] = value
+        settings |= vhost_limits(given, given.table("limits"), "limits")
+        if said.value("tracing", False) is True:
+            given.leave_out("tracing", "means nothing to this broker; `forebay trace` traces")
+        self.names[name] = str(settings.get("default_queue_type", self.names.get(name, CLASSIC_TYPE)))
         return partial(self.make_vhost, name, settings)
 
     def make_vhost(self, name: bytes, settings: dict[str, object]) -> None:
@@ -197,8 +264,10 @@ class ImportPlan:
 
     def user(self, given: GivenEntry) -> Do | None:
         name, tags = given.text("name"), given.texts("tags")
+        if not name:
+            raise given.fault("name", name, "is no name")
         hash = imported_hash(given.text("password_hash", ""), given.text("hashing_algorithm", ""))
-        limits = limit_settings(given.table("limits"), OF_USERS)
+        limits = user_limits(given, given.table("limits"))
         check_user(name, hash, tags)
         self.users.add(name)
         known = self.vhosts.users.by_name.get(name)
@@ -214,65 +283,99 @@ class ImportPlan:
 
     def permission(self, given: GivenEntry) -> Do | None:
         vhost, user = self.vhost_of(given), self.user_of(given)
-        patterns = [given.text(field) for field in ("configure", "write", "read")]
-        for field in ("configure", "write", "read"):
-            check_pattern(field, given.text(field))
+        patterns = [pattern_of(given, field, check_pattern) for field in ("configure", "write", "read")]
         return partial(self.vhosts.users.set_permissions, user, vhost, *patterns)
 
     def topic_permission(self, given: GivenEntry) -> Do | None:
         vhost, user = self.vhost_of(given), self.user_of(given)
-        write, read = given.text("write"), given.text("read")
-        check_topic_pattern("write", write)
-        check_topic_pattern("read", read)
+        write, read = (pattern_of(given, field, check_topic_pattern) for field in ("write", "read"))
         return partial(self.vhosts.users.set_topic_permissions, user, vhost, given.octets("exchange"), write, read)
 
     def parameter(self, given: GivenEntry) -> Do | None:
         vhost, component, name = self.vhost_of(given), given.text("component"), given.text("name")
         if component == LIMITS:
-            settings = limit_settings(given.table("value"), OF_VHOSTS)
-            VhostSettings().change(settings)
+            settings = vhost_limits(given, given.table("value"), "value")
             return partial(self.make_vhost, vhost, settings) if settings else None
         if component == OPERATOR_POLICY:
-            return self.policy_named(given, vhost, name, GivenEntry("parameters", 0, given.table("value")), True)
-        self.notes.append(f"parameter '{name}' of '{component}' is kept, and means nothing to this broker")
+            return self.policy_named(given, vhost, name, given.part(given.table("value")), True)
         value = given.fields.get("value")
+        check_name("component", component)
+        check_name("name", name)
+        check_value(name, value)
+        reason = f"a parameter of '{component}' is kept, and means nothing to this broker"
+        given.leave_out("", reason, component in MOVERS)
         return partial(self.vhosts.parameters.set, vhost, component, name, value)
 
     def global_parameter(self, given: GivenEntry) -> Do | None:
-        return partial(self.vhosts.parameters.set_global, given.text("name"), given.fields.get("value"))
+        name, value = given.text("name"), given.fields.get("value")
+        check_name("name", name)
+        check_value(name, value)
+        return partial(self.vhosts.parameters.set_global, name, value)
 
     def policy(self, given: GivenEntry) -> Do | None:
         return self.policy_named(given, self.vhost_of(given), given.text("name"), given, False)
 
     def policy_named(self, given: GivenEntry, vhost: bytes, name: str, said: GivenEntry, operator: bool) -> Do | None:
         """A policy, without what means nothing here."""
-        definition = dict(said.table("definition"))
-        for key in [key for key in definition if key in MEANINGLESS and key not in BY_KEY]:
-            del definition[key]
-            self.notes.append(f"{given.where}: {key} means nothing to this broker")
-        if not definition and said.table("definition"):
+        wanted = said.table("definition")
+        priority, apply_to = said.value("priority", 0), said.text("apply-to", "all")
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise given.fault("priority", priority, "is no whole number")
+        given.may_lose = any(is_about_loss(key) for key in wanted)
+        definition: dict[str, object] = {}
+        for key, value in wanted.items():
+            reason = self.definition_fault(name, operator, key, value)
+            if reason:
+                given.leave_out(f"definition.{key}", reason, is_about_loss(key))
+            else:
+                definition[key] = value
+        if not definition and wanted:
+            given.leave_out("", "nothing is left of the policy, which is not made", given.may_lose)
             return None
-        pattern, priority = said.fields.get("pattern"), said.fields.get("priority", 0)
-        apply_to = said.fields.get("apply-to", "all")
-        policy = check_policy(name, operator, pattern, apply_to, definition, priority)
-        self.vhosts.default.catalog.placement.check_definition(policy.definition, policy.called())
+        policy = check_policy(name, operator, said.text("pattern"), apply_to, definition, priority)
         return partial(self.make_policy, vhost, policy)
+
+    def definition_fault(self, name: str, operator: bool, key: str, value: object) -> str:
+        """Return the reason why a key of a policy cannot be in force; "" if it can."""
+        who = f"{kind_name(operator)} '{name}'"
+        if key in MEANINGLESS and key not in BY_KEY:
+            return "means nothing to this broker, and nothing is lost without it"
+        if key not in BY_KEY:
+            return unknown_reason(key, BY_KEY)
+        try:
+            check_definition(who, operator, key, value)
+            self.vhosts.default.catalog.placement.check_definition({key: value}, who)
+        except RequestError as error:
+            return error.text
+        return ""
 
     def make_policy(self, vhost: bytes, policy: Policy) -> None:
         put_policy(self.there(vhost), policy)
 
     def exchange(self, given: GivenEntry) -> Do | None:
         vhost, name = self.vhost_of(given), given.octets("name")
-        kind, arguments = given.octets("type"), given.table("arguments")
+        self.named.add((vhost, "exchange", name))
+        kind = given.text("type")
         durable, auto_delete = given.flag("durable", True), given.flag("auto_delete", False)
         internal = given.flag("internal", False)
-        wanted = DeclareExchange(name, kind, arguments, durable, auto_delete, internal)
-        made = wanted.made(vhost)
+        if kind.encode() not in KINDS:
+            raise given.unknown("type", kind, f"is an unknown exchange type; {hint(kind, map(text, KINDS))}")
+
+        def declared(arguments: dict[str, object]) -> DeclareExchange:
+            return DeclareExchange(name, kind.encode(), arguments, durable, auto_delete, internal)
+
+        arguments, reasons = fitting(
+            given.table("arguments"),
+            (*KNOWN_TO_EXCHANGES, *FOREIGN_TO_EXCHANGES),
+            DELAYED_TYPE,
+            lambda arguments: declared(arguments).made(vhost),
+        )
+        leave_out_arguments(given, reasons)
         if not name:
             return None
         there = self.known_exchange(vhost, name)
         if there is not None:
-            is_same = (there.kind, there.durable, there.auto_delete) == (kind, durable, auto_delete)
+            is_same = (there.kind, there.durable, there.auto_delete) == (kind.encode(), durable, auto_delete)
             if not is_same or (there.internal, there.arguments) != (internal, arguments):
                 self.notes.append(f"{given.where}: the exchange is there, declared otherwise, and stays as it is")
             return None
@@ -281,25 +384,35 @@ class ImportPlan:
                 f"{given.where}: names that begin with {RESERVED.decode()} are the broker's; it is not made"
             )
             return None
-        self.exchanges[vhost, name] = made
+        wanted = declared(arguments)
+        self.exchanges[vhost, name] = wanted.made(vhost)
         return partial(self.make_exchange, vhost, wanted)
 
     def make_exchange(self, vhost: bytes, wanted: DeclareExchange) -> None:
         self.there(vhost).catalog.add_exchange(wanted)
 
     def queue(self, given: GivenEntry) -> Do | None:
-        vhost, name, arguments = self.vhost_of(given), given.octets("name"), given.table("arguments")
+        vhost, name = self.vhost_of(given), given.octets("name")
+        self.named.add((vhost, "queue", name))
         durable, auto_delete = given.flag("durable", True), given.flag("auto_delete", False)
         if not name:
-            raise given.wrong("name", "", "is no name")
+            raise given.fault("name", "", "is no name")
         check_queue_name(name)
-        check_declaration(given.where, False, durable, False, auto_delete, arguments)
         there = self.known_queue(vhost, name)
+        placement = self.vhosts.default.catalog.placement
+        kind = self.names.get(vhost, CLASSIC_TYPE) if durable and not auto_delete else CLASSIC_TYPE
+
+        def check(arguments: dict[str, object]) -> None:
+            check_declaration(given.where, False, durable, False, auto_delete, {QUEUE_TYPE: kind, **arguments})
+            if there is None:
+                placement.check_arguments(arguments, given.where)
+
+        arguments, reasons = fitting(given.table("arguments"), (*KNOWN, *FOREIGN), QUEUE_TYPE, check)
+        leave_out_arguments(given, reasons)
         if there is not None:
             if there != (durable, auto_delete, arguments):
                 self.notes.append(f"{given.where}: the queue is there, declared otherwise, and stays as it is")
             return None
-        self.vhosts.default.catalog.placement.check_arguments(arguments, given.where)
         self.queues[vhost, name] = (durable, auto_delete, arguments)
         return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
 
@@ -315,20 +428,30 @@ class ImportPlan:
 
     def binding(self, given: GivenEntry) -> Do | None:
         vhost, source, destination = self.vhost_of(given), given.octets("source"), given.octets("destination")
-        key, arguments = given.octets("routing_key"), given.table("arguments")
+        key, arguments = given.octets("routing_key", ""), given.table("arguments")
         kind = given.text("destination_type", "queue")
         if kind not in {"queue", "exchange"}:
-            raise given.wrong("destination_type", kind, "is neither queue nor exchange")
+            raise given.fault("destination_type", kind, "is neither queue nor exchange")
         if not source:
             return None  # every queue is bound so
         exchange = self.known_exchange(vhost, source)
         if exchange is None:
-            raise given.wrong("source", text(source), "is no exchange of the vhost or the file")
+            raise given.unknown("source", text(source), self.absence(vhost, "exchange", source))
         if not self.is_known(vhost, destination, kind):
-            raise given.wrong("destination", text(destination), f"is no {kind} of the vhost or the file")
+            raise given.unknown("destination", text(destination), self.absence(vhost, kind, destination))
+        if not isinstance(exchange, HeadersExchange):
+            unknown = [name for name in arguments if name not in FOREIGN_TO_BINDINGS]
+            for name in unknown:
+                given.leave_out(f"arguments.{name}", f"{NOT_IN_FORCE}: only headers exchanges look at arguments")
+            arguments = {name: value for name, value in arguments.items() if name not in unknown}
         check_binding(vhost, exchange, arguments)
         exchange.check_bind(key, arguments)
         return partial(self.bind, vhost, kind == "queue", destination, source, key, arguments)
+
+    def absence(self, vhost: bytes, kind: str, name: bytes) -> str:
+        """Return the words for an end of a binding that there is not."""
+        left_out = ", for it was left out" if (vhost, kind, name) in self.named else ""
+        return f"is no {kind} of the vhost or the file{left_out}"
 
     def bind(
         self, vhost: bytes, to_queue: bool, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
@@ -361,6 +484,51 @@ class ImportPlan:
         if kind == "exchange":
             return self.known_exchange(vhost, name) is not None
         return self.known_queue(vhost, name) is not None
+
+
+def pattern_of(given: GivenEntry, field: str, check: Callable[[str, str], None]) -> str:
+    """Return a pattern of a permission; one that lets nothing pass in place of one that cannot be in force here."""
+    pattern = given.text(field)
+    try:
+        check(field, pattern)
+    except RequestError as error:
+        given.leave_out(field, f"{error.text}; {NOTHING!r}, which lets nothing pass, stands in its place")
+        return NOTHING
+    return pattern
+
+
+def leave_out_arguments(given: GivenEntry, reasons: Mapping[str, str]) -> None:
+    """Leave out arguments of an entry, each for its reason."""
+    for name, reason in reasons.items():
+        given.leave_out(f"arguments.{name}", reason, is_about_loss(name))
+
+
+def vhost_limits(given: GivenEntry, limits: Mapping[str, object], field: str) -> dict[str, object]:
+    """Return the settings for the limits of a vhost that can be in force; the others are left out."""
+    settings: dict[str, object] = {}
+    for name, value in limits.items():
+        try:
+            found = limit_settings({name: value}, OF_VHOSTS)
+            VhostSettings().change(found)
+        except RequestError as error:
+            given.leave_out(f"{field}.{name}", error.text)
+        else:
+            settings |= found
+    return settings
+
+
+def user_limits(given: GivenEntry, limits: Mapping[str, object]) -> dict[str, object]:
+    """Return the limits of a user that can be in force; the others are left out."""
+    settings: dict[str, object] = {}
+    for name, value in limits.items():
+        try:
+            found = limit_settings({name: value}, OF_USERS)
+            check_limits(found)
+        except RequestError as error:
+            given.leave_out(f"limits.{name}", error.text)
+        else:
+            settings |= found
+    return settings
 
 
 def incomplete(step: ImportStep, done: int, error: RequestError) -> RequestError:

@@ -14,6 +14,7 @@ from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
 from forebay.core.reading.json_text import read_json
 from forebay.management.definitions.imported import ImportPlan
+from forebay.management.definitions.left_out import in_order
 from forebay.server.system.chance import SystemRandom
 
 OPTION: Final = "definitions_import_path"
@@ -32,7 +33,7 @@ def import_definitions(vhosts: Vhosts, options: Options) -> None:
         return
     for file, octets in zip(files, texts, strict=True):
         try:
-            count = take_in(vhosts, document_of(octets))
+            count = take_in(vhosts, document_of(octets), options.definitions_strict)
         except (RequestError, ValueError) as error:
             raise OptionError(f"{OPTION}: {file}: {error}") from None
         logger.info("%s: %s: %d entries", OPTION, file, count)
@@ -69,10 +70,18 @@ def document_of(octets: bytes) -> dict[str, object]:
     return document
 
 
-def take_in(vhosts: Vhosts, document: dict[str, object]) -> int:
-    """Check a file, and then do what it asks for; how many entries that were. RequestError."""
+def take_in(vhosts: Vhosts, document: dict[str, object], strict: bool) -> int:
+    """Check a file, and then do what it asks for as far as that can be; how many entries that were. RequestError.
+
+    strict  a file of which a part cannot be in force is refused as a whole
+    """
     plan = ImportPlan(vhosts, document)
     steps = list(plan.steps())
+    refusal = plan.refusal(strict)
+    if refusal is not None:
+        raise refusal
+    for part in in_order(plan.left_out):
+        logger.warning("%s: left out: %s", OPTION, part.line())
     for step in steps:
         step.do()
     for note in plan.notes:
