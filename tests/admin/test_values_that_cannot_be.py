@@ -204,3 +204,29 @@ def test_no_field_of_the_document_can_be_an_error_of_the_broker(broker: BrokerPr
     assert asked > 1500
     assert asker.ask("GET", "/api/whoami")[0] == 200
     assert "internal error" not in broker.log_text().lower()
+
+
+def test_an_optional_field_may_be_null(asker: Asker) -> None:
+    document = json.loads(asker.ask("GET", "/api/openapi.json")[1])
+    refused: list[str] = []
+    asked = 0
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            if path in LEFT_OUT or not schema:
+                continue
+            plain = filled(
+                path, {each["name"]: KNOWN.get(each["name"], "1") for each in operation.get("parameters", ())}
+            )
+            for shape in resolved(document, schema):
+                needed = shape.get("required", ())
+                base = {name: FILLED[name] for name in needed if name in FILLED}
+                for name in shape.get("properties", {}):
+                    if name not in needed:
+                        body = json.dumps({**base, name: None}).encode()
+                        status, answer = asker.ask(method.upper(), plain, body)
+                        asked += 1
+                        if status == 400 and f"body.{name}:" in json.loads(answer)["reason"]:
+                            refused.append(f"{method} {plain} {body!r}: {answer!r}")
+    assert not refused, "\n".join(refused)
+    assert asked > 100

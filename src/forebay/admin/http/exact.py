@@ -8,12 +8,12 @@ like one that is known, and is most likely misspelt.
 from __future__ import annotations
 
 import types
-from typing import Annotated, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from forebay.admin.http.bodies import read_body
 from forebay.core.errors import INVALID, RequestError
@@ -26,6 +26,20 @@ class Exact(BaseModel):
     """A body that has these fields and no others; `unknown_field` says what was meant."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def read_given(cls, given: Any) -> Any:
+        """Return the fields that are given: one that may be absent is absent where it is null."""
+        return without_nulls(cls, given) if isinstance(given, dict) else given
+
+
+def without_nulls(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+    """Return a body without the fields that are null and need not be there."""
+    needed = {name for name, field in model.model_fields.items() if field.is_required()}
+    needed |= {field.alias for field in model.model_fields.values() if field.is_required() and field.alias}
+    known = set(model.model_fields) | {field.alias for field in model.model_fields.values()}
+    return {name: value for name, value in given.items() if value is not None or name in needed or name not in known}
 
 
 async def check_names(request: Request) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from forebay.admin.http.exact import without_nulls
 from forebay.core.nearest import slip_among
 
 
@@ -26,14 +27,18 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def refuse_slips(cls, given: Any) -> Any:
-        """Refuse a field that is most likely misspelt: 'durabel' would make a queue that is not durable."""
+    def read_names(cls, given: Any) -> Any:
+        """Return the fields that are given; refuse one that is most likely misspelt.
+
+        'durabel' would make a queue that is not durable. A field that may be absent is absent where it is null.
+        """
         if isinstance(given, dict):
             known = {field.alias or name for name, field in cls.model_fields.items()} | set(cls.model_fields)
             name, meant = slip_among(given, known)
             if meant:
                 words = {"name": name, "meant": meant}
                 raise PydanticCustomError("slip", "'{name}' is no field: did you mean {meant}?", words)
+            return without_nulls(cls, given)
         return given
 
 
