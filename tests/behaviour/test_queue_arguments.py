@@ -35,6 +35,10 @@ def test_a_redeclaration_has_to_ask_for_the_same_also_after_a_kill(broker: Broke
             "406 PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received '5' but "
             "current is '10'"
         )
+        assert declare(broker, arguments={**arguments, "x-max-length": "10"}) == (
+            "406 PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received '10' "
+            "(longstr) but current is '10' (signedint)"
+        )
         assert declare(broker, arguments={"x-max-length": 10}) == (
             "406 PRECONDITION_FAILED - inequivalent arg 'x-dead-letter-exchange' for queue 'q' in vhost '/': received "
             "none but current is the value '' of type 'longstr'"

@@ -228,11 +228,21 @@ def truth(value: bool) -> str:
 
 
 def received(value: object, other: object) -> str:
-    """An argument's value beside another, as RabbitMQ writes it: with its type where the other is absent."""
+    """Return an argument's value beside another, as RabbitMQ writes it: with its type where the other is absent.
+
+    Values that look alike differ by their types, which stand behind them: '60000' (longstr), '60000' (signedint).
+    """
     if value is None:
         return "none"
-    shown = truth(value) if isinstance(value, bool) else str(value)
-    return f"'{shown}'" if other is not None else f"the value '{shown}' of type '{type_name(value)}'"
+    shown = shown_argument(value)
+    if other is None:
+        return f"the value '{shown}' of type '{type_name(value)}'"
+    return f"'{shown}' ({type_name(value)})" if shown == shown_argument(other) else f"'{shown}'"
+
+
+def shown_argument(value: object) -> str:
+    """Return an argument's value for people."""
+    return truth(value) if isinstance(value, bool) else str(value)
 
 
 def type_name(value: object) -> str:

@@ -77,7 +77,16 @@ def test_only_a_classic_queue_may_leave_its_name_to_the_broker(queue_type: str) 
         ({"x-message-ttl": 5}, {}, "'x-message-ttl': received none but current is the value '5' of type 'signedint'"),
         ({}, {"x-message-ttl": 5}, "'x-message-ttl': received the value '5' of type 'signedint' but current is none"),
         ({"x-message-ttl": 5}, {"x-message-ttl": 6}, "'x-message-ttl': received '6' but current is '5'"),
-        ({"x-message-ttl": 5}, {"x-message-ttl": "5"}, "'x-message-ttl': received '5' but current is '5'"),
+        (
+            {"x-message-ttl": 5},
+            {"x-message-ttl": "5"},
+            "'x-message-ttl': received '5' (longstr) but current is '5' (signedint)",
+        ),
+        (
+            {"x-single-active-consumer": True},
+            {"x-single-active-consumer": "true"},
+            "'x-single-active-consumer': received 'true' (longstr) but current is 'true' (bool)",
+        ),
         ({"x-message-ttl": 5}, {"x-message-ttl": 5}, ""),
         (
             {"x-dead-letter-exchange": "a"},
