@@ -261,15 +261,17 @@ async def take_in(app: App, caller: Caller, document: dict[str, object], only: V
     await hash_passwords(document)
     plan = ImportPlan(app.vhosts, document, only, caller.user)
     steps: list[ImportStep] = []
-    for step in plan.steps():
-        steps.append(step)
-        await pause(len(steps))
+    for index, checked_step in enumerate(plan.checked()):
+        if checked_step is not None:
+            steps.append(checked_step)
+        await pause(index + 1)
     refusal = plan.refusal(strict)
     if refusal is not None:
         raise refusal
     left_out = in_order(plan.left_out)
-    for part in left_out:
+    for index, part in enumerate(left_out):
         logger.warning("definitions: left out: %s", part.line())
+        await pause(index + 1)
     for index, step in enumerate(steps):
         try:
             step.do()

@@ -107,7 +107,7 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
         "bindings": [asdict(entry) for entry in options.bindings],
     }
     plan = ImportPlan(vhosts, document)
-    steps = list(plan.steps())
+    steps = plan.steps()
     refusal = plan.refusal(strict=True)
     if refusal is not None:
         raise OptionError(refusal.text)

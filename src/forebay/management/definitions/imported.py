@@ -140,8 +140,12 @@ class ImportPlan:
         self.queues: dict[tuple[bytes, bytes], Declared] = {}  # that the file makes, by vhost and name
         self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
 
-    def steps(self) -> Iterator[ImportStep]:
-        """Yield all steps that can be done, checked one by one; `refusal` says afterwards whether they may be done."""
+    def steps(self) -> list[ImportStep]:
+        """Return all steps that can be done; `refusal` says whether they may be done."""
+        return [step for step in self.checked() if step is not None]
+
+    def checked(self) -> Iterator[ImportStep | None]:
+        """Check the entries one by one, and yield the step for each; None where there is nothing to do."""
         checks = {
             "vhosts": self.vhost,
             "users": self.user,
@@ -163,9 +167,7 @@ class ImportPlan:
                 self.faults.append(f"{section}: is no list")
                 continue
             for index, entry in enumerate(entries):
-                step = self.step(section, index, entry, checks[section])
-                if step is not None:
-                    yield step
+                yield self.step(section, index, entry, checks[section])
 
     def step(
         self, section: str, index: int, entry: object, check: Callable[[GivenEntry], Do | None]
@@ -189,7 +191,7 @@ class ImportPlan:
         return None if do is None else ImportStep(given.where, do)
 
     def refusal(self, strict: bool = False) -> RequestError | None:
-        """Return the error that names all faults of the file, once `steps` has gone through; None if it has none.
+        """Return the error that names all faults of the file, once the entries are checked; None if it has none.
 
         strict  what cannot be in force is a fault
         """

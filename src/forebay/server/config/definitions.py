@@ -76,7 +76,7 @@ def take_in(vhosts: Vhosts, document: dict[str, object], strict: bool) -> int:
     strict  a file of which a part cannot be in force is refused as a whole
     """
     plan = ImportPlan(vhosts, document)
-    steps = list(plan.steps())
+    steps = plan.steps()
     refusal = plan.refusal(strict)
     if refusal is not None:
         raise refusal
