@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -242,13 +243,26 @@ def check_stream(options: ReadOptions) -> None:
 def _queues(values: Mapping[str, str]) -> tuple[str, ...]:
     if SUBSCRIBE not in values:
         return ()
-    names = tuple(name.strip() for name in values[SUBSCRIBE].split(","))
-    if not all(names):
+    text = values[SUBSCRIBE].strip()
+    names = _names_in_list(text) if text.startswith("[") else tuple(name.strip() for name in text.split(","))
+    if not names or not all(names):
         raise OptionError(f"{SUBSCRIBE}: {values[SUBSCRIBE]!r} has an empty name in it")
     for name in names:
         if names.count(name) > 1:
             raise OptionError(f"{SUBSCRIBE}: the queue {name!r} is there twice")
     return names
+
+
+def _names_in_list(text: str) -> tuple[str, ...]:
+    """Return the names in a list of JSON, which may have commas in them; OptionError."""
+    try:
+        names = json.loads(text)
+    except ValueError as error:
+        why = f"is no list of names in JSON ({error}); a queue whose name begins with [ is given in such a list"
+        raise OptionError(f"{SUBSCRIBE}: {text!r} {why}") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"{SUBSCRIBE}: {text!r} is no list of names in JSON")
+    return tuple(names)
 
 
 def _pattern(values: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,6 +59,12 @@ class Positions:
     def all(self) -> list[tuple[str, Position]]:
         """Every position with the queue it is for, which is empty where it is for each."""
         return [*self.by_queue.items(), *([("", self.each)] if self.each is not None else [])]
+
+
+def subscription_of(queues: Sequence[str]) -> str:
+    """Return the value of the option `subscribe` that names exactly these queues."""
+    is_plain = all(name == name.strip() and "," not in name and not name.startswith("[") for name in queues)
+    return ",".join(queues) if is_plain else json.dumps(list(queues), ensure_ascii=False)
 
 
 def starting_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:

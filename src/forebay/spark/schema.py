@@ -51,6 +51,9 @@ TYPES: Final[dict[str, DataType]] = {
     **PROPERTY_TYPES,
 }
 
+# Texts made of octets that a schema may ask for as they are: binary, with nothing put in place of what is no UTF-8.
+AS_OCTETS: Final = ("exchange", "routing_key", "correlation_id")
+
 COLUMNS_OF_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
     "value": ("body",),
     "key": ("routing_key",),
@@ -75,10 +78,9 @@ def check_schema(schema: StructType) -> None:
         type = TYPES.get(field.name)
         if type is None:
             raise OptionError(f"schema: no column {field.name!r}; known are {', '.join(TYPES)}")
-        if field.dataType != type:
-            raise OptionError(
-                f"schema: column {field.name!r} is {type.simpleString()}, not {field.dataType.simpleString()}"
-            )
+        if field.dataType != type and not (field.name in AS_OCTETS and field.dataType == BinaryType()):
+            known = f"{type.simpleString()} or binary" if field.name in AS_OCTETS else type.simpleString()
+            raise OptionError(f"schema: column {field.name!r} is {known}, not {field.dataType.simpleString()}")
 
 
 def block_columns(names: Iterable[str]) -> list[str] | None:
@@ -99,8 +101,5 @@ def columns_of(names: Iterable[str]) -> int:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema in Arrow; Spark compares it with its own field by field, nullability too."""
     return pa.schema(
-        [
-            pa.field(field.name, to_arrow_type(TYPES[field.name], timezone="UTC"), field.nullable)
-            for field in schema.fields
-        ]
+        [pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC"), field.nullable) for field in schema.fields]
     )

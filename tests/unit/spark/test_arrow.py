@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from forebay.core.errors import CorruptFile, OptionError
+from forebay.core.message import AMQP091, Properties
 from forebay.log.block import Block, BlockWriter
 from forebay.spark.arrow.batches import BATCH_ROWS, WHOLE_ROWS_MIN, BatchMaker, Buffer
 from forebay.spark.schema import TYPES, check_schema
+from forebay.wire.amqp091.properties import encode_properties
 from tests.spark_schema import full_schema
 
 NOW_US = 1_700_000_000_123_456
@@ -110,6 +112,36 @@ def test_only_the_columns_asked_for_in_their_order() -> None:
     assert batch.schema.names == ["offset", "value"]
 
 
+def test_texts_that_are_no_utf8_keep_their_octets_as_binary() -> None:
+    """As text they have U+FFFD; nothing else of the row says which octets these were."""
+    raw = encode_properties(said_of(b"id-\xff\xfe"))
+    records = [
+        (AMQP091, b"x\xff", b"k\xfe", raw, b"body"),
+        (AMQP091, b"x", b"k", encode_properties(said_of(None)), b""),
+    ]
+    schema = StructType([StructField(name, BinaryType()) for name in ("exchange", "routing_key", "correlation_id")])
+    check_schema(schema)
+    (batch,) = read([sealed(0, records)], 0, 2, schema)
+    assert batch.to_pylist() == [
+        {"exchange": b"x\xff", "routing_key": b"k\xfe", "correlation_id": b"id-\xff\xfe"},
+        {"exchange": b"x", "routing_key": b"k", "correlation_id": None},
+    ]
+    schema = StructType([StructField(name, StringType()) for name in schema.names])
+    check_schema(schema)
+    (batch,) = read([sealed(0, records)], 0, 2, schema)
+    assert batch.to_pylist()[0] == {
+        "exchange": "x\ufffd",
+        "routing_key": "k\ufffd",
+        "correlation_id": "id-\ufffd\ufffd",
+    }
+
+
+def said_of(correlation: bytes | None) -> Properties:
+    made = Properties()
+    made.correlation_id = correlation
+    return made
+
+
 def test_nullability_follows_the_schema() -> None:
     schema = StructType([StructField("offset", LongType(), nullable=False)])
     (batch,) = read([sealed(0, some(3))], 0, 3, schema)
@@ -124,6 +156,10 @@ def test_an_unknown_column_is_named() -> None:
 def test_a_wrong_type_is_named() -> None:
     with pytest.raises(OptionError, match="column 'offset' is bigint, not string"):
         check_schema(StructType([StructField("offset", StringType())]))
+    with pytest.raises(OptionError, match="column 'correlation_id' is string or binary, not bigint"):
+        check_schema(StructType([StructField("correlation_id", LongType())]))
+    with pytest.raises(OptionError, match="column 'message_id' is string, not binary"):
+        check_schema(StructType([StructField("message_id", BinaryType())]))
 
 
 @pytest.mark.parametrize("at", [4, 9, 13, 20, 40, 48, 60, -9])

@@ -15,6 +15,8 @@ from forebay.message.subject import NUMBERS, stated_property
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
 from forebay.wire.convert import encode
 
+ARROW_TYPES = {name: to_arrow_type(type) for name, type in PROPERTY_TYPES.items()}
+
 
 def said(**fields: object) -> Properties:
     made = Properties()
@@ -25,7 +27,7 @@ def said(**fields: object) -> Properties:
 
 def columns(rows: list[tuple[int, bytes]]) -> dict[str, pa.Array]:
     formats = np.array([format for format, _ in rows], np.uint8)
-    made = property_arrays(formats, pa.array([raw for _, raw in rows], pa.binary()), list(PROPERTY_TYPES))
+    made = property_arrays(formats, pa.array([raw for _, raw in rows], pa.binary()), ARROW_TYPES)
     for name, array in made.items():
         array.validate(full=True)
         assert (array.type, len(array)) == (to_arrow_type(PROPERTY_TYPES[name]), len(rows))
@@ -115,7 +117,7 @@ def test_no_rows_give_no_rows() -> None:
 
 def test_a_part_of_an_array_is_decoded() -> None:
     raw = pa.array([b"x", *[encode(MQTT, said(content_type=str(n % 3))) for n in range(9)], b"x"], pa.binary())
-    made = property_arrays(np.full(9, MQTT, np.uint8), raw.slice(1, 9), ["content_type"])
+    made = property_arrays(np.full(9, MQTT, np.uint8), raw.slice(1, 9), {"content_type": pa.string()})
     assert made["content_type"].to_pylist() == ["0", "1", "2"] * 3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from forebay.core.errors import OptionError
@@ -15,7 +17,7 @@ from forebay.spark.options import (
     known_options,
     parse_options,
 )
-from forebay.spark.positions import EARLIEST, LATEST, Position
+from forebay.spark.positions import EARLIEST, LATEST, Position, subscription_of
 from forebay.spark.reading.plan import BatchLimits
 
 BASE = {"forebay.servers": "localhost:5672", "subscribe": "q"}
@@ -55,6 +57,13 @@ def test_several_queues_and_servers() -> None:
     options = parse(subscribe=" a, b ", forebay__servers="h1:1, [::1]:2")
     assert options.queues == ("a", "b")
     assert options.access.servers == "h1:1, [::1]:2"
+
+
+@pytest.mark.parametrize("names", [("a,b",), ("a,b", "c", " d "), ("[x",), ('q"1', "é,\\"), ("plain", "other")])
+def test_any_name_can_be_subscribed_to(names: tuple[str, ...]) -> None:
+    assert parse(subscribe=subscription_of(names)).queues == names
+    assert parse(subscribe=f" {json.dumps(names)} ").queues == names
+    assert subscription_of(["plain", "other"]) == "plain,other"
 
 
 def test_a_pattern_instead_of_names() -> None:
@@ -185,6 +194,11 @@ def test_a_time_goes_before_offsets() -> None:
         ("startingOffsetsByTimestampStrategy", "none", "'none' is neither error nor latest"),
         ("subscribe", "a,,b", "subscribe: 'a,,b' has an empty name"),
         ("subscribe", "a,a", "subscribe: the queue 'a' is there twice"),
+        ("subscribe", '["a,b", "a,b"]', "subscribe: the queue 'a,b' is there twice"),
+        ("subscribe", '["a", ""]', "has an empty name"),
+        ("subscribe", "[]", "has an empty name"),
+        ("subscribe", '["a", 1]', "is no list of names in JSON"),
+        ("subscribe", "[a]", r"is no list of names in JSON \(.*a queue whose name begins with \["),
         ("forebay.servers", "localhost", "forebay.servers: 'localhost' is not HOST:PORT"),
         ("forebay.servers", "a:1,b:x", "forebay.servers: 'b:x' is not HOST:PORT"),
         ("forebay.server", "a:1", "forebay.server: no option of the forebay source; did you mean forebay.servers?"),

@@ -336,7 +336,7 @@ class BatchMaker:
         self.schema = arrow_schema(schema)
         self.deliveries = deliveries
         self.columns = columns_of(schema.names)
-        self.decoded = [name for name in self.schema.names if name in PROPERTY_TYPES]
+        self.decoded = {field.name: field.type for field in self.schema if field.name in PROPERTY_TYPES}
         # Slices of these cost nothing, and they are the same for every batch.
         self.constants = {
             "topic": same_text(queue, BATCH_ROWS),

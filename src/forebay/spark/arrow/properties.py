@@ -7,7 +7,7 @@ Arrow copies what they say to the rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -52,14 +52,14 @@ PROPERTY_TYPES: Final[dict[str, DataType]] = {
 Octets = npt.NDArray[np.uint8]
 
 
-def property_arrays(formats: Octets, raw: pa.Array, names: Sequence[str]) -> dict[str, pa.Array]:
-    """The columns of these names, all among PROPERTY_TYPES.
+def property_arrays(formats: Octets, raw: pa.Array, types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
+    """The columns of these names, all among PROPERTY_TYPES, with their types in Arrow.
 
     formats  of each row, as the record has it
     raw      binary: the properties of each row
     """
     indices, distinct = distinct_properties(formats, raw)
-    return {name: column_of(name, distinct).take(indices) for name in names}
+    return {name: column_of(name, type, distinct).take(indices) for name, type in types.items()}
 
 
 def distinct_properties(formats: Octets, raw: pa.Array) -> tuple[pa.Array, list[Properties]]:
@@ -84,7 +84,7 @@ def integers(array: pa.Array) -> npt.NDArray[np.int64]:
 # ---- a column of the distinct ones
 
 
-def column_of(name: str, distinct: list[Properties]) -> pa.Array:
+def column_of(name: str, type: pa.DataType, distinct: list[Properties]) -> pa.Array:
     if name == "headers":
         return headers_of(distinct)
     if name == "properties":
@@ -93,7 +93,8 @@ def column_of(name: str, distinct: list[Properties]) -> pa.Array:
         return numbers_array(pa.int32(), np.int32, [each.priority for each in distinct])
     if name == "expiration_ms":
         return numbers_array(pa.int64(), np.int64, [each.expiration_ms for each in distinct])
-    return octets_array(pa.string(), [as_text(octets_of(stated_property(each, NUMBERS[name]))) for each in distinct])
+    stated = [octets_of(stated_property(each, NUMBERS[name])) for each in distinct]
+    return octets_array(type, stated if pa.types.is_binary(type) else [as_text(each) for each in stated])
 
 
 def headers_of(distinct: list[Properties]) -> pa.Array:

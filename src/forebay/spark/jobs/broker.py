@@ -11,6 +11,7 @@ from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
 from forebay.spark.access import BROKER_OPTIONS, DATA, SERVERS
 from forebay.spark.options import RETRY, access_of, known_options
+from forebay.spark.positions import subscription_of
 from forebay.spark.reading.logs import LogEnd, Patience, RemoteLogs
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Broker:
 
     def table(self, spark: SparkSession, queues: Sequence[str], schema: StructType, **options: str) -> DataFrame:
         """Queues as one table; see the options of the source."""
-        reader = spark.read.format("forebay").options(**self.options, subscribe=",".join(queues), **options)
+        reader = spark.read.format("forebay").options(**self.options, subscribe=subscription_of(queues), **options)
         return reader.schema(schema).load()
 
     def look(self, queue: str) -> LogEnd:

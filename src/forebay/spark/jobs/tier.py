@@ -40,7 +40,7 @@ from forebay.spark.options import (
     known_options,
     parse_options,
 )
-from forebay.spark.positions import EARLIEST, STARTING_OFFSETS, SUBSCRIBE
+from forebay.spark.positions import EARLIEST, STARTING_OFFSETS, SUBSCRIBE, subscription_of
 from forebay.spark.reading.logs import RemoteLogs
 from forebay.spark.sink.writer import QUERY_PROPERTY
 from forebay.spark.tables.compaction import Compacted, Merge, merge, sweep
@@ -122,7 +122,7 @@ def tier(
     if target_octets < OCTETS_MIN:
         raise OptionError(f"target_octets: {target_octets} is less than {OCTETS_MIN}")
     if names:
-        given[SUBSCRIBE] = ",".join(names)
+        given[SUBSCRIBE] = subscription_of(names)
     parse_options(given)
     if truncate:
         check_streams(given, names)

@@ -19,6 +19,7 @@ from forebay.spark.positions import (
     STARTING_OFFSETS,
     STARTING_TIMESTAMP,
     SUBSCRIBE,
+    subscription_of,
 )
 from forebay.spark.reading.logs import DataLost, LogEnd
 from forebay.spark.reading.reader import open_logs
@@ -66,7 +67,7 @@ def read_tiered(
     raises   DataLost if records between the two parts are gone, with their offsets, unless failOnDataLoss is false
     """
     given = known_options(options, OPTIONS, "read of a tiered queue")
-    given[SUBSCRIBE] = queue
+    given[SUBSCRIBE] = subscription_of([queue])
     parsed = parse_options(given)
     if not 0 <= starting_offset <= ending_offset:
         raise OptionError(f"starting_offset: {starting_offset} is not from 0 to the ending offset, {ending_offset}")

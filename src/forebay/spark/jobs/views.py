@@ -27,7 +27,7 @@ from forebay.core.errors import NOT_FOUND, OptionError, RequestError
 from forebay.spark.jobs.bodies import first_line, with_body_columns
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.publishing import publish
-from forebay.spark.positions import STARTING_OFFSETS, SUBSCRIBE
+from forebay.spark.positions import STARTING_OFFSETS, SUBSCRIBE, subscription_of
 from forebay.spark.schema import TYPES
 from forebay.spark.sink.options import EXCHANGE, TOPIC, SinkOptions, parse_sink, sink_columns
 from forebay.spark.sink.writer import QUERY_PROPERTY, WriteTarget
@@ -156,7 +156,12 @@ def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str, stre
     words = set(NAME.findall(sql)) | {source.event_time}
     names = [name for name in TYPES if name in ALWAYS or name in words]
     schema = StructType([StructField(name, TYPES[name]) for name in names])
-    given = {STARTING_OFFSETS: "earliest", **broker.options, **source.options, SUBSCRIBE: source.queue}
+    given = {
+        STARTING_OFFSETS: "earliest",
+        **broker.options,
+        **source.options,
+        SUBSCRIBE: subscription_of([source.queue]),
+    }
     reader = spark.readStream if streams else spark.read
     rows = reader.format("forebay").options(**given).schema(schema).load()
     table = with_body_columns(rows, source.columns)

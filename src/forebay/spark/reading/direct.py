@@ -13,7 +13,7 @@ from pyspark.sql.types import AtomicType, LongType, StructField, StructType
 
 from forebay.core.errors import OptionError
 from forebay.spark.options import ReadOptions, check_batch, parse_options
-from forebay.spark.positions import SUBSCRIBE
+from forebay.spark.positions import SUBSCRIBE, subscription_of
 from forebay.spark.reading.plan import plan
 from forebay.spark.reading.reader import RangePartition, open_logs, read_range, resolve
 from forebay.spark.schema import TYPES, default_schema
@@ -61,7 +61,7 @@ def read(
 
     The read is planned at once, in this process, which therefore has to reach the broker.
 
-    queue    one or several; empty with the option `subscribePattern`
+    queue    as the option `subscribe`, or a list of names; empty with the option `subscribePattern`
     options  of the source (docs/reference/spark.md)
     columns  only these are fetched, in this order; those of Spark's Kafka source by default
     raises   OptionError naming the option; RequestError; DataLost; Unreachable
@@ -101,9 +101,8 @@ def planned(
 ) -> DataFrame:
     """The tasks of a read; `count` names the column of counts where these are wanted instead of rows."""
     given = {name: str(value) for name, value in (options or {}).items()}
-    names = [queue] if isinstance(queue, str) else list(queue)
-    if any(names):
-        given[SUBSCRIBE] = ",".join(names)
+    if queue:
+        given[SUBSCRIBE] = queue if isinstance(queue, str) else subscription_of(queue)
     asked = parse_options(given)
     check_batch(asked)
     schema = default_schema(asked.headers) if columns is None else schema_of(columns)
