@@ -21,6 +21,6 @@ def as_json(value: object, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, media_type="application/json")
 
 
-def refusal(status: int, reason: str) -> Response:
-    """An answer that says what was wrong, as RabbitMQ says it."""
-    return as_json({"error": WORDS.get(status, "error"), "reason": reason}, status)
+def refusal(status: int, reason: str, word: str = "") -> Response:
+    """An answer that says what was wrong, as RabbitMQ says it; `word` where that is not the one for the status."""
+    return as_json({"error": word or WORDS.get(status, "error"), "reason": reason}, status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
@@ -25,10 +25,35 @@ PAGE_MAX: Final = 1 << 31
 NAME_CHARACTERS_MAX: Final = 1000
 COLUMNS_CHARACTERS_MAX: Final = 4000
 DIGITS: Final = re.compile("[0-9]+")
+NUMBER: Final = re.compile("-?[0-9]{1,20}")
+BAD_REQUEST: Final = "bad_request"
 DIGITS_MAX: Final = 20  # longer numbers are sorted as texts
+
+OUT_OF_RANGE: Final = "page_out_of_range"
+INVALID_PAGE: Final = "invalid_pagination_parameters"
+PAGE_PARAMETERS: Final = ("page", "page_size")
+UNDEFINED: Final = "undefined"  # as RabbitMQ calls a parameter that is not given
 
 Path = tuple[str, ...]  # of a field within an object: a.b is ("a", "b")
 Source = TypeVar("Source")
+
+
+class PageFault(RequestError):
+    """A page that cannot be: `word` is RabbitMQ's for the error, and the text is in its words, too."""
+
+    def __init__(self, word: str, text: str) -> None:
+        super().__init__(INVALID, text)
+        self.word = word
+
+
+def page_fault(given: Mapping[str, str]) -> PageFault:
+    """Return the fault of the parameters `page` and `page_size`, of which at least one is wrong."""
+    for name in PAGE_PARAMETERS:
+        value = given.get(name, "0")
+        if NUMBER.fullmatch(value) is None:
+            return PageFault(BAD_REQUEST, f"Pagination parameters are invalid: {name}: {value[:DIGITS_MAX]!r}")
+    page, size = (given.get(name, UNDEFINED) for name in PAGE_PARAMETERS)
+    return PageFault(INVALID_PAGE, f"Invalid pagination parameters: page number {page}, page size {size}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +258,7 @@ async def made_list(
         end = first + wanted.page_size
         if first >= found and wanted.page > 1:
             where = f"page: {wanted.page} page size: {wanted.page_size}, len: {found}"
-            raise RequestError(INVALID, f"Page out of range, {where}")
+            raise PageFault(OUT_OF_RANGE, f"Page out of range, {where}")
     shown = await sliced(items[first:end], make) if made is None else made[first:end]
     if wanted.columns:
         shown = await sliced(shown, lambda fields: only(fields, wanted.columns))

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from forebay.admin.caller import REQUESTED_WITH, refused_login
 from forebay.admin.http.answer import refusal
 from forebay.admin.http.exact import unknown_field
+from forebay.admin.http.paging import PAGE_PARAMETERS, PageFault, page_fault
 from forebay.admin.rabbitmq.unsupported import unsupported_at
 from forebay.broker.auth.authorizer import Undecided
 from forebay.broker.auth.login import LoginRefused
@@ -25,6 +26,7 @@ NOT_FOR_ANY_ROUTE: Final = (NO_PATH, NO_METHOD)
 UNAVAILABLE: Final = 503
 NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
 UNKNOWN: Final = "extra_forbidden"  # what pydantic calls a field that a model does not have
+PAGE_FIELDS: Final = tuple(("query", name) for name in PAGE_PARAMETERS)
 BODY_FIELD: Final = 2  # steps to a field of the body: "body" and its name
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 
@@ -48,10 +50,13 @@ def handle_errors(api: FastAPI) -> None:
 
     async def on_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError)
-        return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text)
+        word = error.word if isinstance(error, PageFault) else ""
+        return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text, word)
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
+        if any(each["loc"] in PAGE_FIELDS for each in error.errors()):
+            return await on_request(request, page_fault(request.query_params))
         return refusal(BAD_REQUEST, fault_of(error, request.scope.get("route")))
 
     async def on_other(request: Request, error: Exception) -> Response:
