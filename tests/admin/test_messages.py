@@ -65,6 +65,7 @@ PROPERTIES: Facts = {
     "type": "t",
     "user_id": "guest",
     "app_id": "a",
+    "cluster_id": "west",
     "headers": HEADERS,
 }
 

@@ -56,6 +56,7 @@ def properties(draw: st.DrawFn) -> Properties:
     made.type = draw(SHORT)
     made.user_id = draw(SHORT)
     made.app_id = draw(SHORT)
+    made.cluster_id = draw(SHORT)
     made.body_is_text = draw(st.booleans())
     made.headers = list(draw(FIELDS).items())
     return made

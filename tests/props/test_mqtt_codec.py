@@ -386,7 +386,7 @@ def neutral(draw: st.DrawFn, header: st.SearchStrategy[object], field: st.Search
     made.correlation_id = draw(st.one_of(st.none(), st.binary(max_size=40)))
     made.timestamp_s = draw(st.one_of(st.none(), st.integers(0, 10**17)))
     made.body_is_text = draw(st.booleans())
-    for name in ("message_id", "reply_to", "content_type", "content_encoding", "type", "app_id"):
+    for name in ("message_id", "reply_to", "content_type", "content_encoding", "type", "app_id", "cluster_id"):
         setattr(made, name, draw(field))
     made.user_id = draw(field)
     made.headers = draw(st.lists(st.tuples(st.text(max_size=20), header), max_size=4))
@@ -413,6 +413,6 @@ def test_neutral_properties_come_back(properties: Properties) -> None:
         properties.expiration_ms = min((properties.expiration_ms + 999) // 1000, 0xFFFFFFFF) * 1000
     fields = [
         "priority", "expiration_ms", "message_id", "correlation_id", "reply_to", "content_type", "content_encoding",
-        "timestamp_s", "type", "user_id", "app_id", "body_is_text", "headers",
+        "timestamp_s", "type", "user_id", "app_id", "cluster_id", "body_is_text", "headers",
     ]  # fmt: skip
     assert {name: getattr(back, name) for name in fields} == {name: getattr(properties, name) for name in fields}

@@ -50,6 +50,7 @@ class Properties:
         self.type: str | None = None
         self.user_id: str | None = None
         self.app_id: str | None = None
+        self.cluster_id: str | None = None  # AMQP 0.9.1 alone has it
         self.body_is_text: bool = False
         self.headers: list[tuple[str, object]] = []
 

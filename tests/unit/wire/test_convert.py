@@ -40,6 +40,7 @@ BOTH_WAYS = [
     ({"message_id": "m-1"}, user("amqp-message-id", "m-1")),
     ({"type": "order"}, user("amqp-type", "order")),
     ({"app_id": "shop"}, user("amqp-app-id", "shop")),
+    ({"cluster_id": "west"}, user("amqp-cluster-id", "west")),
     ({"timestamp_s": 1_700_000_000}, user("amqp-timestamp", "1700000000")),
     ({"priority": 7}, user("amqp-priority", "7")),
     ({"content_encoding": "gzip"}, user("amqp-content-encoding", "gzip")),

@@ -17,9 +17,9 @@ PERSISTENT: Final = 2
 TEXT_OCTETS_MAX: Final = 255
 LINE_OCTETS: Final = 76  # of base64
 # Those that are texts, by their names here and there.
-TEXTS: Final = ("content_type", "content_encoding", "reply_to", "message_id", "type", "user_id", "app_id")
+TEXTS: Final = ("content_type", "content_encoding", "reply_to", "message_id", "type", "user_id", "app_id", "cluster_id")
 NUMBERS: Final = {"delivery_mode": 2, "priority": 255, "timestamp": (1 << 63) - 1}
-NAMES: Final = (*TEXTS, *NUMBERS, "correlation_id", "expiration", "headers", "cluster_id")
+NAMES: Final = (*TEXTS, *NUMBERS, "correlation_id", "expiration", "headers")
 
 
 def octets_of_properties(given: Mapping[str, object]) -> bytes:

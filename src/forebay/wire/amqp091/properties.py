@@ -306,6 +306,8 @@ def decode_properties(properties: bytes, depth_max: i64) -> Properties:
         found.user_id = short_text(args)
     if flags & APP_ID:
         found.app_id = short_text(args)
+    if flags & CLUSTER_ID:
+        found.cluster_id = short_text(args)
     return found
 
 
@@ -375,7 +377,8 @@ def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object
         write_i64_be(out, i64(timestamp - (1 << 64) if timestamp >> 63 else timestamp))
     flags |= put_text(out, TYPE, "x-type", properties.type, headers)
     flags |= put_text(out, USER_ID, "x-user-id", properties.user_id, headers)
-    return flags | put_text(out, APP_ID, "x-app-id", properties.app_id, headers)
+    flags |= put_text(out, APP_ID, "x-app-id", properties.app_id, headers)
+    return flags | put_text(out, CLUSTER_ID, "x-cluster-id", properties.cluster_id, headers)
 
 
 def put_text(out: BytesWriter, field: i64, name: str, text: str | None, headers: dict[str, object]) -> i64:

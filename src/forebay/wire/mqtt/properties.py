@@ -468,6 +468,8 @@ def set_amqp_field(neutral: Properties, name: str, value: str) -> bool:
         neutral.type = value
     elif name == "amqp-app-id":
         neutral.app_id = value
+    elif name == "amqp-cluster-id":
+        neutral.cluster_id = value
     elif name == "amqp-reply-to":
         neutral.reply_to = value
     elif name == "amqp-priority" and value.isascii() and value.isdigit() and len(value) <= 3 and int(value) < 256:
@@ -508,6 +510,7 @@ def encode_neutral(neutral: Properties) -> bytes:
     put_user(out, "amqp-type", neutral.type)
     put_user(out, "amqp-user-id", neutral.user_id)
     put_user(out, "amqp-app-id", neutral.app_id)
+    put_user(out, "amqp-cluster-id", neutral.cluster_id)
     if neutral.priority is not None:
         put_user(out, "amqp-priority", str(neutral.priority))
     if neutral.timestamp_s is not None:
