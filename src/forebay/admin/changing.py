@@ -15,6 +15,7 @@ from forebay.admin.http.refusals import fault_of
 from forebay.broker.audit import DONE
 from forebay.core.errors import RequestError
 from forebay.core.reading.json_text import JsonError, read_json
+from forebay.routing.exchange import text
 from forebay.server.app import App
 
 READING: Final = ("GET", "HEAD", "OPTIONS")
@@ -59,7 +60,8 @@ def note(request: Request, path: str, result: str) -> None:
     caller = getattr(request.state, "caller", None)
     if not isinstance(caller, Caller) or caller.noted:
         return
-    arguments: dict[str, object] = dict(request.path_params)
+    named = request.path_params.items()
+    arguments: dict[str, object] = {name: text(each) if isinstance(each, bytes) else each for name, each in named}
     body = getattr(request, "_body", b"")  # what was read of it
     if 0 < len(body) <= BODY_OCTETS_MAX:
         arguments["body"] = shown_body(body)

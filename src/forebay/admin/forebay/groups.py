@@ -15,7 +15,7 @@ from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.management.parameters import LIMIT_MAX
 
-GROUP: Final = "/groups/{vhost:name}/{queue:name}/{group:name}"
+GROUP: Final = "/groups/{vhost:name}/{queue:octets}/{group:name}"
 DELAYED: Final = "/delayed/{vhost:name}/{key:name}"
 KEY: Final = {"name": "key"}
 router = APIRouter(prefix="/api/forebay", tags=["forebay"], route_class=JsonRoute)
@@ -27,7 +27,7 @@ add_operations(
         OperationRoute(GROUP, "group.delete", EMPTY, "DELETE", names={"if_unused": "if-unused"}),
         OperationRoute(f"{GROUP}/hold", "group.release", EMPTY, "DELETE"),
         list_route("/leases/{vhost:name}", "lease.list"),
-        OperationRoute("/leases/{vhost:name}/{queue:name}/{offset}", "lease.release", EMPTY, "DELETE"),
+        OperationRoute("/leases/{vhost:name}/{queue:octets}/{offset}", "lease.release", EMPTY, "DELETE"),
         list_route("/delayed/{vhost:name}", "delayed.list"),
         OperationRoute(DELAYED, "delayed.cancel", EMPTY, "DELETE", KEY),
         OperationRoute(

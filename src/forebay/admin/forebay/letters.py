@@ -20,7 +20,7 @@ from forebay.management.parameters import LIMIT_DEFAULT
 router = APIRouter(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"], route_class=JsonRoute)
 add_operations(
     router,
-    (list_route("", "dlq.list"), OperationRoute("/{queue:name}/{offset}", "dlq.edit", EMPTY, "PATCH")),
+    (list_route("", "dlq.list"), OperationRoute("/{queue:octets}/{offset}", "dlq.edit", EMPTY, "PATCH")),
 )
 
 
@@ -30,7 +30,7 @@ class Redrive(Choice):
     to: Annotated[str, Field(description="The queue that they go to; that in which each died first if not given.")] = ""
 
 
-@router.get("/{queue:name}", responses=LIST)
+@router.get("/{queue:octets}", responses=LIST)
 async def list_letters(
     app: Broker,
     caller: Asker,
@@ -47,7 +47,7 @@ async def list_letters(
     return as_json(await messages(app, caller, "dlq.show", values, limit))
 
 
-@router.post("/{queue:name}/redrive", responses=DONE)
+@router.post("/{queue:octets}/redrive", responses=DONE)
 async def redrive(
     app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, choice: Redrive | None = None
 ) -> Response:

@@ -1,7 +1,7 @@
 """Routes that are an operation each: path, query and body give its arguments, as the table of operations has them.
 
-What a path names (`{queue:name}`) is an argument of that name. The rest is in the query of GET and DELETE, and else in
-the body. Names, types, bounds, defaults and descriptions are those of the operation.
+What a path names (`{queue:octets}`) is an argument of that name. The rest is in the query of GET and DELETE, and else
+in the body. Names, types, bounds, defaults and descriptions are those of the operation.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
 
-router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:octets}", tags=["forebay"], route_class=JsonRoute)
 add_operations(
     router,
     (
@@ -49,7 +49,7 @@ class Choice(Exact):
     first: Annotated[int, Field(alias="from", ge=0, description="From this offset on.")] = 0
     limit: Annotated[int | None, Field(ge=1, description="How many at most; all if not given.")] = None
 
-    def values(self, vhost: str, queue: str) -> dict[str, object]:
+    def values(self, vhost: str, queue: bytes) -> dict[str, object]:
         """The arguments of an operation."""
         pairs = (
             None if self.offsets is None else [list(each) if isinstance(each, tuple) else each for each in self.offsets]

@@ -34,7 +34,7 @@ async def show_samples(
     return as_json(lines(rates, [(rates.broker, BROKER_KEPT), (rates.node, NODE_KEPT)], age, after))
 
 
-@router.get("/queues/{vhost:name}/{queue:name}/samples", responses=SAMPLES)
+@router.get("/queues/{vhost:name}/{queue:octets}/samples", responses=SAMPLES)
 async def show_queue_samples(
     app: Broker,
     caller: Manager,
@@ -45,7 +45,7 @@ async def show_queue_samples(
     after: After = 0,
 ) -> Response:
     """A queue's samples: messages in and out, its length and size, and how many messages died and of what."""
-    found = check_vhost(app, caller, vhost).catalog.queue(queue.encode())
+    found = check_vhost(app, caller, vhost).catalog.queue(queue)
     return as_json(lines(rates, [(rates.queues.get(int(found.id)), QUEUE_KEPT)], age, after))
 
 

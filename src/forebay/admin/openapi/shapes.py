@@ -254,6 +254,7 @@ class QueueShape(TypedDict, total=False):
     """A queue."""
 
     name: str
+    name_in_path: Annotated[str, Field(description="The name in paths, where the shown one is not: it is no UTF-8.")]
     vhost: str
     type: Annotated[str, Field(description="classic, quorum or stream.")]
     durable: bool
@@ -290,6 +291,7 @@ class ExchangeShape(TypedDict, total=False):
     """An exchange."""
 
     name: str
+    name_in_path: Annotated[str, Field(description="The name in paths, where the shown one is not: it is no UTF-8.")]
     vhost: str
     type: str
     durable: bool

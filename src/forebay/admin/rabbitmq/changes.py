@@ -54,18 +54,18 @@ CLOSED: Final = "Connection forced: closed over HTTP"
 
 
 @router.put(
-    "/queues/{vhost:name}/{queue:name}", tags=["queues"], status_code=CREATED, responses=MADE, response_class=Response
+    "/queues/{vhost:name}/{queue:octets}", tags=["queues"], status_code=CREATED, responses=MADE, response_class=Response
 )
 async def put_queue(
     broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: QueueBody | None = None
 ) -> Response:
     """Declare a queue, or check that it exists with the same properties."""
-    is_new = queue.encode() not in check_vhost(broker, caller, vhost).catalog.queues
+    is_new = queue not in check_vhost(broker, caller, vhost).catalog.queues
     values = {"vhost": vhost, "queue": queue, **(body or QueueBody()).model_dump(exclude={"node"})}
     return await changed(broker, caller, "queue.declare", values, put_status(is_new))
 
 
-@router.delete("/queues/{vhost:name}/{queue:name}", tags=["queues"], status_code=DONE_STATUS, responses=GONE)
+@router.delete("/queues/{vhost:name}/{queue:octets}", tags=["queues"], status_code=DONE_STATUS, responses=GONE)
 async def delete_queue(
     broker: Broker,
     caller: Manager,
@@ -83,7 +83,7 @@ async def delete_queue(
 
 
 @router.put(
-    "/exchanges/{vhost:name}/{exchange:name}",
+    "/exchanges/{vhost:name}/{exchange:octets}",
     tags=["exchanges"],
     status_code=CREATED,
     responses=MADE,
@@ -99,7 +99,7 @@ async def put_exchange(
     return await changed(broker, caller, "exchange.declare", values, put_status(is_new))
 
 
-@router.delete("/exchanges/{vhost:name}/{exchange:name}", tags=["exchanges"], status_code=DONE_STATUS, responses=GONE)
+@router.delete("/exchanges/{vhost:name}/{exchange:octets}", tags=["exchanges"], status_code=DONE_STATUS, responses=GONE)
 async def delete_exchange(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, if_unused: IfUnused = False
 ) -> Response:
@@ -113,7 +113,7 @@ async def delete_exchange(
 
 
 @router.post(
-    "/bindings/{vhost:name}/e/{source:name}/q/{queue:name}",
+    "/bindings/{vhost:name}/e/{source:octets}/q/{queue:octets}",
     tags=["bindings"],
     status_code=CREATED,
     responses=BOUND,
@@ -128,11 +128,11 @@ async def bind_queue(
     body: BindingBody | None = None,
 ) -> Response:
     """Bind a queue to an exchange; no error where it is bound so already."""
-    return await bind(broker, caller, binding_values(vhost, source, queue.encode(), True), queue, body)
+    return await bind(broker, caller, binding_values(vhost, source, queue, True), queue, body)
 
 
 @router.post(
-    "/bindings/{vhost:name}/e/{source:name}/e/{destination:name}",
+    "/bindings/{vhost:name}/e/{source:octets}/e/{destination:octets}",
     tags=["bindings"],
     status_code=CREATED,
     responses=BOUND,
@@ -152,7 +152,7 @@ async def bind_exchange(
 
 
 @router.delete(
-    "/bindings/{vhost:name}/e/{source:name}/q/{queue:name}/{props:name}",
+    "/bindings/{vhost:name}/e/{source:octets}/q/{queue:octets}/{props:name}",
     tags=["bindings"],
     status_code=DONE_STATUS,
     responses=GONE,
@@ -161,12 +161,12 @@ async def unbind_queue(
     broker: Broker, caller: Manager, vhost: VhostName, source: ExchangeName, queue: QueueName, props: PropertiesKey
 ) -> Response:
     """Take a binding of a queue away."""
-    values = binding_values(vhost, source, queue.encode(), True)
+    values = binding_values(vhost, source, queue, True)
     return await unbind(broker, caller, values, queue, props)
 
 
 @router.delete(
-    "/bindings/{vhost:name}/e/{source:name}/e/{destination:name}/{props:name}",
+    "/bindings/{vhost:name}/e/{source:octets}/e/{destination:octets}/{props:name}",
     tags=["bindings"],
     status_code=DONE_STATUS,
     responses=GONE,
@@ -184,7 +184,7 @@ async def unbind_exchange(
     return await unbind(broker, caller, values, destination, props)
 
 
-def binding_values(vhost: str, source: str, destination: bytes, to_queue: bool) -> dict[str, object]:
+def binding_values(vhost: str, source: bytes, destination: bytes, to_queue: bool) -> dict[str, object]:
     """The arguments of an operation on bindings, but for key and arguments."""
     type = "queue" if to_queue else "exchange"
     return {
@@ -196,7 +196,7 @@ def binding_values(vhost: str, source: str, destination: bytes, to_queue: bool) 
 
 
 async def bind(
-    app: App, caller: Caller, values: dict[str, object], destination: str, body: BindingBody | None
+    app: App, caller: Caller, values: dict[str, object], destination: bytes, body: BindingBody | None
 ) -> Response:
     asked = body or BindingBody()
     key = properties_key(asked.routing_key.encode(), asked.arguments)
@@ -204,7 +204,7 @@ async def bind(
     return await changed(app, caller, "binding.add", {**values, **asked.model_dump()}, CREATED, place)
 
 
-async def unbind(app: App, caller: Caller, values: dict[str, object], destination: str, props: str) -> Response:
+async def unbind(app: App, caller: Caller, values: dict[str, object], destination: bytes, props: str) -> Response:
     """Take away the binding that a key names; RequestError."""
     where = check_vhost(app, caller, str(values["vhost"]))
     exchange = values["exchange"]

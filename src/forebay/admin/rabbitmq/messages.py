@@ -51,7 +51,7 @@ channels = itertools.count(1)  # under which messages are got: one a request
 
 
 @router.post(
-    "/exchanges/{vhost:name}/{exchange:name}/publish", tags=["messages"], response_model=Routed, responses=LACKING
+    "/exchanges/{vhost:name}/{exchange:octets}/publish", tags=["messages"], response_model=Routed, responses=LACKING
 )
 async def publish_message(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, body: PublishBody
@@ -60,7 +60,7 @@ async def publish_message(
     where = check_vhost(broker, caller, vhost)
     name = exchange_named(exchange)
     if name not in where.catalog.bindings.exchanges:
-        raise RequestError(NOT_FOUND, f"exchange_not_found: no exchange '{exchange}' in vhost '{vhost}'")
+        raise RequestError(NOT_FOUND, f"exchange_not_found: no exchange '{text(exchange)}' in vhost '{vhost}'")
     if broker.pressure.over_limit():
         return refusal(UNAVAILABLE, f"the broker takes in nothing for now: {', '.join(broker.pressure.alarms())}")
     properties = octets_of_properties(body.properties)
@@ -102,7 +102,7 @@ def payload_of(body: PublishBody) -> bytes:
 
 
 @router.post(
-    "/queues/{vhost:name}/{queue:name}/get", tags=["messages"], responses={200: {"model": list[dict[str, object]]}}
+    "/queues/{vhost:name}/{queue:octets}/get", tags=["messages"], responses={200: {"model": list[dict[str, object]]}}
 )
 async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: GetBody) -> Response:
     """Take messages out of a queue, and settle them or give them back; fewer than asked for where they are long.
@@ -113,7 +113,7 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
     if body.encoding not in {"auto", BASE64}:
         raise RequestError(INVALID, "Unsupported encoding. Please use auto or base64.")
     where = check_vhost(broker, caller, vhost)
-    name = where.catalog.queue(queue.encode()).name
+    name = where.catalog.queue(queue).name
     caller.rights(where.name).check_queue(READ, name)
     async with broker.door.long:
         answers = await got(where, name, body)
@@ -196,13 +196,15 @@ def message_fields(delivery: Delivery, wanted: GetBody) -> dict[str, object]:
     }
 
 
-@router.delete("/queues/{vhost:name}/{queue:name}/contents", tags=["messages"], status_code=DONE_STATUS, responses=GONE)
+@router.delete(
+    "/queues/{vhost:name}/{queue:octets}/contents", tags=["messages"], status_code=DONE_STATUS, responses=GONE
+)
 async def purge_queue(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
     """Take away all that is ready in a queue."""
     return await changed(broker, caller, "queue.purge", {"vhost": vhost, "queue": queue})
 
 
-@router.post("/queues/{vhost:name}/{queue:name}/actions", tags=["queues"], status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/queues/{vhost:name}/{queue:octets}/actions", tags=["queues"], status_code=DONE_STATUS, responses=CHANGED)
 async def act_on_queue(
     broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: ActionBody
 ) -> Response:
@@ -211,10 +213,10 @@ async def act_on_queue(
     return await finished(broker)
 
 
-def queue_read_by(app: App, caller: Caller, vhost: str, queue: str) -> tuple[Vhost, bytes]:
+def queue_read_by(app: App, caller: Caller, vhost: str, queue: bytes) -> tuple[Vhost, bytes]:
     """A queue that the caller may read, and that no connection has for itself; RequestError."""
     where = check_vhost(app, caller, vhost)
-    found = where.catalog.queue(queue.encode())
+    found = where.catalog.queue(queue)
     caller.rights(where.name).check_queue(READ, found.name)
     where.catalog.check_owner(found, NO_SESSION)
     return where, found.name

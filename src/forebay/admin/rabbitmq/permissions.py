@@ -90,7 +90,7 @@ async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost:
     return await changed(broker, caller, "topic_permission.clear", {"vhost": vhost, "user": user})
 
 
-@router.get("/topic-permissions/{vhost:name}/{user:name}/{exchange:name}")
+@router.get("/topic-permissions/{vhost:name}/{user:name}/{exchange:octets}")
 async def show_topic_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, exchange: ExchangeName
 ) -> Response:
@@ -105,7 +105,7 @@ async def show_topic_permission(
 
 
 @router.put(
-    "/topic-permissions/{vhost:name}/{user:name}/{exchange:name}",
+    "/topic-permissions/{vhost:name}/{user:name}/{exchange:octets}",
     status_code=201,
     responses=MADE,
     response_class=Response,
@@ -120,11 +120,11 @@ async def put_topic_permission_of_exchange(
 ) -> Response:
     """Restrict a user on one topic exchange, which the body names as the path does."""
     if body.exchange.encode("utf-8", "replace") != exchange_named(exchange):
-        raise RequestError(INVALID, f"exchange: '{body.exchange}' is not that of the path, '{exchange}'")
+        raise RequestError(INVALID, f"exchange: '{body.exchange}' is not that of the path, '{text(exchange)}'")
     return await set_topic_permission(broker, caller, vhost, user, body)
 
 
-@router.delete("/topic-permissions/{vhost:name}/{user:name}/{exchange:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/topic-permissions/{vhost:name}/{user:name}/{exchange:octets}", status_code=DONE_STATUS, responses=GONE)
 async def delete_topic_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, exchange: ExchangeName
 ) -> Response:

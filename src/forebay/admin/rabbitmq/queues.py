@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
-from forebay.admin.http.paths import QueueName, UserName, VhostName
+from forebay.admin.http.paths import QueueName, UserName, VhostName, in_path
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import ONE_QUEUE, QUEUES
 from forebay.admin.rabbitmq.clients.connections import peer_fields
@@ -85,6 +85,7 @@ def declared_fields(vhost: Vhost, queue: Queue, node: str) -> dict[str, object]:
     spec = queue.spec
     return {
         "name": text(queue.name),
+        **in_path(queue.name),
         "vhost": text(vhost.name),
         "type": spec.type,
         "durable": queue.log.durable or spec.durable,
@@ -285,13 +286,13 @@ async def list_queues_of_vhost(
     return await answer_list(queues_in([check_vhost(app, caller, vhost)]), name_of, details.make, wanted)
 
 
-@router.get("/queues/{vhost:name}/{queue:name}", responses=ONE_QUEUE)
+@router.get("/queues/{vhost:name}/{queue:octets}", responses=ONE_QUEUE)
 async def show_queue(
     app: Broker, caller: Manager, vhost: VhostName, queue: QueueName, details: Shown, wanted: Wanted
 ) -> Response:
     """One queue, with its consumers."""
     where = check_vhost(app, caller, vhost)
-    found = where.catalog.queue(queue.encode())
+    found = where.catalog.queue(queue)
     fields = details.make((where, found))
     if details.stats:
         fields["consumer_details"] = [consumer_fields(app, (where, found, each)) for each in found.consumers()]

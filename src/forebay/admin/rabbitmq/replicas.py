@@ -31,9 +31,9 @@ RAFT_STATES: Final = {"leader": "leader", "follower": "follower", "learner": "fo
 router = APIRouter(prefix="/api", tags=["cluster"], route_class=ChangeRoute)
 
 
-def quorum_queue(app: App, caller: Manager, vhost: str, name: str) -> Queue:
+def quorum_queue(app: App, caller: Manager, vhost: str, name: bytes) -> Queue:
     """A quorum queue; RequestError where there is none of this name, or it is of another type."""
-    queue = check_vhost(app, caller, vhost).catalog.queue(name.encode())
+    queue = check_vhost(app, caller, vhost).catalog.queue(name)
     if queue.kind != QUORUM:
         raise RequestError(
             PRECONDITION, f"queue: '{text(queue.name)}' is of type {queue.spec.type}, and no quorum queue"
@@ -41,7 +41,7 @@ def quorum_queue(app: App, caller: Manager, vhost: str, name: str) -> Queue:
     return queue
 
 
-@router.get("/queues/quorum/{vhost:name}/{queue:name}/status", responses=STATUS)
+@router.get("/queues/quorum/{vhost:name}/{queue:octets}/status", responses=STATUS)
 async def show_quorum_status(app: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
     """The members of a quorum queue: the log that they have of it is that of the node, so frames are counted."""
     quorum_queue(app, caller, vhost, queue)
@@ -81,7 +81,7 @@ def log_fields(
     }
 
 
-@router.post("/queues/quorum/{vhost:name}/{queue:name}/replicas/add", status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/queues/quorum/{vhost:name}/{queue:octets}/replicas/add", status_code=DONE_STATUS, responses=CHANGED)
 async def add_replica(
     app: Broker, caller: Administrator, vhost: VhostName, queue: QueueName, body: ReplicaBody
 ) -> Response:
@@ -96,14 +96,14 @@ async def add_replica(
     return Response(status_code=DONE_STATUS)
 
 
-@router.delete("/queues/quorum/{vhost:name}/{queue:name}/replicas/delete", status_code=ACCEPTED, responses=SHRUNK)
+@router.delete("/queues/quorum/{vhost:name}/{queue:octets}/replicas/delete", status_code=ACCEPTED, responses=SHRUNK)
 async def delete_replica(
     app: Broker, caller: Administrator, vhost: VhostName, queue: QueueName, body: ReplicaBody
 ) -> Response:
     """Refused for a member, as every queue is on every member; of another node there is nothing to take away."""
     quorum_queue(app, caller, vhost, queue)
     if body.node in Nodes(app).all:
-        raise keeps_all(app, body.node, f"queue '{queue}'")
+        raise keeps_all(app, body.node, f"queue '{text(queue)}'")
     return Response(status_code=ACCEPTED)
 
 

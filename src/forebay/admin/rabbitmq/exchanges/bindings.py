@@ -83,13 +83,13 @@ def bindings_of_queue(vhost: Vhost, queue: Queue) -> list[Placed]:
     return [(vhost, queue), *((vhost, each) for each in vhost.catalog.bindings.list_destination(int(queue.id)))]
 
 
-def bindings_between(vhost: Vhost, source: bytes, destination: str, to_queue: bool) -> list[Placed]:
+def bindings_between(vhost: Vhost, source: bytes, destination: bytes, to_queue: bool) -> list[Placed]:
     """The bindings from an exchange to a queue or an exchange; RequestError(NOT_FOUND) where one of both is missing."""
     exchange = vhost.catalog.check_exchange(source)
     if not to_queue:
         number = vhost.catalog.check_exchange(exchange_named(destination)).number
         return [(vhost, each) for each in exchange.bindings.get(number, {}).values()]
-    queue = vhost.catalog.queue(destination.encode())
+    queue = vhost.catalog.queue(destination)
     if not source:
         return [(vhost, queue)]
     return [(vhost, each) for each in exchange.bindings.get(int(queue.id), {}).values()]
@@ -122,16 +122,16 @@ async def list_bindings_of_vhost(app: Broker, caller: Manager, vhost: VhostName,
     return await answer_list(bindings_in(check_vhost(app, caller, vhost)), name_of, make, wanted)
 
 
-@router.get("/queues/{vhost:name}/{queue:name}/bindings", responses=BINDINGS, tags=["queues"])
+@router.get("/queues/{vhost:name}/{queue:octets}/bindings", responses=BINDINGS, tags=["queues"])
 async def list_bindings_of_queue(
     app: Broker, caller: Manager, vhost: VhostName, queue: QueueName, wanted: Wanted
 ) -> Response:
     """The bindings that lead to a queue."""
     where = check_vhost(app, caller, vhost)
-    return await answer_list(bindings_of_queue(where, where.catalog.queue(queue.encode())), name_of, make, wanted)
+    return await answer_list(bindings_of_queue(where, where.catalog.queue(queue)), name_of, make, wanted)
 
 
-@router.get("/exchanges/{vhost:name}/{exchange:name}/bindings/source", responses=BINDINGS, tags=["exchanges"])
+@router.get("/exchanges/{vhost:name}/{exchange:octets}/bindings/source", responses=BINDINGS, tags=["exchanges"])
 async def list_bindings_from_exchange(
     app: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, wanted: Wanted
 ) -> Response:
@@ -140,7 +140,7 @@ async def list_bindings_from_exchange(
     return await answer_list(found, name_of, make, wanted)
 
 
-@router.get("/exchanges/{vhost:name}/{exchange:name}/bindings/destination", responses=BINDINGS, tags=["exchanges"])
+@router.get("/exchanges/{vhost:name}/{exchange:octets}/bindings/destination", responses=BINDINGS, tags=["exchanges"])
 async def list_bindings_to_exchange(
     app: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, wanted: Wanted
 ) -> Response:
@@ -151,7 +151,7 @@ async def list_bindings_to_exchange(
     return await answer_list(found, name_of, make, wanted)
 
 
-@router.get("/bindings/{vhost:name}/e/{source:name}/q/{queue:name}", responses=BINDINGS)
+@router.get("/bindings/{vhost:name}/e/{source:octets}/q/{queue:octets}", responses=BINDINGS)
 async def list_bindings_to_queue(
     app: Broker, caller: Manager, vhost: VhostName, source: ExchangeName, queue: QueueName, wanted: Wanted
 ) -> Response:
@@ -160,7 +160,7 @@ async def list_bindings_to_queue(
     return await answer_list(found, name_of, make, wanted)
 
 
-@router.get("/bindings/{vhost:name}/e/{source:name}/e/{destination:name}", responses=BINDINGS)
+@router.get("/bindings/{vhost:name}/e/{source:octets}/e/{destination:octets}", responses=BINDINGS)
 async def list_bindings_between_exchanges(
     app: Broker, caller: Manager, vhost: VhostName, source: ExchangeName, destination: ExchangeName, wanted: Wanted
 ) -> Response:
@@ -169,7 +169,7 @@ async def list_bindings_between_exchanges(
     return await answer_list(found, name_of, make, wanted)
 
 
-@router.get("/bindings/{vhost:name}/e/{source:name}/q/{queue:name}/{props:name}", responses=ONE_BINDING)
+@router.get("/bindings/{vhost:name}/e/{source:octets}/q/{queue:octets}/{props:name}", responses=ONE_BINDING)
 async def show_binding_to_queue(
     app: Broker,
     caller: Manager,
@@ -184,7 +184,7 @@ async def show_binding_to_queue(
     return answer_one(make(find_binding(found, props)), wanted)
 
 
-@router.get("/bindings/{vhost:name}/e/{source:name}/e/{destination:name}/{props:name}", responses=ONE_BINDING)
+@router.get("/bindings/{vhost:name}/e/{source:octets}/e/{destination:octets}/{props:name}", responses=ONE_BINDING)
 async def show_binding_between_exchanges(
     app: Broker,
     caller: Manager,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
-from forebay.admin.http.paths import ExchangeName, VhostName, exchange_named
+from forebay.admin.http.paths import ExchangeName, VhostName, exchange_named, in_path
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import EXCHANGES, ONE_EXCHANGE
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
@@ -36,6 +36,7 @@ def exchange_fields(rates: RateSamples, asked: Windows, placed: Placed) -> dict[
     policy = vhost.catalog.policies.of_exchange(exchange)
     fields: dict[str, object] = {
         **exchange_entry(vhost, exchange),
+        **in_path(exchange.name),
         "policy": None if policy is None else policy.name,
         "forebay": {
             "alternate": None if exchange.alternate is None else text(exchange.alternate),
@@ -66,7 +67,7 @@ async def list_exchanges_of_vhost(
     return await answer_list(found, name_of, lambda placed: exchange_fields(rates, asked, placed), wanted)
 
 
-@router.get("/exchanges/{vhost:name}/{exchange:name}", responses=ONE_EXCHANGE)
+@router.get("/exchanges/{vhost:name}/{exchange:octets}", responses=ONE_EXCHANGE)
 async def show_exchange(
     app: Broker,
     caller: Manager,

@@ -105,10 +105,10 @@ async def list_nothing_in_vhost(app: Broker, caller: Manager, vhost: VhostName) 
     return as_json([])
 
 
-@router.get("/stream/publishers/{vhost:name}/{queue:name}", responses=NOTHING_LISTED)
+@router.get("/stream/publishers/{vhost:name}/{queue:octets}", responses=NOTHING_LISTED)
 async def list_no_publishers(app: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
     """Publishers to a stream over RabbitMQ's stream protocol: none."""
-    check_vhost(app, caller, vhost).catalog.queue(queue.encode())
+    check_vhost(app, caller, vhost).catalog.queue(queue)
     return as_json([])
 
 
