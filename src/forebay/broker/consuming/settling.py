@@ -58,6 +58,13 @@ class Settling:
         group = self.group_of(lease)
         return 0 if group is None else group.reject(lease, first, count)
 
+    def expire(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Have records of a lease die because they have expired; how many were held by it until now."""
+        group = self.group_of(lease)
+        if isinstance(group, WorkGroup):
+            return group.expire_held(lease, first, count)
+        return 0 if group is None else group.reject(lease, first, count)
+
     def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
         """Let records of a lease be held for so long from now on, or for 0 as long as if they were delivered now.
 

@@ -26,7 +26,7 @@ from forebay.queue.work.settlement import Settlement
 
 UNKNOWN_US: Final = 1  # instead of a time: long past
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
-BLOCK_RECORDS: Final = 32  # records that cost as much to take in as a look for one more block
+BLOCK_RECORDS: Final = 64  # records that cost as much to take in as a look for one more block
 
 
 @final

@@ -339,10 +339,18 @@ class WorkGroup(Group):
         """Have records of a lease die; how many of them were held by it."""
         if self.limits.dead_letter_exchange is None:
             return self.discard(lease, first, count)
+        return self.dead_letter_held(lease, first, count, REJECTED)
+
+    def expire_held(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Have records of a lease die because they have expired; how many of them were held by it."""
+        return self.dead_letter_held(lease, first, count, EXPIRED)
+
+    def dead_letter_held(self, lease: Lease, first: i64, count: i64, cause: str) -> i64:
+        """Take records out of a lease, and have them die; how many of them were held by it."""
         given: i64 = 0
         for start, length in self.leases.withdraw(lease, first, count):
             given += length
-            self.dead_letter(start, length, REJECTED, lease.deliveries + lease.failures * FAILURE)
+            self.dead_letter(start, length, cause, lease.deliveries + lease.failures * FAILURE)
         return given
 
     def discard(self, lease: Lease, first: i64, count: i64) -> i64:

@@ -260,8 +260,11 @@ class Outbox:
             id = window.next_id()
             if flight is None or id - flight.first_id != offset - flight.first_offset:
                 flight = Flight(QUEUED, id, offset, lease)
+            expired = self.encoder.expired
             if self.encoder.write_queued(self.out, queue, block, index, id, lease.deliveries):
                 window.take(id, flight)
+            elif self.encoder.expired > expired:
+                self.vhost.settling.expire(lease, offset, 1)
             else:
                 self.vhost.settling.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
             index += 1

@@ -168,7 +168,8 @@ class PacketEncoder:
         stop = base + i64(read_i32_le(data, at + 4))
         properties = b""
         if start < stop or format != MQTT:
-            kept = self.fresh(format, data[start:stop], block.timestamp_us(index), dup != 0)
+            # What was sent at QoS 2 does not expire [MQTT-4.3.3-7].
+            kept = self.fresh(format, data[start:stop], block.timestamp_us(index), dup == 0 or qos < 2)
             if kept is None:
                 return False
             properties = kept
@@ -221,10 +222,10 @@ class PacketEncoder:
         self.write_body(out, body)
         return True
 
-    def fresh(self, format: i64, properties: bytes, stamp_us: i64, was_sent: bool) -> bytes | None:
-        """A record's properties as MQTT's, with the rest of their expiry.
+    def fresh(self, format: i64, properties: bytes, stamp_us: i64, may_expire: bool) -> bytes | None:
+        """Return a record's properties as MQTT's, with the rest of their expiry; None if there is no rest.
 
-        None if there is no rest, but what was sent before has to be sent again all the same [MQTT-4.3.3-13].
+        may_expire  False for a message that has to be sent all the same, with the least rest: clients take 0 for never
         """
         if format != MQTT:
             properties = convert(int(format), properties, MQTT)
@@ -232,9 +233,12 @@ class PacketEncoder:
         if cut < 0:
             return properties
         waited_us = self.now_us - stamp_us
-        if i64(read_i32_be(properties, cut)) & 0xFFFF_FFFF <= waited_us // SECOND_US and not was_sent:
-            self.expired += 1
-            return None
+        expiry_s = i64(read_i32_be(properties, cut)) & 0xFFFF_FFFF
+        if expiry_s <= waited_us // SECOND_US:
+            if may_expire:
+                self.expired += 1
+                return None
+            waited_us = (expiry_s - 1) * SECOND_US
         return rest_of_expiry(properties, waited_us)
 
     def write_head(self, out: BytesWriter, bits: i64, topic: bytes, id: i64, properties: i64, body: i64) -> bool:
@@ -279,7 +283,7 @@ class PacketEncoder:
         body = block.body(index)
         bits = PUBLISH_BITS | (2 if id else 0)
         kept = rendered_at(block, index) if block.annotated else block.properties(index)
-        properties = self.fresh(format, kept, block.timestamp_us(index), False)
+        properties = self.fresh(format, kept, block.timestamp_us(index), True)
         if properties is None:
             return False
         if self.version != V5:

@@ -227,17 +227,86 @@ def test_what_was_not_acknowledged_is_sent_again_in_its_order(tmp_path: Path, wi
     rig.close()
 
 
-def test_what_was_sent_is_sent_again_though_it_has_expired(tmp_path: Path) -> None:
+EXPIRY_S = 5
+
+
+def publish_brief(source: Raw, topic: str, body: bytes, qos: int = 1) -> None:
+    publish_whole(source, topic, body, qos, message_expiry(EXPIRY_S))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_expired_on_its_way_is_not_sent_again(tmp_path: Path, restarts: bool) -> None:
+    """But QoS 2: a message that was sent does not expire [MQTT-4.3.3-7], and its handshake ends."""
     rig = MqttRig(tmp_path)
-    sink = subscribed(rig.durable("sink"), ("a", 2))
+    sink = subscribed(member(rig, True, 3), ("a", 2))
     source = rig.connected("source")
-    for qos in (1, 2):
-        publish_whole(source, "a", b"%d" % qos, qos, message_expiry(5))
-    come(rig, sink)
+    publish_brief(source, "a", b"acknowledged", 2)
+    publish_brief(source, "a", b"once", 2)
+    publish_brief(source, "a", b"expired", 1)
+    publish_whole(source, "a", b"fresh")
+    found = come(rig, sink)
+    assert [each.body for each in found] == [b"acknowledged", b"once", b"expired"]
+    sink.send(acknowledge(PUBREC, found[0].id))
+    sink.acked(found[0].id, kind=PUBREL)
     sink.vanish()
-    rig.later(5000)
-    sink = rig.durable("sink", True)
-    assert [(found.body, found.qos, found.bits) for found in come(rig, sink)] == [(b"1", 1, DUP), (b"2", 2, DUP)]
+    rig.later(1000 * EXPIRY_S)
+    if restarts:
+        rig.flush()
+        rig.crash()
+    sink = member(rig, True, 3, present=True)
+    again = sink.delivery()
+    assert (again.body, again.qos, again.bits, again.properties) == (b"once", 2, DUP, [(0x02, 1)])
+    sink.acked(found[0].id, kind=PUBREL)
+    last = sink.delivery()  # in the place of the one that has expired
+    assert (last.body, last.bits) == (b"fresh", 0)
+    sink.quiet()
+    fields = sink.session.describe()
+    assert (fields["expired"], fields["inflight"]) == (1, 3)
+    sink.vanish()
+    sink = member(rig, True, 3, present=True)
+    assert [sink.delivery().body, sink.packet()[0], sink.delivery().body] == [b"once", PUBREL, b"fresh"]
+    assert sink.session.describe()["expired"] == 0
+    rig.close()
+
+
+def test_a_shared_message_that_expired_with_one_member_goes_to_no_other(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    first = subscribed(member(rig, False, name="first"), ("$share/g/a", 1))
+    source = rig.connected("source")
+    publish_brief(source, "a", b"expired")
+    publish_whole(source, "a", b"fresh")
+    assert [each.body for each in come(rig, first)] == [b"expired", b"fresh"]
+    other = subscribed(member(rig, False, name="other"), ("$share/g/a", 1))
+    rig.later(1000 * EXPIRY_S)
+    first.vanish()
+    assert take(other).body == b"fresh"
+    other.quiet()
+    assert other.session.describe()["expired"] == 1
+    rig.close()
+
+
+@pytest.mark.parametrize("way", ["lease returns", "waits for the window"])
+def test_a_message_of_a_queue_that_expires_with_a_consumer_dies_of_that(tmp_path: Path, way: str) -> None:
+    rig = MqttRig(tmp_path)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-visibility-timeout": 60_000}
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, arguments, 0)
+    rig.vhost.catalog.declare_queue(b"dead", True, False, False, {}, 0)
+    sink = subscribed(member(rig, False, 1), ("$queue/q/#", 1), ("a", 1))
+    source = rig.connected("source")
+    if way == "waits for the window":
+        publish_whole(source, "a", b"in front")
+    publish_brief(source, "$queue/q/a", b"expired")
+    found = come(rig, sink)
+    assert len(found) == 1
+    rig.later(1000 * EXPIRY_S)
+    if way == "waits for the window":
+        sink.send(puback(found[0].id))
+        sink.quiet()
+    else:
+        sink.vanish()
+    rig.settle()
+    counts = rig.vhost.catalog.queue(b"q").counts
+    assert (counts.expired, counts.rejected, rig.vhost.catalog.queue(b"dead").ready()) == (1, 0, 1)
     rig.close()
 
 
