@@ -8,14 +8,18 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from forebay.node.node import Node
 from tests.conformance.amqp091 import raw as amqp091
 from tests.conformance.mqtt import raw as mqtt
-from tests.node_rig import Counted, NodeRig
+from tests.node_rig import Counted, Line, NodeRig
 
 BATCH = 25  # messages of one turn
+PREFETCH = 300
+CONSUMERS = 10  # that share a queue
+DELIVER = b"\x00\x3c\x00\x3c"  # class and method; bodies have no such octets
 
 
 class Held(NodeRig):
@@ -40,6 +44,66 @@ def amqp(rig: NodeRig, octets: int, count: int) -> None:
             sink.settle(amqp091.ACK, upto, 1)
 
 
+class Workers:
+    """Consumers that share a queue, each on a connection of its own, and acknowledge what came in each turn."""
+
+    def __init__(self, rig: NodeRig) -> None:
+        self.rig = rig
+        self.open = ExitStack()
+        self.sinks = [self.open.enter_context(amqp091.connect(rig)) for _ in range(CONSUMERS)]
+        self.tags = [0] * CONSUMERS
+        for sink in self.sinks:
+            sink.prefetch(PREFETCH)
+            sink.consume("q")
+
+    def take(self) -> int:
+        """Acknowledge all that has come; how many messages that were."""
+        self.rig.settle()
+        came = 0
+        for at, sink in enumerate(self.sinks):
+            line = sink.socket
+            assert isinstance(line, Line)
+            count = (sink.rest + line.sent).count(DELIVER)
+            sink.rest = b""
+            line.sent.clear()
+            if count:
+                self.tags[at] += count
+                sink.settle(amqp091.ACK, self.tags[at], 1)
+            came += count
+        return came
+
+
+def shared(rig: NodeRig, batch: int, count: int) -> None:
+    """Publish so many a turn to a queue that several consumers share."""
+    with amqp091.connect(rig) as source:
+        source.declare("q")
+        source.confirm()
+        workers = Workers(rig)
+        octets = amqp091.publish(1, "q", b"x" * 64) * batch
+        came = 0
+        for upto in range(batch, count + 1, batch):
+            source.send(octets)
+            source.confirmed(upto)
+            came += workers.take()
+        while came < count:
+            came += workers.take()
+
+
+def backlog(rig: NodeRig, count: int) -> None:
+    """Have several consumers share what waits in a queue."""
+    with amqp091.connect(rig) as source:
+        source.declare("q")
+        source.confirm()
+        octets = amqp091.publish(1, "q", b"x" * 64) * 250
+        for upto in range(250, count + 1, 250):
+            source.send(octets)
+            source.confirmed(upto)
+        workers = Workers(rig)
+        came = 0
+        while came < count:
+            came += workers.take()
+
+
 def topic(rig: NodeRig, qos: int, octets: int, count: int) -> None:
     """Publish with a QoS to one subscriber."""
     source, sink = mqtt.connected(rig, "source"), mqtt.connected(rig, "sink")
@@ -58,6 +122,10 @@ def topic(rig: NodeRig, qos: int, octets: int, count: int) -> None:
 CASES: dict[str, Callable[[NodeRig, int], None]] = {
     "amqp-64": lambda rig, count: amqp(rig, 64, count),
     "amqp-1024": lambda rig, count: amqp(rig, 1024, count),
+    "amqp-shared-25": lambda rig, count: shared(rig, 25, count),
+    "amqp-shared-100": lambda rig, count: shared(rig, 100, count),
+    "amqp-shared-500": lambda rig, count: shared(rig, 500, count),
+    "amqp-backlog": backlog,
     "mqtt-qos0-64": lambda rig, count: topic(rig, 0, 64, count),
     "mqtt-qos1-64": lambda rig, count: topic(rig, 1, 64, count),
 }

@@ -22,6 +22,10 @@ LOAD = TREE / "bench" / "held_load.py"
 CASES = {
     "amqp-64": "AMQP, 64 B, confirms and acknowledgements",
     "amqp-1024": "AMQP, 1 KiB, confirms and acknowledgements",
+    "amqp-shared-25": "AMQP, 64 B, to 10 consumers, 25 messages a turn",
+    "amqp-shared-100": "AMQP, 64 B, to 10 consumers, 100 messages a turn",
+    "amqp-shared-500": "AMQP, 64 B, to 10 consumers, 500 messages a turn",
+    "amqp-backlog": "AMQP, 64 B, a backlog to 10 consumers",
     "mqtt-qos0-64": "MQTT, 64 B, QoS 0",
     "mqtt-qos1-64": "MQTT, 64 B, QoS 1",
 }

@@ -13,7 +13,8 @@ from mypy_extensions import i64
 
 from forebay.queue.leases.lease import UNLIMITED, Consumer
 
-BURST: Final = 256  # records for one consumer before the next one's turn
+BURST: Final = 256  # most records for one consumer before the next one's turn
+FEW: Final = 4  # a backlog has as many records for each consumer; fewer go to one consumer after the other
 
 # Strategies of shared subscriptions, as their option names them.
 ROUND_ROBIN: Final = "round_robin"
@@ -35,7 +36,7 @@ INCREMENT: Final = 12_345
 class Fairness(ABC):
     """One strategy, and what it remembers.
 
-    burst   records for one consumer at a time, where there are several
+    burst   most records for one consumer at a time, where there are several
     turn    place of the consumer whose turn it is
     key_of  the field of the record that the strategy goes by
     """
@@ -52,12 +53,92 @@ class Fairness(ABC):
         key  of the record, where the strategy goes by one
         """
 
-    def leave(self, consumer: Consumer) -> None:  # noqa: B027  most strategies remember nobody
-        """Note that a consumer has gone."""
+    def begin(self) -> None:  # noqa: B027  most strategies do not divide what is ready
+        """Begin to deliver what is ready by now to several consumers."""
+
+    def share(self, consumers: list[Consumer], consumer: Consumer, ready: i64) -> i64:
+        """Return how many of the ready records the consumer that `next` chose may take at once."""
+        return self.burst
+
+    def took(self, consumer: Consumer, count: i64) -> None:  # noqa: B027  most strategies do not take turns
+        """Note that the consumer that `next` chose has taken so many records."""
+
+    def enter(self, place: i64, before: i64) -> None:
+        """Note that a consumer takes a place among so many: the next one's turn stays the next one's."""
+        if self.turn >= before:
+            self.turn = 0
+        if place < self.turn:
+            self.turn += 1
+
+    def leave(self, consumer: Consumer, place: i64) -> None:
+        """Note that a consumer has left its place: the next one's turn stays the next one's."""
+        if place < self.turn:
+            self.turn -= 1
+
+
+class Rotation(Fairness):
+    """Takes one consumer after the other.
+
+    Few records go round one by one. A backlog is divided evenly among all who can take some of it, in bursts: each
+    record that goes alone costs a delivery of its own.
+
+    left     records that the consumer whose turn it is may still have
+    portion  records for each consumer of this round
+    places   consumers of this round that have not had their turn
+    one_by_one  what is ready is no backlog, until `begin`
+    """
+
+    def __init__(self, burst: i64, turn: i64 = 0) -> None:
+        super().__init__(burst, turn)
+        self.left: i64 = 0
+        self.portion: i64 = 1
+        self.places: i64 = 0
+        self.one_by_one = False
+
+    def begin(self) -> None:
+        if self.left:  # a limit of the turn cut what its consumer was to have
+            self.turn += 1
+            self.left = 0
+        self.places = 0
+        self.one_by_one = self.burst == 1
+
+    def share(self, consumers: list[Consumer], consumer: Consumer, ready: i64) -> i64:
+        if self.left == 0:
+            if self.places == 0:
+                if self.one_by_one or ready < 2 * FEW:
+                    self.left = 1
+                    return 1
+                self.divide(consumers, consumer.priority, ready)
+            self.places -= 1
+            self.left = self.portion
+        return self.left
+
+    def divide(self, consumers: list[Consumer], priority: i64, ready: i64) -> None:
+        """Begin a round: each consumer of this priority that can take some of the ready records gets as many."""
+        limit = ready // FEW
+        able: i64 = 0
+        for consumer in consumers:
+            if consumer.priority == priority and consumer.can_take():
+                able += 1
+                if able > limit:
+                    break
+        self.one_by_one = able > limit
+        self.places = 1 if self.one_by_one else able
+        self.portion = 1 if self.one_by_one else min(self.burst, ready // able)
+
+    def took(self, consumer: Consumer, count: i64) -> None:
+        self.left -= count
+        if self.left == 0:
+            self.turn += 1
+
+    def leave(self, consumer: Consumer, place: i64) -> None:
+        if place == self.turn:
+            self.left = 0
+        super().leave(consumer, place)
 
 
 @final
-class RoundRobin(Fairness):
+class RoundRobin(Rotation):
     """Takes one consumer after the other."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
@@ -68,14 +149,16 @@ class RoundRobin(Fairness):
                 turn = 0
             consumer = consumers[turn]
             if consumer.can_take():
-                self.turn = turn
+                if turn != self.turn:
+                    self.turn = turn
+                    self.left = 0
                 return consumer
             turn += 1
         return None
 
 
 @final
-class ByPriority(Fairness):
+class ByPriority(Rotation):
     """Takes one after the other of the highest priority: a lower one only while no higher one can take any."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
@@ -92,10 +175,53 @@ class ByPriority(Fairness):
                 turn = 0
             consumer = consumers[turn]
             if consumer.priority == priority and consumer.can_take():
-                self.turn = turn
+                if turn != self.turn:
+                    self.turn = turn
+                    self.left = 0
                 return consumer
             turn += 1
         return None
+
+
+@final
+class ByFilter(Fairness):
+    """Takes, of the consumers with the highest priority, the one that has waited longest, as each wants other records.
+
+    Of two with one filter each gets every second record, however many go to others between them.
+
+    served  deliveries so far
+    """
+
+    def __init__(self, burst: i64) -> None:
+        super().__init__(burst)
+        self.served: i64 = 0
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        best: Consumer | None = None
+        for consumer in consumers:
+            if best is not None and consumer.priority < best.priority:
+                break
+            if consumer.can_take() and (best is None or consumer.served_at < best.served_at):
+                best = consumer
+        return best
+
+    def share(self, consumers: list[Consumer], consumer: Consumer, ready: i64) -> i64:
+        """Return how many records the consumer may take: its part of what its filter is known to want."""
+        selector = consumer.selector
+        sharers: i64 = 0
+        if selector is not None:
+            ready = selector.size
+            sharers = selector.users
+        else:
+            for other in consumers:
+                sharers += 1 if other.selector is None else 0
+        if self.burst == 1 or ready < FEW * sharers:
+            return 1
+        return min(self.burst, ready // sharers)
+
+    def took(self, consumer: Consumer, count: i64) -> None:
+        self.served += 1
+        consumer.served_at = self.served
 
 
 @final
@@ -122,7 +248,7 @@ class SingleActive(Fairness):
             return None
         return active
 
-    def leave(self, consumer: Consumer) -> None:
+    def leave(self, consumer: Consumer, place: i64) -> None:
         if consumer is self.active:
             self.active = None
 

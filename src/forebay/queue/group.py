@@ -22,16 +22,20 @@ from forebay.queue.trace import QueueTrace
 from forebay.queue.turn import TurnShare
 
 
-def leave(consumers: list[Consumer], consumer: Consumer) -> None:
-    """Take a consumer out, if it is there: looked for from both ends, for many go in the order in which they came."""
-    last = len(consumers) - 1
+def leave(consumers: list[Consumer], consumer: Consumer) -> i64:
+    """Remove a consumer from the list, and return the place it had; -1 if the list does not have it.
+
+    Consumers often go in the order in which they came, or in the opposite order, so the search starts from both ends.
+    """
+    last = i64(len(consumers)) - 1
     for index in range(last + 1):
         if consumers[index] is consumer:
             del consumers[index]
-            return
+            return index
         if consumers[last - index] is consumer:
             del consumers[last - index]
-            return
+            return last - index
+    return -1
 
 
 class Group(ABC):
@@ -125,6 +129,7 @@ class Group(ABC):
         place = len(self.consumers)
         while place and self.consumers[place - 1].priority < consumer.priority:
             place -= 1
+        self.fairness.enter(place, len(self.consumers))
         self.consumers.insert(place, consumer)
         self.choose_fairness()
 
@@ -152,5 +157,6 @@ class Group(ABC):
 
     def detach(self, consumer: Consumer) -> None:
         """Give the consumer nothing more; what it holds stays with it until it is settled, or `remove`d."""
-        leave(self.consumers, consumer)
-        self.fairness.leave(consumer)
+        place = leave(self.consumers, consumer)
+        if place >= 0:
+            self.fairness.leave(consumer, place)

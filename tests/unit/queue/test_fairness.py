@@ -31,7 +31,7 @@ def picks(fairness: Fairness, consumers: list[Consumer], keys: list[bytes]) -> l
         consumer = fairness.next(consumers, key)
         if consumer is not None:
             consumer.credit -= 1
-            fairness.turn += 1
+            fairness.took(consumer, fairness.share(consumers, consumer, 1))
         found.append(-1 if consumer is None else int(consumer.id))
     return found
 

@@ -182,7 +182,19 @@ def test_what_came_back_is_offered_to_all_that_had_passed_it_over(rig: Rig) -> N
     rig.facts.looked.clear()
     given = rig.turn()
     assert given in ({3: [2]}, {2: [2]})
-    assert len(rig.facts.looked) <= 1
+    assert len(rig.facts.looked) <= 2  # once for each filter
+
+
+@pytest.mark.parametrize("letters", ["ab" * 8, "a" * 16, "abb" * 8])
+def test_consumers_of_one_filter_take_turns_whatever_goes_to_others(rig: Rig, letters: str) -> None:
+    consumers = [rig.join(text) for text in (A, A, "")]
+    given: dict[int, int] = {}
+    for letter in letters:
+        rig.publish(letter)
+        for id, offsets in rig.turn().items():
+            given[id] = given.get(id, 0) + len(offsets)
+    assert abs(given[consumers[0].id] - given[consumers[1].id]) <= 1
+    assert sum(given.values()) == len(letters)
 
 
 def test_a_turn_looks_at_so_many_and_no_more(rig: Rig) -> None:

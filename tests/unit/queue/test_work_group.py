@@ -61,6 +61,102 @@ def test_consumers_take_turns_by_bursts(tmp_path: Path) -> None:
     assert [each.consumer.id for each in dispatch(group)] == [1, 2, 1, 2]
 
 
+def joined(group: WorkGroup, *priorities: int, credit: int = UNLIMITED, no_ack: bool = False) -> list[Consumer]:
+    consumers = [Consumer(id, 1, 1, id, 0, b"", no_ack, credit) for id in range(1, len(priorities) + 1)]
+    for consumer, priority in zip(consumers, priorities, strict=True):
+        consumer.priority = priority
+        group.add(consumer)
+    return consumers
+
+
+def receivers(group: WorkGroup) -> list[int]:
+    """Who gets each record of one turn, in the records' order."""
+    return [int(each.consumer.id) for each in dispatch(group) for _ in range(each.count)]
+
+
+def append(log: QueueLog, count: int) -> None:
+    for _ in range(count):
+        log.append(MQTT, b"", b"k", b"", b"x")
+    log.seal(1)
+
+
+def test_few_records_go_round_one_by_one(tmp_path: Path) -> None:
+    log = filled(tmp_path, 7)
+    group = group_on(log)
+    joined(group, 0, 0, 0)
+    assert receivers(group) == [1, 2, 3, 1, 2, 3, 1]
+    append(log, 4)
+    assert receivers(group) == [2, 3, 1, 2]
+
+
+def test_a_backlog_is_divided_evenly(tmp_path: Path) -> None:
+    log = filled(tmp_path, 100)
+    group = group_on(log)
+    joined(group, 0, 0, 0)
+    assert [(each.consumer.id, each.count) for each in dispatch(group)] == [(1, 33), (2, 33), (3, 33), (1, 1)]
+    append(log, 50)
+    assert receivers(group) == [2] * 16 + [3] * 16 + [1] * 16 + [2, 3]
+
+
+def test_parts_of_a_backlog_do_not_depend_on_its_blocks(tmp_path: Path) -> None:
+    log = filled(tmp_path, 10)
+    for count in (1, 10, 1, 10, 1, 10, 1):
+        append(log, count)
+    group = group_on(log)
+    joined(group, 0, 0)
+    found = receivers(group)
+    assert (found.count(1), found.count(2)) == (22, 22)
+
+
+def test_a_consumer_without_room_leaves_its_part_to_the_others(tmp_path: Path) -> None:
+    log = filled(tmp_path, 90)
+    group = group_on(log)
+    first, *_ = joined(group, 0, 0, 0)
+    first.set_window(5)
+    found = receivers(group)
+    assert [found.count(id) for id in (1, 2, 3)] == [5, 43, 42]
+
+
+def test_the_highest_priority_shares_alone_until_its_windows_are_full(tmp_path: Path) -> None:
+    group = group_on(filled(tmp_path, 60))
+    consumers = joined(group, 0, 5, 5)
+    for consumer in consumers[1:]:
+        consumer.set_window(15)
+    found = receivers(group)
+    assert [found.count(id) for id in (1, 2, 3)] == [30, 15, 15]
+    assert found[-30:] == [1] * 30
+
+
+def test_who_is_next_stays_so_when_others_come_and_go(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    group = group_on(log)
+    first, _, _ = joined(group, 0, 0, 0)
+    assert receivers(group) == [1, 2]
+    group.detach(first)
+    append(log, 1)
+    assert receivers(group) == [3]
+    group.add(first)
+    append(log, 3)
+    assert receivers(group) == [2, 3, 1]
+
+
+def test_a_limit_of_the_turn_ends_a_consumers_part(tmp_path: Path) -> None:
+    log = filled(tmp_path, 5)
+    for _ in range(11):
+        append(log, 5)
+    group = group_on(log)
+    group.turn.most_octets = 600  # two blocks
+    joined(group, 0, 0)
+    assert [receivers(group) for _ in range(4)] == [[1] * 10, [2] * 10, [1] * 10, [2] * 10]
+
+
+def test_a_consumer_is_not_passed_over_for_records_that_its_group_does_not_want(tmp_path: Path) -> None:
+    log = filled(tmp_path, 60, [b"$queue/q/eu/a", b"$queue/q/us/a", b"$queue/q/us/b"])
+    group = group_on(log, b"eu/+")
+    joined(group, 0, 0)
+    assert receivers(group) == [1, 2] * 10
+
+
 def test_without_acknowledgement_a_record_is_settled_by_delivery(tmp_path: Path) -> None:
     log = filled(tmp_path, 10)
     group = group_on(log)

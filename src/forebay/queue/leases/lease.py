@@ -49,6 +49,7 @@ class Consumer:
         self.paused = False  # its connection takes no more octets for now
         self.exclusive = False
         self.priority: i64 = 0  # whoever has a higher one is served first
+        self.served_at: i64 = 0  # the number of its last delivery, in a group whose consumers have filters
         self.prefetch: i64 = 0  # how many it asked for at once; 0 for no limit
         self.timeout_us: i64 = LEASE_US  # how long it may hold a record
         self.cancels = False  # it is cancelled when it has held one longer

@@ -100,6 +100,13 @@ class ReadyQueue:
             return 0
         return log.end - cursor + BLOCK_RECORDS * (log.index.size() - log.find(cursor))
 
+    def available(self) -> i64:
+        """Return the number of records that can be delivered now; what an order has still to take in does not count."""
+        order = self.order
+        if order is not None:
+            return order.count
+        return self.log.end - self.settlement.cursor + self.returned_count
+
     def runs(self) -> list[tuple[int, int]]:
         """The runs of records below the cursor that can be delivered now."""
         order = self.order

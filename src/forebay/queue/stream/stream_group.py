@@ -72,6 +72,9 @@ class StreamGroup(Group):
             turn.looks = 0
         log = self.reader.log
         fairness = self.fairness
+        is_shared = len(self.consumers) > 1
+        if is_shared:
+            fairness.begin()
         while turn.octets > 0 and turn.looks > 0:
             end = log.readable_end()
             if self.cursor < log.start:
@@ -82,14 +85,16 @@ class StreamGroup(Group):
             consumer = fairness.next(self.consumers, b"")
             if consumer is None:
                 return False
-            most = consumer.credit
-            if len(self.consumers) > 1:
-                most = min(most, fairness.burst)
-                fairness.turn += 1
-            most = min(most, end - self.cursor)
+            waiting = end - self.cursor
+            most = min(consumer.credit, waiting)
+            if is_shared:
+                is_filtered = selection is not None or self.key_filter.is_set
+                most = min(most, fairness.share(self.consumers, consumer, 1 if is_filtered else waiting))
             delivery = self.take(consumer, most)
             if delivery is not None:
                 out.append(delivery)
+                if is_shared:
+                    fairness.took(consumer, delivery.count)
                 self.counts.deliver(delivery.count, delivery.lease is None, False)
         return True
 

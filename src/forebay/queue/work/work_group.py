@@ -20,6 +20,7 @@ from forebay.queue.fairness import (
     BURST,
     BY_TOPIC,
     NO_KEY,
+    ByFilter,
     ByPriority,
     Fairness,
     RoundRobin,
@@ -110,9 +111,12 @@ class WorkGroup(Group):
         elif sharing is not None and not self.filters.selectors:
             self.fairness = sharing
         else:
-            # A share whose members have filters gives to whoever is next and wants it.
+            # A share whose members have filters gives to whoever has waited longest and wants it.
             burst: i64 = BURST if sharing is None else 1
-            if self.consumers and self.consumers[0].priority != self.consumers[-1].priority:
+            if self.filters.selectors:
+                if not isinstance(fairness, ByFilter):
+                    self.fairness = ByFilter(burst)
+            elif self.consumers and self.consumers[0].priority != self.consumers[-1].priority:
                 if not isinstance(fairness, ByPriority):
                     self.fairness = ByPriority(burst, fairness.turn)
             elif not isinstance(fairness, RoundRobin) or fairness is sharing:
@@ -149,6 +153,9 @@ class WorkGroup(Group):
             if self.filters.selectors:
                 self.filters.wake(order)
         fairness = self.fairness
+        is_shared = len(self.consumers) > 1
+        if is_shared:
+            fairness.begin()
         served: Consumer | None = None
         while turn.octets > 0 and turn.looks > 0:
             if ready.expiry.perishable:
@@ -161,15 +168,22 @@ class WorkGroup(Group):
                     self.properties.looks.pace.note(served.held)
                 return False
             most = consumer.credit
-            if len(self.consumers) > 1:
-                most = min(most, fairness.burst)
-                fairness.turn += 1
+            if is_shared:
+                most = min(most, fairness.share(self.consumers, consumer, self.shareable()))
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
                 out.append(delivery)
                 served = consumer
+                if is_shared:
+                    fairness.took(consumer, delivery.count)
                 self.counts.deliver(delivery.count, delivery.lease is None, delivery.redelivered)
+            elif is_shared and consumer.selector is not None and not consumer.selector.is_dry:
+                fairness.took(consumer, 0)  # it has looked for long, and others have filters, too
         return True
+
+    def shareable(self) -> i64:
+        """Return the number of records that are ready for all consumers alike; 1 where a key filter may want none."""
+        return 1 if self.key_filter.is_set else self.ready_queue.available()
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
         """The next record at once, whoever's turn it is; None if none is ready."""
