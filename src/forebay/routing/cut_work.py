@@ -1,6 +1,6 @@
 """Work that one packet causes and that may be long: it is counted in steps, cut, and gone on with in the next turn.
 
-All connections together take at most `STEPS_A_TURN` steps in a turn, in equal shares. A step is about a tenth of a
+All connections together take at most `STEPS_A_TURN` steps in a turn, in equal shares. A step is a third to half a
 microsecond in the compiled build: to visit a node of a trie, or to take one destination. A connection whose share is
 used up gets `Later`: its packet comes again in the next turn, and finds here how far the work has come.
 """
@@ -14,11 +14,12 @@ from mypy_extensions import i64
 
 from forebay.core.errors import Later
 
-STEPS_A_TURN: Final = 100_000
-SHARE_MIN: Final = 500  # steps of one connection in a turn, however many others there are
-AT_ONCE: Final = 4_000  # steps of one packet that are taken at once: what costs less is never cut
+STEPS_A_TURN: Final = 20_000
+SHARE_MIN: Final = 200  # steps of one connection in a turn, however many others there are
+AT_ONCE: Final = 2_000  # steps of one packet that are taken at once: what costs less is never cut
+REACH_A_TURN: Final = 40_000  # points of a turn's publishes: two for each queue, and half a one for each subscriber
 UNCUT: Final = 1 << 60
-POINT_SHIFT: Final = 3  # steps, as a power of two, that count as one point of a connection's meter
+POINT_SHIFT: Final = 1  # steps, as a power of two, that count as one point of a connection's meter
 
 
 class CutWork(ABC):
@@ -45,6 +46,7 @@ class WorkBudget:
 
     turn      grows by one with each turn
     sharers   connections that have a share of this turn
+    reached   points of what the publishes of this turn have led to, of those that lead to much
     cut       how often a packet had to wait for the next turn
     """
 
@@ -53,6 +55,8 @@ class WorkBudget:
         self.turn: i64 = 0
         self.sharers: i64 = 0
         self.sharers_before: i64 = 0
+        self.reach_most: i64 = REACH_A_TURN
+        self.reached: i64 = 0
         self.cut: i64 = 0
 
     def share(self) -> i64:
@@ -60,11 +64,19 @@ class WorkBudget:
         self.sharers += 1
         return max(i64(SHARE_MIN), self.most // max(self.sharers, self.sharers_before))
 
+    def start_publish(self, points: i64) -> None:
+        """Count a publish that leads to much. Raise Later if this turn has enough of them."""
+        if self.reached >= self.reach_most:
+            self.cut += 1
+            raise Later
+        self.reached += points
+
     def end_turn(self) -> None:
         """Begin another turn, with as many steps again."""
         if self.sharers or self.sharers_before:
             self.sharers_before = self.sharers
             self.sharers = 0
+        self.reached = 0
         self.turn += 1
 
 

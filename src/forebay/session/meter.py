@@ -12,6 +12,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.mqtt.spread import Batch
 from forebay.core.errors import Later
 from forebay.queue.pace import UNLIMITED, Pace
 from forebay.wire.amqp091.methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET
@@ -30,12 +31,14 @@ class Meter:
 
     is_over   the last read was not dealt with to its end
     messages  how many more this read may publish
+    awaited   deliveries to very many clients, before the end of which this connection publishes nothing more
     """
 
     def __init__(self, pace: Pace | None = None) -> None:
         self.pace = Pace() if pace is None else pace
         self.left: i64 = WORK_A_TURN
         self.messages: i64 = UNLIMITED
+        self.awaited: Batch | None = None
         self.is_over = False
 
     def begin(self) -> None:
@@ -43,6 +46,16 @@ class Meter:
         self.left = WORK_A_TURN
         self.messages = self.pace.messages
         self.is_over = False
+        if self.awaited is not None:
+            if self.awaited.done:
+                self.awaited = None
+            else:
+                self.messages = 0
+
+    def await_delivery(self, batch: Batch) -> None:
+        """Publish nothing more before all of this is delivered."""
+        self.awaited = batch
+        self.messages = 0
 
     def start(self, points: i64) -> None:
         """Begin something; Later, where it has to wait."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -169,8 +170,7 @@ def bind_all(rig: MqttRig, exchange: bytes = b"amq.topic") -> None:
 
 def confirmed_after(rig: MqttRig, raw: AmqpRaw, other: RigClient) -> int:
     """Turns until the first publish is confirmed, in each of which another client has its answer."""
-    line = raw.socket
-    assert isinstance(line, Line)
+    line = cast(Line, raw.socket)
     turns = 0
     while not line.sent:
         turns += 1
@@ -244,8 +244,7 @@ def test_a_transaction_whose_publishes_match_very_much_commits(tmp_path: Path) -
         other.subscribe("other")
         raw.send(method(1, (90, 20)))
         turns = 0
-        line = raw.socket
-        assert isinstance(line, Line)
+        line = cast(Line, raw.socket)
         while not line.sent:
             other.subscribe(f"other/{turns}")
             turns += 1
@@ -253,4 +252,29 @@ def test_a_transaction_whose_publishes_match_very_much_commits(tmp_path: Path) -
         assert turns > 2
         raw.expect(1, (90, 21))
         assert raw.count("q") == (2, 0)
+    rig.close()
+
+
+def test_publishes_to_many_queues_share_a_turn(tmp_path: Path) -> None:
+    """Each of two publishers gets on, and what they send is taken in over several turns."""
+    rig = MqttRig(tmp_path)
+    queues = 60
+    budget = rig.vhost.common.budget
+    budget.reach_most = 2 * 2 * queues  # two publishes
+    for number in range(queues):
+        rig.vhost.catalog.declare_queue(b"q%d" % number, False, False, False, {}, 0)
+        rig.vhost.catalog.bind(b"q%d" % number, b"amq.fanout", b"", {})
+    with connect(rig) as first, connect(rig) as second:
+        for raw in (first, second):
+            raw.confirm()
+            raw.send(*[amqp_publish(1, "", b"x", "amq.fanout")] * 10)
+        assert budget.cut == 2
+        turns = 0
+        while rig.node.is_due:
+            rig.turn()
+            turns += 1
+        assert turns >= 10
+        for raw in (first, second):
+            raw.confirmed(10)
+        assert first.count("q0") == first.count(f"q{queues - 1}") == (20, 0)
     rig.close()

@@ -8,8 +8,8 @@ from mypy_extensions import i64
 
 from forebay.broker.common import Common
 from forebay.broker.limits.session_quota import SessionQuota
+from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.broker.mqtt.fanout import Audience
 from forebay.broker.publish.router import Route
 from forebay.log.store import Store
 from forebay.routing.exchange import text

@@ -8,8 +8,8 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.internal_log import RECORD_OVERHEAD
+from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ANONYMOUS, NOBODY, STORED, ClientSession, Owner, Subscription, Will
-from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, identifier_property
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.mqtt.shares import Shares

@@ -9,165 +9,25 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 from forebay.broker.limits.crowding import Crowding
+from forebay.broker.mqtt.audience import WIDE_MIN, Audience, AudienceBuilder, ClientPart, Recipient
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.spread import Spread
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter
-from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery, Encodings
+from forebay.queue.leases.lease import Delivery, Encodings
 from forebay.routing.cut_work import CutWork
 from forebay.routing.topic_trie import TopicSearch, TopicTrie, swap_key
-from forebay.wire.mqtt.properties import SUBSCRIPTION_ID, rest_of_expiry, write_varint
+from forebay.wire.mqtt.properties import rest_of_expiry
 
-DIRECT: Final = -1  # `queue` of recipients whose messages are in memory
-LOGGED: Final = -2  # and of those whose messages are in the sessions' log
 AUDIENCES_MAX: Final = 10_000  # remembered at most; beyond it they are forgotten together
 AUDIENCES_IDS_MAX: Final = 1_000_000  # and so many subscriptions of all of them
 SUBSCRIPTION_STEPS: Final = 2  # of the work in hand: a subscription taken in, and a client
 CLIENT_STEPS: Final = 10
 CLIENTS_AT_ONCE: Final = 2_000  # that become recipients in one turn
 SHARED_MIN: Final = 2  # recipients for which a message is encoded once
-
-
-@final
-class Recipient(Consumer):
-    """One client as the receiver of one message, its matching subscriptions taken together.
-
-    qos          the highest that was granted; 0 in the audience of QoS 0 publishes
-    identifiers  properties that tell the subscriptions' identifiers
-    keep_retain  the RETAIN flag of the publisher is passed on
-    since        offset in the sessions' log of the oldest of the subscriptions that have messages in it
-    spilled      whom its messages are for that memory has no room for; one for all, so that they wait as one run
-    """
-
-    def __init__(self, client: ClientSession, place: i64, qos: i64) -> None:
-        super().__init__(0, place, 0, client.connection, 0, b"", True, UNLIMITED)
-        self.client = client
-        self.qos = qos
-        self.identifiers = b""
-        self.keep_retain = False
-        self.since: i64 = 0
-        self.spilled: Audience | None = None
-
-
-@final
-class Audience:
-    """The recipients of one publish, one a client.
-
-    zero     the audience of the same topic's QoS 0 publishes; this one where there is no difference
-    crowded  the first of them that does not keep up, as of `epoch` of what knows of that
-    """
-
-    def __init__(self) -> None:
-        self.direct: list[Recipient] = []
-        self.logged: list[Recipient] = []
-        self.zero = self
-        self.crowded: ClientSession | None = None
-        self.epoch: i64 = 0
-
-    def look(self, epoch: i64) -> None:
-        """Find out whether one of them does not keep up."""
-        self.epoch = epoch
-        self.crowded = None
-        for recipient in self.direct:
-            if recipient.client.crowded:
-                self.crowded = recipient.client
-        for recipient in self.logged:
-            if recipient.client.crowded:
-                self.crowded = recipient.client
-
-
-@final
-class ClientPart:
-    """The matching subscriptions of one client, taken together.
-
-    qos          the highest that was granted
-    since        the lowest `Subscription.since` of all of them; `logged_since` of those above QoS 0, or -1
-    identifiers  properties that tell the subscriptions' identifiers
-    """
-
-    def __init__(self, client: ClientSession, since: i64) -> None:
-        self.client = client
-        self.qos: i64 = 0
-        self.since: i64 = since
-        self.logged_since: i64 = -1
-        self.keep_retain = False
-        self.identifiers: BytesWriter | None = None
-        self.identifier_octets = b""
-
-    def add(self, subscription: Subscription) -> None:
-        """Take in one of the client's subscriptions."""
-        since = subscription.since
-        self.since = min(self.since, since)
-        if subscription.qos:
-            self.qos = max(self.qos, subscription.qos)
-            if self.logged_since < 0 or since < self.logged_since:
-                self.logged_since = since
-        self.keep_retain = self.keep_retain or subscription.keep_retain
-        if subscription.identifier:
-            writer = self.identifiers
-            if writer is None:
-                writer = self.identifiers = BytesWriter()
-            writer.append(SUBSCRIPTION_ID)
-            write_varint(writer, subscription.identifier)
-
-    def recipient(self, place: i64, qos: i64) -> Recipient:
-        """Return the recipient that these subscriptions make together."""
-        if self.identifiers is not None:
-            self.identifier_octets = self.identifiers.getvalue()
-            self.identifiers = None
-        recipient = Recipient(self.client, place, qos)
-        recipient.since = self.logged_since if qos else self.since
-        recipient.keep_retain = self.keep_retain
-        recipient.identifiers = self.identifier_octets
-        return recipient
-
-
-@final
-class AudienceBuilder:
-    """An audience being made of the subscriptions that match, one by one.
-
-    A client with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1], with the
-    identifiers of all of them [MQTT-3.3.4-4].
-    """
-
-    def __init__(self, store_qos0: bool) -> None:
-        self.store_qos0 = store_qos0
-        self.parts: dict[int, ClientPart] = {}  # by the client's number
-        self.audience = Audience()
-        self.zero = Audience()
-
-    def add(self, subscription: Subscription) -> None:
-        """Take in a subscription that matches."""
-        number = int(subscription.client.number)
-        part = self.parts.get(number)
-        if part is None:
-            part = self.parts[number] = ClientPart(subscription.client, subscription.since)
-        part.add(subscription)
-
-    def add_client(self, part: ClientPart) -> None:
-        """Add the recipients that one client makes."""
-        client = part.client
-        audience = self.audience
-        zero = self.zero
-        if not client.durable:
-            recipient = part.recipient(DIRECT, part.qos)
-            audience.direct.append(recipient)
-            zero.direct.append(recipient)
-            return
-        audience.zero = zero
-        if client.connection:
-            zero.direct.append(part.recipient(DIRECT, 0))
-        elif self.store_qos0:
-            zero.logged.append(part.recipient(LOGGED, 0))
-        if part.qos:
-            audience.logged.append(part.recipient(LOGGED, part.qos))
-        elif client.connection:
-            audience.direct.append(part.recipient(DIRECT, 0))
-        elif self.store_qos0:
-            audience.logged.append(part.recipient(LOGGED, 0))
 
 
 @final
@@ -272,6 +132,7 @@ class Gathered:
 class Fanout:
     """All topic subscriptions of a vhost, and what this turn has for those that need no disk.
 
+    spread    what is delivered to very many over several turns
     crowding  which sessions do not keep up
     losers    those that have lost messages, of which nobody was told yet
     dropped   QoS 0 messages not given to a connection that does not keep up
@@ -288,6 +149,7 @@ class Fanout:
         self.runs = Runs()
         self.octets: i64 = 0  # of this turn's bodies, each as often as it is delivered
         self.gathered: list[Gathered] = []  # what came before that, in blocks of its own
+        self.spread = Spread()
         self.crowding = crowding
         self.losers: dict[ClientSession, None] = {}
         self.dropped: i64 = 0
@@ -376,7 +238,7 @@ class Fanout:
 
     def has_work(self) -> bool:
         """True if there is something to deliver."""
-        return self.writer.count > 0 or bool(self.gathered)
+        return self.writer.count > 0 or bool(self.gathered) or bool(self.spread.batches)
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
         """Deliver the turn's messages."""
@@ -399,16 +261,31 @@ class Fanout:
             count = runs.counts[at]
             recipients = runs.audiences[at].direct
             encodings = Encodings() if len(recipients) >= SHARED_MIN else None
-            for recipient in recipients:
-                client = recipient.client
-                if client.paused and recipient.qos == 0 and not client.crowded:
-                    self.miss(client, count)
-                elif client.connection:
-                    recipient.session_id = client.connection
-                    delivery = Delivery(recipient, block, index, count, None)
-                    delivery.encodings = encodings
-                    out.append(delivery)
+            if len(recipients) > WIDE_MIN:
+                self.spread.add(recipients, block, index, count, encodings)
+            else:
+                for recipient in recipients:
+                    self.deliver_to(recipient, block, index, count, encodings, out)
             index += count
+
+    def deliver_to(
+        self,
+        recipient: Recipient,
+        block: Block,
+        index: i64,
+        count: i64,
+        encodings: Encodings | None,
+        out: list[Delivery],
+    ) -> None:
+        """Deliver messages in memory to one recipient, unless its connection is gone or does not keep up."""
+        client = recipient.client
+        if client.paused and recipient.qos == 0 and not client.crowded:
+            self.miss(client, count)
+        elif client.connection:
+            recipient.session_id = client.connection
+            delivery = Delivery(recipient, block, index, count, None)
+            delivery.encodings = encodings
+            out.append(delivery)
 
     def miss(self, client: ClientSession, count: i64) -> None:
         """Count QoS 0 messages that this client does not get, as its connection takes no more."""
@@ -434,13 +311,3 @@ def properties_at(block: Block, index: i64, now_us: i64) -> bytes:
 def is_zero(block: Block, index: i64) -> bool:
     """True if a record was published at QoS 0."""
     return block.format(index) & (FORMAT_MASK | QOS_MASK) == MQTT
-
-
-def identifier_property(identifier: i64) -> bytes:
-    """The property that tells a subscription's identifier; empty for 0, which means none."""
-    if identifier == 0:
-        return b""
-    out = BytesWriter()
-    out.append(SUBSCRIPTION_ID)
-    write_varint(out, identifier)
-    return out.getvalue()

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.command import decoded
 from forebay.broker.internal_log import INTERNAL
+from forebay.broker.mqtt.audience import LOGGED
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
     AWAIT_PUBCOMP,
@@ -55,10 +56,14 @@ class StoredSessions(Sessions):
         found = [each for each in found if each[0] < each[1]]
         for client in self.by_number.values():
             found += client.wanted(first, end)
+        for run in self.fanout.spread.waiting(LOGGED):
+            if run.first() < end and first < run.first() + run.count:
+                found.append((int(max(first, run.first())), int(min(end, run.first() + run.count))))
         return merged(found)
 
     def checkpoint(self) -> list[FrameEntry]:
         self.keep_out()
+        self.keep_spread(None)
         entries = [self.entry(0, NextSession(int(self.next_number)).encoded())]
         for client in self.by_number.values():
             if not client.durable:

@@ -16,6 +16,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import SESSIONS_LOG, InternalLog
 from forebay.broker.limits.session_quota import SessionQuota
+from forebay.broker.mqtt.audience import DIRECT, LOGGED, WIDE_MIN, Audience, Recipient
 from forebay.broker.mqtt.client_session import (
     NEVER,
     NOBODY,
@@ -25,7 +26,7 @@ from forebay.broker.mqtt.client_session import (
     Subscription,
     Will,
 )
-from forebay.broker.mqtt.fanout import LOGGED, Audience, Fanout, Recipient, Runs, is_zero, topic_at
+from forebay.broker.mqtt.fanout import Fanout, Runs, is_zero, topic_at
 from forebay.broker.mqtt.noted_sessions import (
     EndedSession,
     EndedSubscription,
@@ -34,6 +35,7 @@ from forebay.broker.mqtt.noted_sessions import (
     session_note,
     subscription_note,
 )
+from forebay.broker.mqtt.spread import OFFLINE_POINTS, ONLINE_POINTS
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
 from forebay.log.store import Store
@@ -236,7 +238,7 @@ class Sessions(InternalLog):
         self.quota.look(self.by_number, now_us)
         if self.out:
             return  # sealed before the turn's end: nobody wants these yet
-        floor = self.log.end
+        floor = self.undelivered(self.log.end)
         for base, _ in self.unreadable:
             floor = min(floor, i64(base))
         for client in self.by_number.values():
@@ -258,8 +260,7 @@ class Sessions(InternalLog):
                 old.since = wanted.since  # what came at QoS 0 was given away already, if others have it in the log
             elif old.qos and wanted.qos == 0 and client.durable:
                 # Recovery could not tell by the subscription that these wait; they must not be lost [MQTT-3.8.4-4].
-                end = min([self.log.end, *[each.block.base + each.index for each in self.out]])
-                self.note_of(client, kept_note(client, end), False)
+                self.note_of(client, kept_note(client, self.undelivered(self.log.end)), False)
                 client.lowered = True
                 self.mark(client)
             old.qos = wanted.qos
@@ -331,8 +332,12 @@ class Sessions(InternalLog):
         index: i64 = 0
         for at in range(len(runs.audiences)):
             count = runs.counts[at]
-            for recipient in runs.audiences[at].logged:
-                self.out.append(Delivery(recipient, block, index, count, None))
+            recipients = runs.audiences[at].logged
+            if len(recipients) > WIDE_MIN:
+                self.fanout.spread.add(recipients, block, index, count, None)
+            else:
+                for recipient in recipients:
+                    self.out.append(Delivery(recipient, block, index, count, None))
             index += count
 
     def keep(self, recipient: Recipient, block: Block, index: i64, count: i64) -> None:
@@ -400,6 +405,50 @@ class Sessions(InternalLog):
         self.out = []
         return out
 
+    def spread(self, out: list[Delivery]) -> None:
+        """Go on with what is delivered to very many, as far as this turn is for it."""
+        spread = self.fanout.spread
+        spread.begin()
+        run = spread.run()
+        while run is not None:
+            while run.at < len(run.recipients) and spread.left > 0:
+                recipient = run.recipients[run.at]
+                run.at += 1
+                client = recipient.client
+                spread.left -= ONLINE_POINTS if client.connection else OFFLINE_POINTS
+                if client.ended or client in run.passed_by:
+                    continue
+                if recipient.queue == DIRECT:
+                    self.fanout.deliver_to(recipient, run.block, run.index, run.count, run.encodings, out)
+                elif client.connection:
+                    recipient.session_id = client.connection
+                    out.append(Delivery(recipient, run.block, run.index, run.count, None))
+                else:
+                    self.keep(recipient, run.block, run.index, run.count)
+            run = spread.run()
+
+    def keep_spread(self, client: ClientSession | None) -> None:
+        """Let what is on its way to a client among very many wait in its message queue; None for all clients."""
+        for run in self.fanout.spread.waiting(LOGGED):
+            for at in range(run.at, len(run.recipients)):
+                recipient = run.recipients[at]
+                if client is not None and recipient.client is not client:
+                    continue
+                if not recipient.client.ended and recipient.client not in run.passed_by:
+                    self.keep(recipient, run.block, run.index, run.count)
+                    run.passed_by[recipient.client] = None
+            if client is None:
+                run.at = len(run.recipients)
+
+    def undelivered(self, none: i64) -> i64:
+        """Return the lowest offset that is still to be delivered to somebody; `none` if there is none."""
+        lowest = none
+        for each in self.out:
+            lowest = min(lowest, each.block.base + each.index)
+        for run in self.fanout.spread.waiting(LOGGED):
+            lowest = min(lowest, run.first())
+        return lowest
+
     # ---- notes
 
     def operate(self, client: ClientSession, operation: i64, id: i64, offset: i64, urgent: bool) -> None:
@@ -433,6 +482,7 @@ class Sessions(InternalLog):
             if client.lowered:
                 client.lowered = False
                 if not client.ended:
+                    self.keep_spread(client)
                     self.note_of(client, kept_note(client, self.log.end), False)
 
     def note_of(self, client: ClientSession, said: SessionNote, urgent: bool) -> None:

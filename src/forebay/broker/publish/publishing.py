@@ -14,7 +14,7 @@ from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
-from forebay.broker.mqtt.fanout import Audience
+from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.sessions import Sessions
 from forebay.broker.publish.deduplication import Deduplication

@@ -20,8 +20,9 @@ from mypy_extensions import i64, u8
 from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.broker.catalog.addressed import make_addressed
 from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.broker.mqtt.fanout import Audience, AudienceSearch, Fanout
+from forebay.broker.mqtt.fanout import AudienceSearch, Fanout
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options
@@ -37,6 +38,7 @@ from forebay.wire.convert import decode
 QUEUE_PREFIX: Final = b"$queue/"
 SYS_PREFIX: Final = b"$SYS."
 SYS_TOPICS: Final = b"$SYS/"
+COUNTED_MIN: Final = 100  # points above which a publish counts
 RESOLVED_MAX: Final = 10_000  # routes of contents remembered at most; beyond it they are forgotten together
 RESOLVED_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
 
@@ -62,6 +64,8 @@ class Route:
     client_number     of the client that gets nothing of its own by subscriptions that say so; 0 for none
     origin            annotations of its records in the log of sessions
     reach             to how many queues and subscribers
+    is_wide           what is published is delivered to subscribers over several turns
+    is_counted        a publish leads to so much that it counts, with `points`
     is_stale          the topology has changed while the route was found: it is good for one message
     flow              counters of the exchange to which messages are published
     """
@@ -78,6 +82,7 @@ class Route:
         self.origin = b""
         self.reach: i64 = len(queues)
         self.is_stale = False
+        self.is_wide = False
         self.flow = Flow()  # nobody's, where none is put in its place
         self.durable: i64 = 0  # destinations that write to disk
         for queue in queues:
@@ -87,6 +92,9 @@ class Route:
             self.reach += len(audience.direct) + len(audience.logged)
             if audience.logged or audience.zero.logged:
                 self.durable += 1
+            self.is_wide = audience.is_wide()
+        self.points: i64 = (self.reach + 3 * i64(len(queues))) >> 1
+        self.is_counted = self.points > COUNTED_MIN
 
     def note_origin(self, way: Way) -> None:
         """Note who has published, where that matters to a subscription."""

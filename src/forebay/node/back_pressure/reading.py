@@ -21,6 +21,7 @@ class Reading:
         self._resting: list[Link] = []
         self._now: list[Link] = []  # to go on with what they have sent when the next turn begins
         self._next: list[Link] = []
+        self._turns = 0  # in which some had to go on
 
     def hold(self, link: Link, why: int) -> None:
         """Read nothing more of this connection for now."""
@@ -56,10 +57,12 @@ class Reading:
         self._next.append(link)
 
     def begin_turn(self) -> list[Link]:
-        """The connections that go on now."""
+        """The connections that go on now: another one first in each turn, as there may not be enough for all."""
         if not self._now:
             return self._now
-        going_on, self._now = self._now, []
+        self._turns += 1
+        first = self._turns % len(self._now)
+        going_on, self._now = self._now[first:] + self._now[:first], []
         for link in going_on:
             self.let(link, PUT_OFF)
         return going_on

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.mqtt.fanout import Recipient
+from forebay.broker.mqtt.audience import Recipient
 from forebay.core.options import Options
 from forebay.node.link import Link
 from forebay.queue.leases.lease import Delivery

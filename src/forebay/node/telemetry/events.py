@@ -17,7 +17,7 @@ from mypy_extensions import u8
 
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
-from forebay.broker.mqtt.fanout import Recipient
+from forebay.broker.mqtt.audience import Recipient
 from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError

@@ -225,7 +225,9 @@ class Publisher:
         """
         meter = self.link.meter
         if meter.messages <= 0:
-            raise Later
+            if not self.is_in_batch(data[start:end]):
+                raise Later
+            meter.messages = 1
         meter.messages -= 1
         raw = data[start:end]
         target = self.target
@@ -355,13 +357,31 @@ class Publisher:
         headers = self.headers
         if target.command != MESSAGE or self.transaction is not None:
             return
+        route = target.route
         work = self.link.work
         if headers is not None:
-            if headers.delay_us == 0:
-                self.route = route_with_headers(self.vhost.publishing, target.route, headers, work)
-        elif target.route.headers_exchange is not None:
+            if headers.delay_us:
+                return
+            self.route = route = route_with_headers(self.vhost.publishing, route, headers, work)
+        elif route.headers_exchange is not None:
             self.link.meter.start(len(properties) >> READ_SHIFT)
-            self.route = self.vhost.router.resolve(target.route, self.format, properties, work)
+            self.route = route = self.vhost.router.resolve(route, self.format, properties, work)
+        if route.is_counted:
+            self.vhost.common.budget.start_publish(route.points)
+            if route.is_wide:
+                self.link.meter.await_delivery(self.vhost.fanout.spread.ticket())
+
+    def is_in_batch(self, raw: bytes) -> bool:
+        """Return whether a publish follows one to the same target that is to be delivered to very many, in its turn."""
+        batch = self.link.meter.awaited
+        target = self.target
+        return (
+            batch is not None
+            and batch is self.vhost.fanout.spread.open
+            and target is not None
+            and target.route.is_wide
+            and target.raw == raw
+        )
 
     def assemble(self, body: bytes) -> None:
         """All parts of a message are there."""

@@ -16,7 +16,7 @@ class PublishTarget:
 
     command     MESSAGE, or what else the publish is; `subject` says of what
     is_message  somebody gets it; other commands are done at once, in transactions too
-    plain       nothing about it depends on the message's headers
+    plain       nothing about it depends on the message's headers, and it leads to little
     """
 
     def __init__(self, raw: bytes, route: Route, epoch: i64, mandatory: bool, command: i64, subject: bytes) -> None:
@@ -27,4 +27,4 @@ class PublishTarget:
         self.command: i64 = command
         self.subject = subject
         self.is_message = command in (MESSAGE, REPLY)
-        self.plain = command == MESSAGE and route.headers_exchange is None
+        self.plain = command == MESSAGE and route.headers_exchange is None and not route.is_counted

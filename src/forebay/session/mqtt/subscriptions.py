@@ -11,8 +11,8 @@ from forebay.broker.auth.permissions import Grants, Rights
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.events import SUBSCRIBE_DENIED
+from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
-from forebay.broker.mqtt.fanout import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.retained import RetainedSearch
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.primary import reader_primary

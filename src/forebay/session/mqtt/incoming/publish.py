@@ -96,6 +96,7 @@ class Inbox:
         self.alias_max: i64 = options.mqtt_topic_alias_max
         self.aliases: dict[int, bytes] | None = None
         self.packet = Publish()
+        self.wide_topic = b""
         self.memo: dict[bytes, Route] = {}  # checked topic -> route, of vhost epoch `epoch`
         self.epoch: i64 = -1
         self.ack_count: i64 = 0  # PUBACKs in `held`
@@ -119,6 +120,8 @@ class Inbox:
         self.received += 1
         self.taken_octets = end - packet.properties_end
         self.body_octets += self.taken_octets
+        if self.meter.messages <= 0 and self.is_in_batch(data[packet.topic_at : packet.topic_end]):
+            self.meter.messages = 1
         self.meter.start_message(self.vhost.fanout.octets > self.fanout_max)
         qos = packet.qos
         kept_qos = qos if qos <= self.max_qos else self.lowered(qos)
@@ -148,6 +151,8 @@ class Inbox:
             self.meter.start(0)
             route = vhost.router.resolve(route, u8(format), properties, self.work)
             self.finish_work()
+        if route.is_counted:
+            self.start_counted(route, topic)
         body = data[packet.properties_end : end] if long is None else long
         if properties and ONCE_MARK in properties and self.is_done(packet, topic, properties):
             return
@@ -289,6 +294,18 @@ class Inbox:
         if len(topic) <= MEMO_TOPIC_OCTETS_MAX:
             self.memo[topic] = route
         return route
+
+    def start_counted(self, route: Route, topic: bytes) -> None:
+        """Begin with a publish that leads to much. Raise Later if this turn has enough of them."""
+        self.vhost.common.budget.start_publish(route.points)
+        if route.is_wide:
+            self.wide_topic = topic
+            self.meter.await_delivery(self.vhost.fanout.spread.ticket())
+
+    def is_in_batch(self, topic: bytes) -> bool:
+        """Return whether a publish follows one to the same topic that is to be delivered to very many, in its turn."""
+        batch = self.meter.awaited
+        return batch is not None and batch is self.vhost.fanout.spread.open and topic == self.wide_topic
 
     def finish_work(self) -> None:
         """Count the work that finding a route took, and forget it."""

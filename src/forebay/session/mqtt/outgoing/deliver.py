@@ -20,6 +20,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 from forebay.broker.auth.permissions import Rights
+from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient
 from forebay.broker.mqtt.client_session import (
     ASSIGNED_1,
     ASSIGNED_2,
@@ -32,7 +33,7 @@ from forebay.broker.mqtt.client_session import (
     ClientSession,
 )
 from forebay.broker.mqtt.client_session import RELEASED as NOTE_RELEASED
-from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, properties_at, topic_at
+from forebay.broker.mqtt.fanout import properties_at, topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.pieces import Part
 from forebay.log.block import Block

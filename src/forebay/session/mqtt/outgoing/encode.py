@@ -11,7 +11,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i32_le, write_i16_be
 from mypy_extensions import i64, u8
 
-from forebay.broker.mqtt.fanout import Recipient
+from forebay.broker.mqtt.audience import Recipient
 from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.core.pieces import Part

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from librt.strings import BytesWriter
 
+from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.broker.mqtt.fanout import LOGGED, Recipient, identifier_property
 from forebay.core.message import AMQP091, MQTT, RETAIN, RETAINED, Properties
 from forebay.log.block import Block, BlockWriter
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
