@@ -71,6 +71,7 @@ COMPILED = [
     "broker/mqtt/client_session.py",
     "broker/limits/crowding.py",
     "broker/limits/session_quota.py",
+    "broker/limits/topology_memory.py",
     "broker/publish/delayed.py",
     "broker/publish/mover.py",
     "broker/publish/deduplication.py",

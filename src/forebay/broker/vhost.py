@@ -76,7 +76,9 @@ class Vhost:
         self.catalog = Catalog(name, number, store, self.common, self.turn, options)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding)
         self.router = Router(self.catalog, self.fanout, options)
-        self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
+        memory = self.catalog.memory
+        rules = mqueue_rules(options)
+        self.sessions = StoredSessions(store, self.fanout, rules, options.mqtt_sessions_max, memory, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
         self.delayed = Delayed(store, options.mqtt_delayed_max, number)
         window_ms, keys_max = options.deduplication_window_ms, options.deduplication_keys_max

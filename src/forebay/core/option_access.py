@@ -9,6 +9,7 @@ from forebay.core.option_groups import PermissionOptions, VhostOptions
 from forebay.core.option_places import PlaceOptions
 from forebay.core.option_table import (
     FILE,
+    MIB,
     NAMES,
     SECRET,
     TABLES,
@@ -82,6 +83,26 @@ class AccessOptions(PlaceOptions):
     )
     vhosts: list[VhostOptions] = option(
         [], TABLES, 'Vhosts that the broker declares at its start, besides "/".', inner=VhostOptions, reloadable=True
+    )
+
+    # how much
+    client_topology_octets_max: int = integer(
+        64 * MIB,
+        "octets",
+        0,
+        2**40,
+        "Memory, as estimated, that one client may take with subscriptions, consumers and exclusive queues; "
+        "0 sets no limit.",
+        reloadable=True,
+    )
+    vhost_topology_octets_max: int = integer(
+        512 * MIB,
+        "octets",
+        0,
+        2**40,
+        "Memory, as estimated, of everything that is declared in one vhost: subscriptions, bindings, queues, "
+        "exchanges and consumers, without messages; 0 sets no limit.",
+        reloadable=True,
     )
 
     # how fast

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import final
 
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.routing.exchange import Binding, Exchange, text
+from forebay.routing.exchange import Binding, Exchange, exchange_octets, text
 
 
 @final
@@ -20,6 +20,8 @@ class Bindings:
     Where a binding goes, the answer is the names of the auto-delete exchanges that lost their last one and have to be
     deleted now (`remove_exchange`, which may name more): deleting an exchange has consequences elsewhere, so it is not
     done here.
+
+    octets  estimated memory of all exchanges and bindings
     """
 
     def __init__(self, vhost: bytes) -> None:
@@ -27,6 +29,7 @@ class Bindings:
         self.exchanges: dict[bytes, Exchange] = {}
         self.by_number: dict[int, Exchange] = {}
         self.last_number = 0
+        self.octets = 0
         self.places: dict[int, dict[bytes, None]] = {}  # destination -> exchanges in which it is bound
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -35,6 +38,7 @@ class Bindings:
         exchange.number = self.last_number
         self.exchanges[exchange.name] = exchange
         self.by_number[exchange.number] = exchange
+        self.octets += exchange_octets(exchange.name, exchange.arguments)
 
     def exchange(self, name: bytes) -> Exchange:
         """The exchange of that name; RequestError if there is none."""
@@ -49,6 +53,7 @@ class Bindings:
         exchange = self.exchanges.pop(name, None)
         if exchange is None:
             return []
+        self.octets -= exchange.binding_octets + exchange_octets(name, exchange.arguments)
         for destination in list(exchange.bindings):
             exchange.remove_destination(destination)
             self.leave(exchange, destination)
@@ -63,8 +68,11 @@ class Bindings:
 
         label  the destination's name
         """
-        added = self.exchange(exchange).bind(destination, routing_key, arguments, label)
+        where = self.exchange(exchange)
+        before = where.binding_octets
+        added = where.bind(destination, routing_key, arguments, label)
         if added:
+            self.octets += where.binding_octets - before
             places = self.places.get(destination)
             if places is None:
                 places = self.places[destination] = {}
@@ -80,8 +88,10 @@ class Bindings:
     ) -> list[bytes]:
         """Take a binding away, if there is one; the auto-delete exchanges to delete."""
         where = self.exchange(exchange)
+        before = where.binding_octets
         if not where.unbind(destination, routing_key, arguments):
             return []
+        self.octets += where.binding_octets - before
         self.leave(where, destination)
         return [exchange] if where.auto_delete and where.is_unused() else []
 
@@ -90,7 +100,9 @@ class Bindings:
         orphans: list[bytes] = []
         for name in self.places.pop(destination, {}):
             exchange = self.exchanges[name]
+            before = exchange.binding_octets
             exchange.remove_destination(destination)
+            self.octets += exchange.binding_octets - before
             if exchange.auto_delete and exchange.is_unused():
                 orphans.append(name)
         return orphans

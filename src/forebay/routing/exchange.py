@@ -26,6 +26,11 @@ ALTERNATE: Final = "alternate-exchange"
 KNOWN: Final = (ALTERNATE, "x-delayed-type", "hash-header", "hash-property")  # arguments of some kind of exchange
 FOREIGN: Final = ("x-internal-purpose",)  # of RabbitMQ's own exchanges; nothing comes of it
 
+# Estimated memory of the objects that keep a binding, of each word of its key, of an exchange, and of a value.
+BINDING_OCTETS: Final = 256
+WORD_OCTETS: Final = 64
+EXCHANGE_OCTETS: Final = 512
+VALUE_OCTETS: Final = 32
 NESTING_MAX: Final = 128  # tables and lists in a binding's arguments or a header
 
 
@@ -88,6 +93,10 @@ class Binding:
         self.sequence = sequence
         self.label = label
 
+    def octets(self) -> int:
+        """Return the estimated memory that the binding takes."""
+        return binding_octets(self.routing_key, self.identity)
+
 
 class Exchange(ABC):
     """A named router of one kind.
@@ -98,6 +107,7 @@ class Exchange(ABC):
     by_content  where a message goes depends on more of it than its routing key
     fixed       arguments that a redeclaration must repeat; the others it may leave out
     bindings    destination -> (routing key, identity) -> binding
+    binding_octets  estimated memory of the bindings
     flow        what went through it
     """
 
@@ -122,6 +132,7 @@ class Exchange(ABC):
         self.fixed = [ALTERNATE]
         self.bindings: dict[int, dict[tuple[bytes, str], Binding]] = {}
         self.binding_count = 0
+        self.binding_octets = 0
         self.sequence = 0
         self.flow = Flow()
 
@@ -152,6 +163,7 @@ class Exchange(ABC):
         self.connect(binding)
         self.sequence += 1
         self.binding_count += 1
+        self.binding_octets += binding.octets()
         if own is None:
             own = self.bindings[destination] = {}
         own[routing_key, identity] = binding
@@ -173,6 +185,7 @@ class Exchange(ABC):
         if not own:
             del self.bindings[destination]
         self.binding_count -= 1
+        self.binding_octets -= binding.octets()
         self.disconnect(binding)
         return True
 
@@ -182,6 +195,7 @@ class Exchange(ABC):
         if own is None:
             return 0
         for binding in own.values():
+            self.binding_octets -= binding.octets()
             self.disconnect(binding)
         self.binding_count -= len(own)
         return len(own)
@@ -220,6 +234,33 @@ class Exchange(ABC):
             f"inequivalent arg '{field}' for exchange '{text(self.name)}' in vhost '{text(vhost)}': "
             f"received {asked} but current is {current}",
         )
+
+
+def arguments_octets(value: object, depth: int = 0) -> int:
+    """Return the estimated memory of an argument, or of a table of arguments."""
+    if depth > NESTING_MAX:
+        return 0
+    octets = VALUE_OCTETS
+    if isinstance(value, str | bytes):
+        octets += len(value)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            octets += arguments_octets(key, depth + 1) + arguments_octets(each, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            octets += arguments_octets(each, depth + 1)
+    return octets
+
+
+def exchange_octets(name: bytes, arguments: dict[str, object]) -> int:
+    """Return the estimated memory of an exchange without its bindings."""
+    return EXCHANGE_OCTETS + len(name) + arguments_octets(arguments)
+
+
+def binding_octets(routing_key: bytes, identity: str) -> int:
+    """Return the estimated memory of a binding with this key, whose arguments are `identity` as one text."""
+    words = routing_key.count(b".") + 1
+    return BINDING_OCTETS + len(routing_key) + len(identity) + words * WORD_OCTETS
 
 
 def truth(value: bool) -> str:

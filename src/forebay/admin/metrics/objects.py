@@ -326,6 +326,23 @@ VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
         lambda place: len(place.vhost.fanout.subscriptions),
     ),
     Row(
+        gauge(
+            "forebay_vhost_topology_octets",
+            family.VHOST,
+            "Estimated memory of subscriptions, bindings, queues, exchanges and consumers.",
+        ),
+        lambda place: int(place.vhost.catalog.memory.total()),
+    ),
+    Row(
+        counter(
+            "forebay_vhost_topology_refused",
+            family.VHOST,
+            "Declarations and subscriptions refused because of these limits: client_topology_octets_max, "
+            "vhost_topology_octets_max.",
+        ),
+        lambda place: int(place.vhost.catalog.memory.refused),
+    ),
+    Row(
         gauge("forebay_vhost_retained_messages", family.VHOST, "Retained messages."),
         lambda place: int(place.vhost.retained.count()),
     ),

@@ -38,6 +38,7 @@ from forebay.broker.catalog.commands.queues import (
 )
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import CATALOG, CURSOR, HELD, RESERVED, RETURNS, SETTLED, Topology
+from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.log.store import FrameEntry
 from forebay.queue.declaration.arguments import CLASSIC_TYPE
@@ -45,7 +46,7 @@ from forebay.queue.declaration.spec import check_declaration
 from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, STREAM, Queue
 from forebay.queue.work.work_group import WorkGroup
-from forebay.routing.exchange import text
+from forebay.routing.exchange import binding_octets, exchange_octets, frozen, text
 from forebay.routing.topic_trie import check_filter, swap_key
 
 
@@ -79,6 +80,7 @@ class Catalog(Topology):
             return
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
+        self.memory.check(0, exchange_octets(name, wanted.arguments), f"cannot declare exchange '{text(name)}'")
         self.execute(wanted)
 
     def delete_exchange(self, name: bytes, if_unused: bool) -> None:
@@ -122,6 +124,9 @@ class Catalog(Topology):
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
         self.check_queue_count(name)
+        self.memory.check(
+            session_id if exclusive else 0, queue_octets(name, arguments), f"cannot declare queue '{text(name)}'"
+        )
         if not name:
             check_declaration(self.place_of(name), True, durable, exclusive, auto_delete, arguments)
             name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
@@ -205,6 +210,8 @@ class Catalog(Topology):
         bind = Bind(ends)
         bind.check(self)
         if not ends.is_there(self):
+            octets = binding_octets(ends.key, frozen(ends.arguments))
+            self.memory.check(0, octets, f"cannot bind to exchange '{text(ends.exchange)}'")
             self.execute(bind)
 
     def remove_binding(self, ends: BindingEnds) -> None:

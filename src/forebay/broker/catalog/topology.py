@@ -17,6 +17,7 @@ from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.policies import Policies
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.common import Common
+from forebay.broker.limits.topology_memory import TopologyMemory, queue_octets
 from forebay.broker.publish.properties import MessageProperties
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, RequestError
@@ -56,6 +57,7 @@ class Topology:
 
     number   0 is that of "/"; the catalog's entries carry it
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
+    memory              what all that is declared takes
     placement           the nodes that queues are on
     queue_type_relaxed  a redeclaration may ask for another type of queue
     past_counts, past_flow  of queues and exchanges that are gone, of which there were `past_queues`
@@ -82,6 +84,9 @@ class Topology:
         self.past_flow = Flow()
         self.epoch: i64 = 1
         self.bindings = Bindings(name)
+        self.memory = TopologyMemory(
+            self.bindings, options.client_topology_octets_max, options.vhost_topology_octets_max
+        )
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
         self.queues_by_address: i64 = 0  # of them: made by the first who used their address
@@ -162,6 +167,7 @@ class Topology:
         self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
+        self.memory.add(0, queue_octets(name, spec.arguments))
         self.common.next_queue = max(self.common.next_queue, id + 1)
         self.turn.watch(queue)
         if self.traces:
@@ -194,6 +200,7 @@ class Topology:
         """Forget a queue with its bindings; the exchanges that go as they lost their last one."""
         del self.queues[queue.name]
         del self.queues_by_id[queue.id]
+        self.memory.add(queue.owner, -queue_octets(queue.name, queue.spec.arguments))
         own = self.owned.get(int(queue.owner))
         if own is not None:
             own.remove(queue)

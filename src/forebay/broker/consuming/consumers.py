@@ -11,6 +11,7 @@ from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments, stream_start
 from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.events import QUEUE_NAME
+from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.primary import primary_name
 from forebay.broker.publish.properties import MessageProperties
@@ -109,6 +110,8 @@ class Consumers:
         asked = ConsumerArguments(arguments, self.name, where.name)
         work = is_work(where, asked)
         asked.check_kind(arguments, where, work)
+        octets = consumer_octets(tag, arguments)
+        self.catalog.memory.check(session_id, octets, f"cannot consume from queue '{text(where.name)}'")
         group = self.group_for(where, asked, filter, work)
         group.reader.check_sound()
         check_exclusive(self.name, where, group, exclusive)
@@ -126,6 +129,7 @@ class Consumers:
         where.had_consumer = True
         where.unused_since_us = 0
         self.by_session.setdefault(session_id, []).append(consumer)
+        self.catalog.memory.add(session_id, octets)
         self.turn.mark(where)
         self.tell_consumer("consumer.created", where, consumer)
         return consumer
@@ -241,8 +245,8 @@ class Consumers:
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
         own = self.by_session.get(consumer.session_id)
-        if own is not None:
-            leave(own, consumer)
+        if own is not None and leave(own, consumer):
+            self.give_back(consumer)
         queue = self.catalog.queues_by_id.get(consumer.queue)
         if queue is None:
             return
@@ -292,10 +296,16 @@ class Consumers:
     def close_session(self, session_id: i64) -> None:
         """Take back everything that a connection's consumers had: leases at once."""
         for consumer in reversed(self.by_session.pop(session_id, [])):
+            self.give_back(consumer)
             self.cancel(consumer)
         for getter in self.getters.pop(session_id, {}).values():
             self.return_gotten(getter)
         self.paused.discard(session_id)
+
+    def give_back(self, consumer: Consumer) -> None:
+        """Count what the arguments of a consumer take no more."""
+        if consumer.queue > 0:
+            self.catalog.memory.add(consumer.session_id, -consumer_octets(consumer.tag, consumer.arguments))
 
     def close_channel(self, session_id: i64, channel: i64) -> None:
         """Take back what a channel got one by one; its consumers are cancelled by the session."""

@@ -46,7 +46,11 @@ class Clients:
         return self.sessions.attach(client_id, connection, clean_start, expiry_s, will, owner)
 
     def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
-        """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
+        """Add or change a subscription of an MQTT session; whether it is new.
+
+        raises  RequestError: INVALID for no filter, TOO_MANY where there is no memory for it
+        """
+        self.sessions.check_room(client, wanted)
         self.catalog.epoch += 1
         if wanted.filter.startswith(SHARE_PREFIX):
             self.shares.join(wanted.filter, client, self.turn.now_us)

@@ -214,8 +214,10 @@ def restore_note(sessions: Sessions, number: int, note: SessionNote) -> None:
         restore_subscription(sessions, client, note)
     elif isinstance(note, EndedSubscription):
         subscription = client.subscriptions.pop(note.filter, None)
-        if subscription is not None and is_topic(subscription.filter):
-            sessions.fanout.remove(subscription)
+        if subscription is not None:
+            sessions.count_filter(subscription, -1)
+            if is_topic(subscription.filter):
+                sessions.fanout.remove(subscription)
     else:
         assert isinstance(note, EndedSession), note
         client.durable = False  # so that its end is not noted again
@@ -246,10 +248,13 @@ def restore_subscription(sessions: Sessions, client: ClientSession, note: HeldSu
         client.subscriptions[note.filter] = subscription
         if is_topic(note.filter):
             sessions.fanout.add(subscription)
+    else:
+        sessions.count_filter(subscription, -1)
     subscription.since = note.since
     subscription.qos = note.qos
     subscription.no_local = note.no_local
     subscription.keep_retain = note.keep_retain
     subscription.identifier = note.identifier
     subscription.arguments = note.arguments
+    sessions.count_filter(subscription, 1)
     sessions.fanout.changed()

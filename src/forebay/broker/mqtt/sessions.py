@@ -16,6 +16,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import SESSIONS_LOG, InternalLog
 from forebay.broker.limits.session_quota import SessionQuota
+from forebay.broker.limits.topology_memory import TopologyMemory, filter_octets
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, WIDE_MIN, Audience, Recipient
 from forebay.broker.mqtt.client_session import (
     NEVER,
@@ -59,16 +60,26 @@ class Sessions(InternalLog):
     present  whether the session that `attach` gave was there before
     taken    connections that have lost their session to another one, for the server to end
     wills    to be published in this turn, with the sessions that left them
+    memory   what subscriptions take, among all that is declared
     left     subscriptions of sessions that have ended, except to topics
     """
 
-    def __init__(self, store: Store, fanout: Fanout, rules: MqueueRules, sessions_max: i64, vhost: i64 = 0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        fanout: Fanout,
+        rules: MqueueRules,
+        sessions_max: i64,
+        memory: TopologyMemory,
+        vhost: i64 = 0,
+    ) -> None:
         super().__init__(SESSIONS_LOG, "$sessions", store, vhost)
         self.log.cached_max = CACHED_OCTETS_MAX
         self.fanout = fanout
         self.quota = SessionQuota(self.log, fanout.crowding)
         self.rules = rules
         self.sessions_max: i64 = sessions_max
+        self.memory = memory
         self.clients: dict[bytes, ClientSession] = {}
         self.by_number: dict[int, ClientSession] = {}
         self.offline: dict[int, ClientSession] = {}
@@ -213,6 +224,7 @@ class Sessions(InternalLog):
         self.fanout.crowding.relieve(client)
         client.connection = 0
         for subscription in client.subscriptions.values():
+            self.count_filter(subscription, -1)
             if is_topic(subscription.filter):
                 self.fanout.remove(subscription)
             else:
@@ -253,6 +265,7 @@ class Sessions(InternalLog):
         old = client.subscriptions.get(wanted.filter)
         if old is None:
             client.subscriptions[wanted.filter] = wanted
+            self.count_filter(wanted, 1)
             if is_topic(wanted.filter):
                 self.fanout.add(wanted)
         else:
@@ -267,7 +280,9 @@ class Sessions(InternalLog):
             old.no_local = wanted.no_local
             old.keep_retain = wanted.keep_retain
             old.identifier = wanted.identifier
+            self.count_filter(old, -1)
             old.arguments = wanted.arguments
+            self.count_filter(old, 1)
             self.fanout.changed()
         if client.durable:
             self.note_of(client, subscription_note(client.subscriptions[wanted.filter]), True)
@@ -278,11 +293,25 @@ class Sessions(InternalLog):
         subscription = client.subscriptions.pop(filter, None)
         if subscription is None:
             return False
+        self.count_filter(subscription, -1)
         if is_topic(filter):
             self.fanout.remove(subscription)
         if client.durable:
             self.note_of(client, EndedSubscription(filter), True)
         return True
+
+    def check_room(self, client: ClientSession, wanted: Subscription) -> None:
+        """Refuse a subscription with RequestError(TOO_MANY) if there is no memory for its filter and arguments."""
+        octets = filter_octets(wanted.filter, wanted.arguments)
+        old = client.subscriptions.get(wanted.filter)
+        if old is not None:
+            octets -= filter_octets(old.filter, old.arguments)
+        self.memory.check(-client.number, octets, "topic filter")
+
+    def count_filter(self, subscription: Subscription, sign: i64) -> None:
+        """Count the memory of a subscription, or with sign -1 give it back."""
+        octets = filter_octets(subscription.filter, subscription.arguments)
+        self.memory.add(-subscription.client.number, sign * octets)
 
     def recipient(self, client: ClientSession, block: Block, index: i64) -> Recipient:
         """The delivery of a record of the log to this client, by its subscriptions of now."""

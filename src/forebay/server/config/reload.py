@@ -147,6 +147,8 @@ def set_limits(vhost: Vhost, options: Options) -> None:
     vhost.router.address_queues_max = options.address_queues_max
     vhost.upkeep.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
     vhost.catalog.queue_type_relaxed = options.queue_type_equivalence_relaxed
+    vhost.catalog.memory.client_octets_max = options.client_topology_octets_max
+    vhost.catalog.memory.octets_max = options.vhost_topology_octets_max
     vhost.sessions.sessions_max = options.mqtt_sessions_max
     vhost.sessions.quota.octets_max = session_octets_of(options)
     vhost.retained.messages_max = options.mqtt_retained_max

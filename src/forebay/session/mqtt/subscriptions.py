@@ -11,13 +11,14 @@ from forebay.broker.auth.permissions import Grants, Rights
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.events import SUBSCRIBE_DENIED
+from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.retained import RetainedSearch
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.primary import reader_primary
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.core.nearest import slip_of
 from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer
@@ -110,8 +111,8 @@ class Subscriptions:
                 if not is_of_topics:
                     self.consume(subscription)
             except RequestError as error:
-                if error.reason == DAMAGED:
-                    continue  # it stays: what cannot be read now may be mended
+                if error.reason in (DAMAGED, TOO_MANY):
+                    continue  # it stays: the next connection may find the file mended, or memory for it
                 if error.reason == REFUSED:
                     note_denied(self.vhost, SUBSCRIBE_DENIED, self.rights.user, error.text)
                 self.vhost.clients.unsubscribe(client, subscription.filter)
@@ -193,6 +194,7 @@ class Subscriptions:
             wanted.qos = min(wanted.qos, i64(QUEUE_QOS_MAX))
             wanted.arguments = self.arguments()
             self.check_queue(wanted)
+        self.check_memory(wanted)
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
             if shared and old.arguments == wanted.arguments:
@@ -210,6 +212,12 @@ class Subscriptions:
         else:
             self.consume(wanted)
             self.vhost.clients.subscribe(self.client, wanted)
+
+    def check_memory(self, wanted: Subscription) -> None:
+        """Refuse with RequestError(TOO_MANY) if there is no memory for the subscription and its consumer."""
+        self.vhost.sessions.check_room(self.client, wanted)
+        octets = consumer_octets(wanted.filter, wanted.arguments)
+        self.vhost.catalog.memory.check(self.session_id, octets, "topic filter")
 
     def check_queue(self, wanted: Subscription) -> None:
         """RequestError where the filter names no one queue, or nothing could be settled at QoS 0."""

@@ -8,6 +8,7 @@ from forebay.broker.address import check_queue_name
 from forebay.broker.catalog.commands.exchanges import removals
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import Topology
+from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.group import Group
@@ -80,6 +81,7 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
         where.queues_by_address += int(self.by_address)
         if self.owner:
             queue.owner = self.owner
+            where.memory.own(self.owner, queue_octets(self.name, spec.arguments))
             where.owned.setdefault(self.owner, []).append(queue)
         return []
 
@@ -103,6 +105,8 @@ class ChangeQueue(TopologyCommand[Topology], frozen=True, tag="queue-change"):
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
         queue = where.queues_by_id[self.id]
         old = queue.spec
+        octets = queue_octets(queue.name, self.arguments) - queue_octets(queue.name, old.arguments)
+        where.memory.add(queue.owner, octets)
         queue.spec = QueueSpec(old.durable, old.auto_delete, old.exclusive, self.arguments, where.visibility_ms)
         return governed(where, queue)
 
