@@ -25,6 +25,7 @@ COMPILED = [
     "log/queue_log.py",
     "log/recovery/recovery.py",
     "log/recovery/replay.py",
+    "log/room.py",
     "log/replication/incoming.py",
     "log/replication/outgoing.py",
     "log/replication/uncommitted.py",

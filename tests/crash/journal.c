@@ -144,13 +144,9 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t position) {
     return pwritev64(fd, parts, count, position);
 }
 
-ssize_t pwrite64(int fd, const void *data, size_t octets, off64_t position) {
+static ssize_t written(int fd, const void *data, size_t octets, off64_t position) {
     struct iovec part = {(void *)data, octets};
     ON_FILE(ssize_t, NEXT(pwrite64)(fd, data, octets, position), result > 0, 'w', position, &part, 1);
-}
-
-ssize_t pwrite(int fd, const void *data, size_t octets, off_t position) {
-    return pwrite64(fd, data, octets, position);
 }
 
 int ftruncate64(int fd, off64_t octets) {
@@ -177,7 +173,7 @@ int fsync(int fd) {
     ON_FILE(int, 0, 1, 's', 0, NULL, 0);
 }
 
-#include "kernel_sync.h"
+#include "durable_write.h"
 
 int rename(const char *old, const char *name) {
     const char *to = below(name);

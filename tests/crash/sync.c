@@ -29,7 +29,11 @@ int fdatasync(int fd) {
     return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
 
-#include "kernel_sync.h"
+static ssize_t written(int fd, const void *data, size_t octets, off64_t position) {
+    return ((ssize_t(*)(int, const void *, size_t, off64_t))dlsym(RTLD_NEXT, "pwrite64"))(fd, data, octets, position);
+}
+
+#include "durable_write.h"
 
 static int is_segment(int fd) {
     char link[32], path[PATH_MAX];

@@ -96,7 +96,8 @@ class ParcelStore(SimStore):
 
     def append(self, log: QueueLog, block: Block) -> None:
         frame = self.frame
-        if frame is not None and log.name.startswith(DEAD) and frame.pieces and self.fits(frame) and frame.file.named:
+        fits = frame is not None and self.log_room.fits(frame)
+        if frame is not None and log.name.startswith(DEAD) and frame.pieces and fits and frame.file.named:
             frame.file.tail = frame.end()
             self.ready.append(frame)
             self.lsn += 1

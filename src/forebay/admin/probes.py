@@ -23,7 +23,7 @@ NO: Final[dict[str, Any]] = {**YES, "description": "No: nobody should be sent he
 
 @router.get("/health", responses={200: YES, 503: NO})
 async def is_alive(app: Broker) -> Response:
-    """Checks whether turns go on: whoever gets an answer knows."""
+    """Checks whether turns go on, which whoever gets an answer knows, and the disk answers."""
     return probe_answer(health_of(app))
 
 

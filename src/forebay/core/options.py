@@ -451,6 +451,14 @@ class Options(AccessOptions):
         "Below this free disk space, the broker stops reading from publishers (disk alarm).",
         reloadable=True,
     )
+    disk_answer_timeout_ms: int = integer(
+        1000,
+        "ms",
+        10,
+        3_600_000,
+        "When a write or sync takes longer, the log says that the disk does not answer, and publishers are told.",
+        reloadable=True,
+    )
     queue_octets_max: int = integer(
         0,
         "octets",

@@ -212,7 +212,7 @@ class Planner:
             job.manifest = self.plan_manifest(wals, durable)
         self.plan_removals(job, frame, wals, finished, durable)
         job.name = self.logs.unnamed()[:NAMES_MAX]
-        if self.maker.spare is None:
+        if self.maker.spare is None and not self.maker.making:
             job.spare = (spare_path(self.maker.next_number), self.maker.spare_octets)
         if is_time and not self.snapshots:
             self.plan_rewrites(job, settled, wals, finished, durable, liveness, now_us)

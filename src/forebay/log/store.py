@@ -39,14 +39,14 @@ from forebay.log.replication.mirror import ForeignLog, Mirror, MirrorCommit, Mis
 from forebay.log.replication.outgoing import Outgoing, file_of, runs_of
 from forebay.log.replication.told import FileOrder, Intervals, ToldLiveness
 from forebay.log.replication.uncommitted import Uncommitted
+from forebay.log.room import RETRY_US, Growth, LogRoom
 from forebay.log.shipment import Shipment
 from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile
-from forebay.log.wal_maker import ROOM_SLACK_OCTETS, WalMaker
+from forebay.log.wal_maker import WalMaker
 
-__all__ = ["Commit", "FrameEntry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
+__all__ = ["Commit", "FrameEntry", "Growth", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
 
-RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
 OWN_KINDS: Final = (START, SEGMENTS, WALS, DROPPED)  # of notes; all others are the user's
 
 
@@ -57,9 +57,11 @@ class Store:
     lsn      number of the frame being gathered: what is appended or noted now is durable when `durable` >= lsn
     durable  number of the last frame that cannot be lost: it is on the disk, of a replicated store committed
     on_disk  number of the last frame that is on this disk
+    given_us  when the last commit was given out; `took_us`: how long the last that is back has taken
+    no_answer  the disk has not answered for so long that the node has said so
     epoch    of what is gathered
     recovered  of a replicated store: what was there before `start` is committed once this frame is
-    full     the disk had no room when it was last asked
+    log_room  on the disk; `log_room.take_due` is to be asked once a turn where that is reserved ahead
     """
 
     def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, replicated: bool = False) -> None:
@@ -82,11 +84,13 @@ class Store:
         self.lsn = 1
         self.durable = 0
         self.on_disk = 0
+        self.given_us = 0
+        self.took_us = 0
+        self.no_answer = False
         self.epoch = 0
         self.uncommitted = Uncommitted()
         self.recovered = 0
-        self.full = False
-        self.asked_us = 0
+        self.log_room = LogRoom(disk, clock, options, self.maker)
         self.checkpoint_end = 0  # where the active WAL file goes on behind its checkpoint
         self.rotate_after_us = 0
 
@@ -173,50 +177,30 @@ class Store:
 
     def room(self) -> int:
         """Octets of messages that may be accepted before `reserve` must be asked."""
-        frame = self.frame
-        assert frame is not None
-        return frame.file.reserved - frame.end() - self.options.settle_margin_octets - ROOM_SLACK_OCTETS
+        assert self.frame is not None
+        return self.log_room.left(self.frame)
 
     def reserve(self, octets: int) -> bool:
         """Have room for so many octets of messages; False if the disk is full."""
-        if self.room() >= octets:
-            return True
-        frame = self.frame
-        assert frame is not None
-        need = frame.end() + octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS
-        return self.grow(frame.file, need)
+        assert self.frame is not None
+        return self.log_room.reserve(self.frame, octets)
 
-    def grow(self, file: WalFile, need: int) -> bool:
-        """Reserve a file to this length, or better to the next whole step."""
-        now_us = self.clock.now_us()
-        if self.full and now_us - self.asked_us < RETRY_US:
-            return False
-        step = self.options.wal_chunk_octets
-        for octets in (-(-need // step) * step, need):
-            try:
-                self.disk.reserve(file.blocks.handle, octets)
-            except DiskFull:
-                continue
-            file.reserved = octets
-            self.full = False
-            return True
-        self.full = True
-        self.asked_us = now_us
-        return False
+    @property
+    def full(self) -> bool:
+        """True if the disk had no room when it was last asked."""
+        return self.log_room.full
 
     def look_for_room(self) -> None:
-        """Ask a disk that was full again, though nobody publishes: who would may be waiting to hear that it can.
+        """Ask a disk that was full again, though nobody publishes."""
+        if self.frame is not None:
+            self.log_room.look_again(self.frame)
 
-        Where there is room for a whole step it is full no longer; less would be gone at once.
-        """
-        frame = self.frame
-        if frame is None or not self.full:
-            return
-        step = self.options.wal_chunk_octets
-        if self.room() >= step:
-            self.full = False
-        else:
-            self.grow(frame.file, frame.file.reserved + step)
+    def grown(self, growth: Growth, error: BaseException | None = None) -> None:
+        """Take in that room was reserved for `log_room`, or that there is none; an error is raised again."""
+        self.rotate_after_us = 0
+        self.log_room.grown(growth, error)
+        if self.log_room.full:
+            self.rotate_after_us = self.clock.now_us() + RETRY_US
 
     def append(self, log: QueueLog, block: Block) -> None:
         """Take a sealed block of a durable log; there must have been room for it."""
@@ -271,6 +255,7 @@ class Store:
             if self.commit_running is not None:
                 return None
             self.commit_running = self.mirror.flush()
+            self.given_us = self.clock.now_us()
             return self.commit_running
         frame = self.frame
         if frame is None or self.commit_running is not None or not (frame.urgent or self.ready):
@@ -285,7 +270,7 @@ class Store:
         if frame is None or self.commit_running is not None:
             return None
         frames = self.ready
-        if (frame.pieces or frame.flags) and self.fits(frame):
+        if (frame.pieces or frame.flags) and self.log_room.fits(frame):
             frames = [*frames, frame]
             frame.file.tail = frame.end()
             self.lsn += 1
@@ -301,16 +286,14 @@ class Store:
             for each in frames:
                 self.outgoing.add(each)
         self.commit_running = Commit(self.disk, frames, finished)
+        self.given_us = self.clock.now_us()
         return self.commit_running
-
-    def fits(self, frame: GatheredFrame) -> bool:
-        """True if the file has room for a frame. Notes beyond all margins wait in memory, whole frames at a time."""
-        return frame.end() <= frame.file.reserved or self.grow(frame.file, frame.end())
 
     def synced(self, commit: Commit) -> int:
         """A commit is back from the disk of a node that is alone; the number of the last frame that is durable now."""
         assert commit is self.commit_running and commit.ran and not self.replicated
         self.commit_running = None
+        self.took_us = self.clock.now_us() - self.given_us
         self.durable = self.on_disk = commit.lsn
         for frame in commit.frames:
             ends = frame.ends
@@ -325,6 +308,7 @@ class Store:
         """
         assert commit is self.commit_running and commit.ran and self.replicated
         self.commit_running = None
+        self.took_us = self.clock.now_us() - self.given_us
         if isinstance(commit, MirrorCommit):
             self.take_mirrored(commit)
             return self.on_disk
@@ -438,7 +422,7 @@ class Store:
         frame = self.frame
         if frame is None or self.finished is not None or not frame.file.named:
             return False
-        if self.clock.now_us() < self.rotate_after_us:
+        if self.clock.now_us() < self.rotate_after_us or self.log_room.growing is not None:
             return False
         # A file has room for as much again as its checkpoint: else a long one would be followed by the next at once.
         if frame.end() >= max(self.options.wal_octets_max, 2 * self.checkpoint_end):
@@ -454,11 +438,12 @@ class Store:
         frame = self.frame
         assert frame is not None and self.finished is None
         file = None
-        if not frame.logs or self.fits(frame):
+        if not frame.logs or self.log_room.fits(frame):
             first_lsn = self.lsn + 1 if frame.logs else self.lsn
             octets = self.planner.checkpoint_octets(checkpoint, self.wals)
             is_busy = self.job_running is not None and self.job_running.spare is not None
-            file = self.maker.make(octets, first_lsn, self.epoch, is_busy)
+            if not self.log_room.is_ahead or self.log_room.ask_for_file(octets, is_busy):
+                file = self.maker.make(octets, first_lsn, self.epoch, is_busy)
         if file is None:
             self.rotate_after_us = self.clock.now_us() + RETRY_US
             return False
@@ -515,6 +500,7 @@ class Store:
         if job.spare_handle >= 0:
             assert job.spare is not None
             self.maker.take_spare(job.spare[0], job.spare_handle, job.spare[1])
+            self.rotate_after_us = 0
         if error is not None:
             raise error
         self.replay.busy = []
@@ -592,7 +578,8 @@ class Store:
         frame = self.frame
         assert frame is not None
         file = frame.file
-        if not frame.pieces and self.fits(frame):  # not if the disk is full: then the log ends as after a crash
+        # Not if the disk is full: then the log ends as after a crash.
+        if not frame.pieces and self.log_room.fits(frame):
             frame.flags = CLEAN
             Commit(self.disk, [frame], None).run()
             file.tail = frame.end()

@@ -200,12 +200,20 @@ class Commit:
         """True where one write and one sync are all of it."""
         return len(self.frames) == 1 and self.finished is None and self.frames[0].file.named
 
-    def begin(self) -> int:
-        """Write a plain commit; the handle of the file whose sync makes it durable, behind which comes `end`."""
-        return self.put(self.frames[0])
+    def handle(self) -> int:
+        """The handle of the file that a plain commit is written to."""
+        return self.frames[0].file.blocks.handle
+
+    def position(self) -> int:
+        """The place in the file where a plain commit stands."""
+        return self.frames[0].position
+
+    def plain_octets(self) -> bytes:
+        """All octets of a plain commit, for whoever writes and syncs it instead of `run`; then comes `end`."""
+        return b"".join(self.frames[0].encode())
 
     def end(self) -> None:
-        """Take note that the sync behind `begin` has returned."""
+        """Take note that a plain commit was written and synced."""
         self.ran = True
 
     def write(self, frame: GatheredFrame) -> None:

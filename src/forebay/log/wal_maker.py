@@ -20,6 +20,7 @@ class WalMaker:
     next_number   of the next file
     spare         number, handle and length of a file made ahead
     spare_octets  length of the next that is made ahead
+    making        one is being made ahead, or enlarged, and not by a job
     """
 
     def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, files: BlockFiles) -> None:
@@ -29,6 +30,7 @@ class WalMaker:
         self.files = files
         self.next_number = 1
         self.spare: tuple[int, int, int] | None = None
+        self.making = False
         self.spare_octets = 2 * options.settle_margin_octets + 2 * ROOM_SLACK_OCTETS
 
     def expect(self, checkpoint_octets: int) -> None:
@@ -59,6 +61,10 @@ class WalMaker:
                 return None
         salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
         return self.taken(FileHead(number, salt, first_lsn), handle, reserved, epoch)
+
+    def next_path(self) -> str:
+        """Name of the next file, as long as it has no frame."""
+        return spare_path(self.next_number)
 
     def opened(self, number: int, octets: int) -> int:
         """The handle of a file of this number that has no frame yet; -1 if there is no room for it."""

@@ -35,6 +35,7 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
+from forebay.log.room import Growth
 from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.log.wal import Commit
 from forebay.management.definitions.configured import declare_configured
@@ -347,12 +348,16 @@ class Node(LinkOwner):
         link.received(b"")  # what had come behind the login
         self.touch(link)
 
-    def job_done(self, job: Job, error: BaseException | None = None) -> None:
-        """Take note that what had to be rewritten is."""
+    def job_done(self, job: Job | Growth, error: BaseException | None = None) -> None:
+        """Take note that what had to be rewritten is, or that what had to be reserved is or cannot be."""
         if self.ended:
             return  # the files are closed by now; what the job has made is found at the next start, as after a crash
         try:
-            self.store.done(job, error)
+            if isinstance(job, Growth):
+                self.store.grown(job, error)
+                self.is_due = True
+            else:
+                self.store.done(job, error)
             self.look_at_files()
         except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so
             self.stop(STORAGE, failure)
@@ -432,6 +437,8 @@ class Node(LinkOwner):
         # At the end of a turn, and nowhere else: what belongs together is in one frame then.
         out.commit = store.flush() if self.flush_due else store.commit()
         self.flush_due = False
+        if store.log_room.is_ahead:
+            out.growth = store.log_room.take_due(store.frame)
         durable = store.durable
         dirty = self.dirty
         self.dirty = {}
@@ -529,7 +536,7 @@ class Node(LinkOwner):
         self.auth.throttle.now_us = now_us
         if self.vhosts.tick(now_us):
             self.is_due = True
-        self.pressure.held_publishers.tick()
+        self.pressure.tick(self.surroundings.asked_us, now_us)
         if self.reading.changed:
             self.is_due = True
         if self.ticks % TICKS_A_SECOND == 0:

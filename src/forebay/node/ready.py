@@ -7,6 +7,7 @@ from typing import Final, final
 
 from forebay.broker.audit import AuditEntry
 from forebay.broker.auth.authorizer import Proof
+from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.link import Link
@@ -53,6 +54,7 @@ class Ready:
     stop     the process has to end, and nothing else of this is to be done
     commit   to be run, which writes and syncs; then `Node.synced`
     job      to be run, which rewrites files; then `Node.job_done`
+    growth   to be run, which reserves room for the log; then `Node.job_done`
     lines    for the log
     faults   errors of our own
     audit    who has changed what
@@ -81,6 +83,7 @@ class Ready:
         "durable",
         "events",
         "faults",
+        "growth",
         "job",
         "lines",
         "lsn",
@@ -95,6 +98,7 @@ class Ready:
         self.stop: Stop | None = None
         self.commit: Commit | None = None
         self.job: Job | None = None
+        self.growth: Growth | None = None
         self.cut: list[Link] = []
         self.send: list[Link] = []
         self.close: list[Link] = []

@@ -16,11 +16,13 @@ class Surroundings:
 
     memory_octets  that the process has
     free_octets    that the disk has left
+    asked_us       when the disk was asked something that it has not answered, beside commits; 0 for nothing
     """
 
     def __init__(self) -> None:
         self.memory_octets = 0
         self.free_octets = NO_LIMIT
+        self.asked_us = 0
 
 
 def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:

@@ -19,6 +19,7 @@ from forebay.broker.auth.authorizer import Principal, Proof, Undecided
 from forebay.broker.auth.login import NOWHERE, LoginContext
 from forebay.core.options import Options
 from forebay.log.folder.identity import alone_identity
+from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.node import TICKS_A_SECOND, Node
@@ -35,11 +36,11 @@ from forebay.server.listen import Closable, Endpoint, MakeProtocol, listen
 from forebay.server.net import Connection, Host
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.clock import SystemClock
-from forebay.server.system.disk import DataDisk
-from forebay.server.system.disk_work import DiskWork
+from forebay.server.system.commit_thread import make_commit_thread
+from forebay.server.system.disk import DataDisk, FreeSpace
+from forebay.server.system.disk_work import DiskWork, Work
 from forebay.server.system.handles import room_for_connections
 from forebay.server.system.heap import Heap, resident_octets
-from forebay.server.system.kernel_sync import make_kernel_sync
 from forebay.server.telemetry.audit_log import AuditLog
 from forebay.server.telemetry.event_log import EventLog
 from forebay.server.telemetry.histograms import Histograms
@@ -99,10 +100,10 @@ class App(Host):
         self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)
-        kernel = make_kernel_sync(self.disk, self.commit_done)
-        if kernel is not None:
-            loop.add_reader(kernel.fileno, self.step, kernel.came_back)
-        self.work = DiskWork(self.commit_done, self.job_done, loop.call_soon_threadsafe, kernel)
+        short = make_commit_thread(self.disk, self.commit_done)
+        if short is not None:
+            loop.add_reader(short.fileno, self.step, short.came_back)
+        self.work = DiskWork(self.commit_done, self.job_done, self.file_done, loop.call_soon_threadsafe, short)
         self.door = Door(self.pressure)
         self.event_log = EventLog()
         self.announcer.listeners.append(self.event_log)
@@ -133,6 +134,8 @@ class App(Host):
         import_definitions(self.vhosts, self.options)
         self.event_log.log(self.options.log_events)
         self.node.begin()
+        self.disk.elsewhere = self.work.files.put
+        self.store.log_room.is_ahead = True
         self.look()
 
     def load(self) -> None:
@@ -263,6 +266,8 @@ class App(Host):
             self.start_commit(ready.commit)
         if ready.job is not None:
             self.work.submit_job(ready.job)
+        if ready.growth is not None:
+            self.work.files.put(ready.growth)
         self.note(ready)
         if ready.cut:
             for cut in cast("list[Connection]", ready.cut):
@@ -333,11 +338,27 @@ class App(Host):
             if not self.store.in_flight():
                 self.idle.set()
 
+    def end_commits(self) -> None:
+        """Hear of no commit any more: none is under way."""
+        if self.work.short is not None:
+            self.loop.remove_reader(self.work.short.fileno)
+
     def end_work(self) -> None:
-        """Wait for the disk, and have nothing run any more."""
-        if self.work.kernel is not None:
-            self.loop.remove_reader(self.work.kernel.fileno)
+        """Wait for the disk, and have nothing run any more; on any thread."""
         self.work.stop()
+        self.disk.elsewhere = None
+        self.store.log_room.is_ahead = False
+
+    def file_done(self, work: Work, error: BaseException | None) -> None:
+        """Room was reserved, a file closed or removed, or the disk has said how much is free."""
+        if isinstance(work, Growth):
+            self.node.job_done(work, error)
+            self.look()
+            return
+        if isinstance(work, FreeSpace):
+            self.node.surroundings.asked_us = 0
+        if error is not None:
+            logger.error("data: %s", error)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
         """Files are rewritten."""
@@ -376,6 +397,9 @@ class App(Host):
         around = self.node.surroundings
         around.memory_octets = resident
         around.free_octets = self.disk.free_octets()
+        if self.disk.elsewhere is not None and not around.asked_us:
+            around.asked_us = self.clock.now_us()
+            self.disk.elsewhere(FreeSpace(self.disk))
         self.totals.memory_octets = resident
         self.totals.memory_octets_peak = max(resident, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
 

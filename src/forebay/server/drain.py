@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import Final
 
 from forebay.server.app import App
 from forebay.server.net import Connection
 
+LEAST_S: Final = 2.0  # for which the disk may take to close the files, however hurried the stop
 LOOK_S: Final = 0.01  # between two looks whether all have left
 STAY_US: Final = 500_000  # for which a client may go on sending after it was sent everything, the end too
 logger = logging.getLogger("forebay")
@@ -40,11 +42,45 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     app.node.ended = True
     await written(app)  # what the end of the connections has left: queues that go with them
     app.sender.stop()
-    app.end_work()
     app.logins.stop()
-    app.audit_log.stop()
-    app.store.close()
-    app.disk.close_all()
+    await close_files(app)
+
+
+async def close_files(app: App) -> None:
+    """Close the files, on another thread; end the process where the disk does not let it within `drain_timeout_ms`."""
+    limit_ms = app.options.drain_timeout_ms
+    if app.store.in_flight():
+        app.faults.leave_disk(limit_ms)
+    app.end_commits()
+    closing = FileClosing(app)
+    ended = app.loop.create_future()
+    threading.Thread(target=closing.run, args=(app.loop, ended), name="forebay-close", daemon=True).start()
+    try:
+        await asyncio.wait_for(ended, max(LEAST_S, limit_ms / 1000))
+    except TimeoutError:
+        app.faults.leave_disk(limit_ms)
+
+
+class FileClosing:
+    """The end of the work on files, and their closing."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    def run(self, loop: asyncio.AbstractEventLoop, ended: asyncio.Future[None]) -> None:
+        try:
+            self.close()
+        except Exception as error:  # noqa: BLE001  the task's boundary: whoever waits decides
+            loop.call_soon_threadsafe(ended.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(ended.set_result, None)
+
+    def close(self) -> None:
+        app = self.app
+        app.end_work()
+        app.audit_log.stop()
+        app.store.close()
+        app.disk.close_all()
 
 
 async def left(app: App, hurry: asyncio.Event) -> None:

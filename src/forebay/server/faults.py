@@ -9,10 +9,11 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from forebay.node.doubt import leaves_doubt
 from forebay.node.ready import CONNECTION, STORAGE, Fault, Stop
+from forebay.server.telemetry.logs import flush_log
 
 EXIT_SOFTWARE: Final = 70  # EX_SOFTWARE
 EXIT_STORAGE: Final = 74  # EX_IOERR
@@ -56,12 +57,17 @@ class Faults:
     def stop(self, error: BaseException) -> None:
         """End the process: what is in memory proves nothing any more."""
         logger.critical("the broker is wrong about its own state, and stops", exc_info=error)
-        os._exit(EXIT_SOFTWARE)
+        end_process(EXIT_SOFTWARE)
 
     def stop_storage(self, error: BaseException) -> None:
         """The disk failed: confirm nothing more, say so, stop."""
         logger.critical("storage failed, nothing more is confirmed: %s", error)
-        os._exit(EXIT_STORAGE)
+        end_process(EXIT_STORAGE)
+
+    def leave_disk(self, waited_ms: int) -> None:
+        """The disk does not let the broker close its files: end without that, as a crash does."""
+        logger.critical("the disk has not answered for drain_timeout_ms=%d: the files are left as they are", waited_ms)
+        end_process(EXIT_STORAGE)
 
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Note what a callback or a task has raised, and nobody has taken."""
@@ -73,6 +79,12 @@ class Faults:
             logger.warning("%s: %s", message, error)
         else:
             self.note(CALLBACK, f"a callback ({message})", error)
+
+
+def end_process(code: int) -> NoReturn:
+    """End the process at once, with all that the log was told."""
+    flush_log()
+    os._exit(code)
 
 
 def is_of_a_lost_protocol(message: str, error: BaseException | None) -> bool:

@@ -14,7 +14,9 @@ Probe = tuple[int, dict[str, str]]  # status and fields of an answer
 
 
 def health_of(app: App) -> Probe:
-    """Return the answer of /health: turns go on, or nobody would answer."""
+    """Return the answer of /health: turns go on, or nobody would answer, and the disk answers."""
+    if app.store.no_answer:
+        return UNAVAILABLE, {"status": "unhealthy", "reason": app.pressure.disk_answer.words()}
     return OK, {"status": "healthy"}
 
 

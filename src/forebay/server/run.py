@@ -102,6 +102,7 @@ async def run(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService
             reloader.followers.append(services[-1].reload)
     except OptionError:
         app.sender.stop()
+        app.end_commits()
         app.end_work()  # while there is a loop for it to come back to
         raise
     tune_collector()

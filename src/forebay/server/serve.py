@@ -12,7 +12,7 @@ from forebay.server.faults import Faults
 from forebay.server.run import MakeService, run
 from forebay.server.system.handles import raise_limit
 from forebay.server.system.heap import pause_collector
-from forebay.server.telemetry.logs import start_log
+from forebay.server.telemetry.logs import flush_log, start_log
 
 if TYPE_CHECKING:
     from forebay.server.cluster.clients.scrape import TellMetrics
@@ -52,3 +52,5 @@ def to_its_end(work: Coroutine[Any, Any, int]) -> int:
     except OSError as error:
         Faults().stop(error)
         raise
+    finally:
+        flush_log()

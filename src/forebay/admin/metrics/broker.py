@@ -169,6 +169,15 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge(
+            "forebay_disk_unanswered_seconds",
+            family.NODE,
+            "Seconds for which the disk has not answered a write or sync; 0 while it answers within "
+            "`disk_answer_timeout_ms`.",
+        ),
+        lambda look: look.app.pressure.disk_answer.waited_s(look.now_us),
+    ),
+    Row(
+        gauge(
             "forebay_damaged_blocks", family.NODE, "Blocks of messages that a reader asked for and that cannot be read."
         ),
         lambda look: len(look.app.store.logs.files.damages),

@@ -245,7 +245,7 @@ class Consumers:
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
         own = self.by_session.get(consumer.session_id)
-        if own is not None and leave(own, consumer):
+        if own is not None and leave(own, consumer) >= 0:
             self.give_back(consumer)
         queue = self.catalog.queues_by_id.get(consumer.queue)
         if queue is None:

@@ -63,7 +63,7 @@ def explained(
         fields["message"] = record_shown(subject, BODY_OCTETS)
         fields["groups"] = groups_shown(queue, offset)
         fields["state"] = state(queue, offset)
-        reasons = reasons_of(vhost, connections, queue, subject) + commit_reasons(queue, offset, cluster)
+        reasons = reasons_of(vhost, connections, queue, subject) + commit_reasons(vhost, queue, offset, cluster)
     pin = pin_fields(queue)
     pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.turn.now_us))
     reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
@@ -115,10 +115,13 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
     return found
 
 
-def commit_reasons(queue: Queue, offset: int, cluster: Cluster | None) -> list[Reason]:
-    """The reason of a message that a cluster has not committed yet."""
-    if cluster is None or offset < queue.log.readable_end():
+def commit_reasons(vhost: Vhost, queue: Queue, offset: int, cluster: Cluster | None) -> list[Reason]:
+    """The reason of a message that is not confirmed: the disk does not answer, or a cluster has not committed it."""
+    if offset < queue.log.readable_end():
         return []
+    if cluster is None:
+        words = "it is not confirmed yet: the disk does not answer"
+        return [Reason("disk_waits", words)] if vhost.store.no_answer else []
     status = cluster.status()
     waits = waits_of(status) or "other nodes are about to have it"
     fields: dict[str, object] = {"in_sync": status["in_sync"], "min_in_sync": status["min_in_sync"]}

@@ -38,6 +38,7 @@ CODES: Final = {
     "retry_delay": "The message failed, and waits before its next delivery.",
     "delayed": "The message is published at a later time.",
     "not_committed": "In a cluster: not all nodes in sync have it yet, so it is neither confirmed nor delivered.",
+    "disk_waits": "The broker's disk does not answer: the message is not confirmed, and may be lost with the broker.",
     "not_on_disk": "Readers of a stream see the message once it is on disk.",
     "near_delivery_limit": "The message dies at its next failure.",
     "next": "Nothing delays the message: a consumer gets it in this turn.",

@@ -16,6 +16,7 @@ from forebay.broker.limits.quota import Quota
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.options import Options
 from forebay.log.store import Store
+from forebay.node.back_pressure.disk_answer import DiskAnswer
 from forebay.node.back_pressure.held_publishers import HeldPublishers
 from forebay.node.back_pressure.reading import Reading
 from forebay.node.back_pressure.send_buffers import SendBuffers
@@ -29,6 +30,7 @@ MEMORY: Final = "memory"
 DISK: Final = "disk"
 LOW_ON_MEMORY: Final = "low on memory"  # RabbitMQ's words
 LOW_ON_DISK: Final = "low on disk"
+NO_ANSWER: Final = "waiting for the disk, which does not answer"
 MICROSECONDS_MS: Final = 1000
 
 
@@ -43,6 +45,7 @@ class Pressure:
     slowed       those that were told to stop because of a queue
     slow         connections that do not take what they are sent, and since when in microseconds
     ended_slow   how many of those the broker has ended
+    disk_answer  whether the disk answers
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Pressure:
         self.slowed: dict[Link, Queue] = {}
         self.slow: dict[Link, int] = {}
         self.buffers = SendBuffers(options)
+        self.disk_answer = DiskAnswer(options, store, journal)
         self.ended_slow = 0
         self.over_memory = False
         self.low_disk = False
@@ -82,7 +86,7 @@ class Pressure:
     def alarms(self) -> list[str]:
         """The resources of which there is too little: MEMORY, DISK."""
         found = [MEMORY] if self.over_memory else []
-        if self.low_disk or self.store.full:
+        if self.low_disk or self.store.full or self.store.no_answer:
             found.append(DISK)
         return found
 
@@ -90,7 +94,9 @@ class Pressure:
         """The resources that lack to take in more, in RabbitMQ's words; empty where none does."""
         if self.over_memory:
             return LOW_ON_MEMORY
-        return LOW_ON_DISK if self.low_disk or self.store.full else ""
+        if self.low_disk or self.store.full:
+            return LOW_ON_DISK
+        return NO_ANSWER if self.store.no_answer else ""
 
     def end_turn(self) -> None:
         """Look at what this turn has brought in."""
@@ -180,6 +186,15 @@ class Pressure:
         connection.node.cut(connection)
 
     # ---- time
+
+    def tick(self, asked_us: int, now_us: int) -> None:
+        """Several times a second: whom a client holds, and whether the disk answers (see `DiskAnswer.look`).
+
+        While it does not, publishers are told, and read as long as there is not too much in hand.
+        """
+        self.held_publishers.tick()
+        if self.disk_answer.look(asked_us, now_us):
+            self.tell_lack(self.connections.values())
 
     def every_second(self, memory_octets: int, free_octets: int, now_us: int) -> None:
         """Look at memory, disk, queues and readers; tell publishers what has changed.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -54,13 +53,14 @@ from forebay.server.cluster.reads.grants import GRANT
 from forebay.server.cluster.reads.serving import FollowerReads
 from forebay.server.cluster.register.register import make_register
 from forebay.server.cluster.settings import ClusterSettings, replica_settings
-from forebay.server.faults import Faults
+from forebay.server.faults import Faults, end_process
 from forebay.server.listen import Endpoint
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
 from forebay.server.system.disk_work import Worker
 from forebay.server.system.replacement import Replacement
+from forebay.server.telemetry.logs import flush_log
 from forebay.server.transport.tls import TlsContexts
 
 TICK_S: Final = 0.02
@@ -205,7 +205,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
                 record.cluster,
                 record.leader,
             )
-            os._exit(EXIT_CONFIGURATION)
+            end_process(EXIT_CONFIGURATION)
         if not self.group.join(record.group, own == self.group.identity.store):
             logger.critical(
                 "%s is of another cluster than '%s', though its folder or its name may be the same: it is of group %s, "
@@ -215,7 +215,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
                 self.group.identity.group or "none",
                 record.group,
             )
-            os._exit(EXIT_CONFIGURATION)
+            end_process(EXIT_CONFIGURATION)
 
     def found(self) -> None:
         """Be the first member, which leads, as there is no record; unless there must have been one."""
@@ -523,8 +523,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
 
     def replace_process(self) -> None:
         """Have the same command run in the place of this process."""
-        for handler in logging.getLogger().handlers:
-            handler.flush()
+        flush_log()
         self.draining.keep_for_next()
         self.replacement.begin(self.is_told_to_stop())
 

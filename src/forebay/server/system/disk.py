@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,19 +43,60 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
 
 
 Parts = list[bytes]  # `list` is a method of the class below
+Handles = list[int]
+
+
+class HandleClosing:
+    """Handles of one file to be closed."""
+
+    def __init__(self, path: str, handles: Handles) -> None:
+        self.path = path
+        self.handles = handles
+
+    def run(self) -> None:
+        with storage_errors("close", self.path):
+            for handle in self.handles:
+                os.close(handle)
+
+
+class Removal:
+    """A file to be removed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def run(self) -> None:
+        with storage_errors("remove", self.path):
+            os.remove(self.path)
+
+
+class FreeSpace:
+    """The question how many octets are left of a disk."""
+
+    def __init__(self, disk: DataDisk) -> None:
+        self.disk = disk
+
+    def run(self) -> None:
+        with storage_errors("look at", self.disk.root):
+            self.disk.free_octets()
 
 
 class DataDisk(Disk):
     """Files under `root`, which this process alone uses: held by a lock on the file `LOCK` that names its process.
 
-    synced  is told after each sync when that began, in nanoseconds of the monotonic clock
+    synced     is told after each sync when that began, in nanoseconds of the monotonic clock
+    elsewhere  takes what a file system may hold up and the loop's thread must not wait for; None while it may
     """
 
     def __init__(self, root: str, synced: Callable[[int], None] | None = None) -> None:
         self.synced = synced
+        self.elsewhere: Callable[[HandleClosing | Removal | FreeSpace], None] | None = None
+        self.loop_thread = threading.get_ident()
+        self.free = 0
         self.root = os.path.abspath(root)
         self.paths: dict[int, str] = {}  # of open files
         self.nameless: set[int] = set()  # open files whose name is not durable yet
+        self.durable_handles: dict[int, int] = {}  # by the handle of a file: another, whose writes are synced at once
         with storage_errors("make the data directory", self.root):
             os.makedirs(self.root, FOLDER_MODE, exist_ok=True)
             keep_to_owner(self.root)
@@ -81,9 +123,16 @@ class DataDisk(Disk):
             self.lock = -1
 
     def free_octets(self) -> int:
-        """The octets that are left of the disk for whoever is not root."""
+        """The octets that are left of the disk for whoever is not root; for the loop those that were found last."""
+        if self.is_loop_off():
+            return self.free
         state = os.statvfs(self.root)
-        return state.f_bavail * state.f_frsize
+        self.free = state.f_bavail * state.f_frsize
+        return self.free
+
+    def is_loop_off(self) -> bool:
+        """True on the thread of the loop, while that must not wait for the disk."""
+        return self.elsewhere is not None and threading.get_ident() == self.loop_thread
 
     def path(self, path: str) -> str:
         return os.path.join(self.root, path)
@@ -150,8 +199,15 @@ class DataDisk(Disk):
 
     def close(self, handle: int) -> None:
         self.nameless.discard(handle)
-        with storage_errors("close", self.paths.pop(handle)):
-            os.close(handle)
+        another = self.durable_handles.pop(handle, -1)
+        self.do(HandleClosing(self.paths.pop(handle), [handle] if another < 0 else [handle, another]))
+
+    def do(self, work: HandleClosing | Removal) -> None:
+        """Do it now, or elsewhere where the loop would wait for it."""
+        if self.elsewhere is not None and self.is_loop_off():
+            self.elsewhere(work)
+        else:
+            work.run()
 
     def size(self, handle: int) -> int:
         with storage_errors("look at", self.paths[handle]):
@@ -189,6 +245,12 @@ class DataDisk(Disk):
                 sync_folder(os.path.dirname(path))
                 self.nameless.discard(handle)
 
+    def open_durable(self, handle: int) -> None:
+        """Have another handle of a file, whose writes are on the disk when they return."""
+        with storage_errors("open", self.paths[handle]):
+            flags = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
+            self.durable_handles[handle] = os.open(f"/proc/self/fd/{handle}", flags)
+
     def note_sync(self, began_ns: int) -> None:
         """Tell of a sync that has ended."""
         if self.synced is not None:
@@ -215,8 +277,7 @@ class DataDisk(Disk):
             sync_folder(os.path.dirname(self.path(new)))
 
     def remove(self, path: str) -> None:
-        with storage_errors("remove", self.path(path)):
-            os.remove(self.path(path))
+        self.do(Removal(self.path(path)))
 
 
 def write_rest(handle: int, data: bytes, written: int, position: int) -> None:

@@ -4,48 +4,54 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from forebay.core.errors import StorageError
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from forebay.server.system.kernel_sync import KernelSync
+from forebay.server.system.commit_thread import OCTETS_MAX, CommitThread
 
 
 class DiskWork:
-    """The work that takes long: commits, in their order, and housekeeping, on a thread for each.
+    """The work that takes long: commits, in their order, housekeeping, and calls for a file, on a thread for each.
 
-    Short commits are synced by the kernel where it can. Each piece of work comes back on the thread of the loop, with
-    the error that it ended with, or None: through `hand_back(done, work, error)`, safe to call from another thread
-    (`loop.call_soon_threadsafe`), or through `kernel.came_back`, to be called when `kernel.fileno` can be read.
+    Short commits have a thread of their own where there is one. Each piece of work comes back on the thread of the
+    loop, with the error that it ended with, or None: through `hand_back(done, work, error)`, safe to call from another
+    thread (`loop.call_soon_threadsafe`), or through `short.came_back`, to be called when `short.fileno` can be read.
     """
 
     def __init__(
         self,
         commit_done: Callable[[Commit, BaseException | None], None],
         job_done: Callable[[Job, BaseException | None], None],
+        file_done: Callable[[Work, BaseException | None], None],
         hand_back: Callable[..., object],
-        kernel: KernelSync | None = None,
+        short: CommitThread | None = None,
     ) -> None:
-        self.commits = Worker("commit", commit_done, hand_back)
+        self.done = commit_done
+        self.commits = Worker("commit", self.ran, hand_back)
         self.jobs = Worker("housekeeping", job_done, hand_back)
-        self.kernel = kernel
+        self.files = Worker("files", file_done, hand_back)
+        self.short = short
+        if short is not None:
+            short.rest = self.commits.put
         self.job: Job | None = None  # the last that was submitted
 
     def submit(self, commit: Commit) -> None:
         """Have a commit written and synced."""
-        kernel = self.kernel
-        if kernel is None or not kernel.takes(commit):
+        short = self.short
+        if short is None or commit.octets > OCTETS_MAX or not commit.is_plain():
             self.commits.put(commit)
-            return
-        try:
-            taken = kernel.submit(commit)
-        except StorageError as error:
-            self.commits.give_back(commit, error)
+        elif short.takes(commit):
+            short.submit(commit)
         else:
-            if not taken:
-                self.commits.put(commit)
+            self.commits.put(FirstCommit(commit, short))
+
+    def ran(self, work: Work, error: BaseException | None) -> None:
+        """Hand a commit of the thread's back."""
+        self.done(work.commit if isinstance(work, FirstCommit) else cast("Commit", work), error)
 
     def submit_job(self, job: Job | None) -> None:
         """Have files rewritten."""
@@ -55,18 +61,32 @@ class DiskWork:
 
     def stop(self) -> None:
         """Wait until all commits have run, and what can be of housekeeping soon; and end."""
-        if self.kernel is not None and self.kernel.commit is not None:
-            self.kernel.collect(1)
+        if self.short is not None:
+            self.short.wait()
         if self.job is not None:
             self.job.stop()
         self.commits.stop()
         self.jobs.stop()
+        self.files.stop()
 
 
 class Work(Protocol):
     """The work that a thread can do."""
 
     def run(self) -> None: ...
+
+
+class FirstCommit:
+    """A short commit to a file of which the thread for them has no handle yet: those that follow can go there."""
+
+    def __init__(self, commit: Commit, short: CommitThread) -> None:
+        self.commit = commit
+        self.short = short
+
+    def run(self) -> None:
+        self.commit.run()
+        with suppress(StorageError):  # without another handle of the file everything goes on as it is
+            self.short.disk.open_durable(self.commit.handle())
 
 
 class Worker:
@@ -84,10 +104,6 @@ class Worker:
     def put(self, work: Work) -> None:
         """Have it run after all that was put before."""
         self.work.put(work)
-
-    def give_back(self, work: Work, error: BaseException) -> None:
-        """Hand back what has failed without having run here."""
-        self.hand_back(self.done, work, error)
 
     def run(self) -> None:
         while (work := self.work.get()) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 from typing import Final
 
 from forebay.log import block
@@ -29,7 +28,6 @@ class AppStatus(ServerStatus):
 
     def fields(self) -> dict[str, object]:
         app = self._app
-        disk = shutil.disk_usage(app.disk.root)
         used = os.times()
         return {
             "build": "compiled" if COMPILED else "interpreted",
@@ -46,7 +44,7 @@ class AppStatus(ServerStatus):
             "connections_max": app.options.connections_max,
             "memory_octets": resident_octets(),
             "memory_octets_max": app.options.memory_octets_max,
-            "disk_free_octets": disk.free,
+            "disk_free_octets": app.disk.free_octets(),
             "disk_free_min_octets": app.options.disk_free_min_octets,
             "slowed_publishers": len(app.pressure.choked),
             "slow_readers": len(app.pressure.slow),

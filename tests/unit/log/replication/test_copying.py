@@ -149,7 +149,7 @@ def test_no_file_goes_or_changes_under_a_copy(leading: Leading) -> None:
 def test_a_full_disk_gives_up_a_copy(leading: Leading) -> None:
     snapshot = leading.store.snapshot()
     assert snapshot is not None
-    leading.store.full = True
+    leading.store.log_room.full = True
     leading.store.plan(Everything(), leading.clock.now_us())
     with pytest.raises(SnapshotEnded):
         snapshot.read(snapshot.files[-1].path, 0, 1)

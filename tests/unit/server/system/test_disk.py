@@ -174,7 +174,7 @@ def test_commits_run_in_order_and_come_back_with_their_errors(disk: DataDisk) ->
     def done(work: object, error: BaseException | None) -> None:
         back.put((work, error))
 
-    thread = DiskWork(done, done, hand_back)
+    thread = DiskWork(done, done, done, hand_back)
     commits = [Written(lambda number=number: ran.append(number)) for number in range(100)]  # type: ignore[misc]
     for commit in commits:
         thread.submit(commit)
@@ -192,7 +192,11 @@ def test_commits_run_in_order_and_come_back_with_their_errors(disk: DataDisk) ->
 def test_jobs_do_not_wait_for_commits(disk: DataDisk) -> None:
     order: SimpleQueue[object] = SimpleQueue()
     released: SimpleQueue[None] = SimpleQueue()
-    thread = DiskWork(lambda work, _: order.put(work), lambda work, _: order.put(work), lambda done, *rest: done(*rest))
+
+    def done(work: object, error: BaseException | None) -> None:
+        order.put(work)
+
+    thread = DiskWork(done, done, done, lambda done, *rest: done(*rest))
     commit = Written(lambda: released.get())
     thread.submit(commit)
     disk.close(disk.open("dead", True))

@@ -63,7 +63,10 @@ def check_alarms(app: App, alarms: list[str]) -> Response:
     if not alarms:
         return healthy()
     node = own_node(app)
-    return unhealthy("resource alarm(s) in effect", alarms=[{"node": node, "resource": each} for each in alarms])
+    reason = "resource alarm(s) in effect"
+    if app.store.no_answer:
+        reason += f": {app.pressure.disk_answer.words()}"
+    return unhealthy(reason, alarms=[{"node": node, "resource": each} for each in alarms])
 
 
 def check_in_sync(app: App) -> Response:

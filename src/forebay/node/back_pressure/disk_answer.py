@@ -1,0 +1,76 @@
+"""The disk's answers: whether a write or sync has been under way for too long.
+
+It is over once one has come back in time, or none has been under way for as long: on a disk that takes longer each time
+it is said once.
+"""
+
+from __future__ import annotations
+
+from forebay.core.options import Options
+from forebay.log.store import Store
+from forebay.node.telemetry.journal import Journal
+
+MICROSECONDS_MS = 1000
+
+
+class DiskAnswer:
+    """Says so in the log and in `Store.no_answer`.
+
+    options   those in force; replaced when they are reloaded
+    since_us  when what is not answered was begun; 0 while everything is
+    began_us  the same of what the log has said
+    busy_us   when something was under way last
+    """
+
+    def __init__(self, options: Options, store: Store, journal: Journal) -> None:
+        self.options = options
+        self.store = store
+        self.journal = journal
+        self.since_us = 0
+        self.began_us = 0
+        self.busy_us = 0
+
+    def look(self, asked_us: int, now_us: int) -> bool:
+        """Look at the time; True if the state has changed.
+
+        asked_us  when the disk was asked what it has not answered, beside commits; 0 for nothing
+        """
+        store = self.store
+        since_us = store.given_us if store.commit_running is not None else 0
+        if asked_us and (not since_us or asked_us < since_us):
+            since_us = asked_us
+        self.since_us = since_us
+        if since_us:
+            self.busy_us = now_us
+        limit_us = self.options.disk_answer_timeout_ms * MICROSECONDS_MS
+        if since_us and now_us - since_us >= limit_us:
+            return self.begin(limit_us)
+        if store.no_answer and (store.took_us < limit_us or now_us - self.busy_us >= limit_us):
+            return self.end(now_us)
+        return False
+
+    def begin(self, limit_us: int) -> bool:
+        self.store.took_us = limit_us  # of no other commit
+        if self.store.no_answer:
+            return False
+        self.store.no_answer = True
+        self.began_us = self.since_us
+        self.journal.error("%s: nothing is confirmed until it does, what needs no disk goes on", self.words())
+        return True
+
+    def end(self, now_us: int) -> bool:
+        self.store.no_answer = False
+        lasted_ms = (now_us - self.began_us) // MICROSECONDS_MS
+        self.journal.warning("the disk of %s answers again, after %d ms", self.store.disk.path(""), lasted_ms)
+        return True
+
+    def words(self) -> str:
+        """The state, for people."""
+        limit = self.options.disk_answer_timeout_ms
+        return f"the disk of {self.store.disk.path('')} has not answered within disk_answer_timeout_ms={limit}"
+
+    def waited_s(self, now_us: int) -> float:
+        """Seconds for which the disk has not answered; 0 while it does."""
+        if not self.store.no_answer:
+            return 0.0
+        return max(0, now_us - self.began_us) / (1000 * MICROSECONDS_MS)
