@@ -39,20 +39,18 @@ def run(*command: str) -> None:
 
 @contextmanager
 def loop_disk(folder: Path) -> Iterator[LoopDisk]:
-    """A file system below this folder; however the test ends it is thawed, and gone."""
+    """A file system in this folder, which is made; however the test ends it is thawed, and gone."""
     folder.mkdir(parents=True)
-    image = folder / "image"
+    image = folder.with_name(f"{folder.name}.image")
     with image.open("wb") as file:
         file.truncate(OCTETS)
     run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0", str(image))
-    mounted = folder / "mounted"
-    mounted.mkdir()
-    run("mount", "-o", "loop", str(image), str(mounted))
-    disk = LoopDisk(mounted)
+    run("mount", "-o", "loop", str(image), str(folder))
+    disk = LoopDisk(folder)
     try:
         yield disk
     finally:
         try:
             disk.thaw()
         finally:
-            run("umount", "--lazy", str(mounted))
+            run("umount", "--lazy", str(folder))

@@ -16,8 +16,26 @@ from forebay.log.wal import FOLDER
 from forebay.replica.settings import MS
 
 TRIAL: Final = f"{FOLDER}/room.tmp"
+FOLLOWING: Final = "following"  # the room is for
+LEADING: Final = "leading"
 LOOK_US: Final = 1000 * MS
 LOOK_US_MAX: Final = 4000 * MS
+
+
+class RoomTrial:
+    """The trial whether the disk takes a file of so many octets: `run`, on any thread, says whether it `fits`.
+
+    purpose  FOLLOWING, LEADING
+    """
+
+    def __init__(self, room: DiskRoom, octets: int, purpose: str) -> None:
+        self.room = room
+        self.octets = octets
+        self.purpose = purpose
+        self.fits = False
+
+    def run(self) -> None:
+        self.fits = self.room.takes(self.octets)
 
 
 class DiskRoom:
@@ -46,23 +64,35 @@ class DiskRoom:
 
     def comes(self, now: int) -> bool:
         """True once there is room for what was lacking."""
-        if not self.lacking or now < self.look_us:
+        trial = self.trial(now)
+        if trial is None:
             return False
-        if self.takes(self.lacking):
-            self.lacking = 0
-            return True
-        self.wait(now)
-        return False
+        trial.run()
+        return self.tried(trial, now)
+
+    def trial(self, now: int) -> RoomTrial | None:
+        """The trial whether there is room for what was lacking; None where it is not time for it."""
+        if not self.lacking or now < self.look_us:
+            return None
+        return RoomTrial(self, self.lacking, FOLLOWING)
+
+    def tried(self, trial: RoomTrial, now: int) -> bool:
+        """Take in what a trial has shown; True if there is room by now for what was lacking."""
+        if not trial.fits:
+            self.wait(now)
+            return False
+        self.lacking = 0
+        return True
 
     def wait(self, now: int) -> None:
         self.wait_us = min(max(2 * self.wait_us, LOOK_US), LOOK_US_MAX)
         self.look_us = now + self.wait_us
 
-    def is_for_leading(self) -> bool:
-        """True if this node could begin a file of the log now, as each leader does."""
+    def trial_to_lead(self) -> RoomTrial:
+        """The trial whether this node could begin a file of the log now, as each leader does."""
         store = self.store
         store.planner.checkpoint_octets(store.replay.entries, store.wals)
-        return self.takes(store.maker.spare_octets)
+        return RoomTrial(self, store.maker.spare_octets, LEADING)
 
     def takes(self, octets: int) -> bool:
         """True if the disk takes a file of so many octets."""

@@ -14,17 +14,26 @@ does so no longer is at its end: what it has in memory may be what nobody else e
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
-from forebay.log.folder.identity import ID_OCTETS, UnfinishedCopy, join_group, keep_room, own_identity, promise
+from forebay.log.folder.identity import (
+    ID_OCTETS,
+    StoreIdentity,
+    UnfinishedCopy,
+    join_group,
+    keep_room,
+    own_identity,
+    promise,
+)
 from forebay.log.replication.copying import begin_empty
 from forebay.log.replication.mirror import ForeignLog
 from forebay.log.shipment import Shipment
 from forebay.log.store import Job, Recovery, Store
 from forebay.log.wal import Commit
-from forebay.node.disk_room import DiskRoom
+from forebay.node.disk_room import DiskRoom, RoomTrial
 from forebay.node.wanted import store_options
 from forebay.replica.member import Member
 from forebay.replica.messages import Run
@@ -94,6 +103,7 @@ class GroupMember:
     found      when the folder was opened
     is_foreign  what is in the folder is not of this group: it can begin a group with it, and follow nobody
     room       on the disk, while it follows
+    promiser   writes a promise elsewhere, and has `promised` called then; None: `take` writes it
     taken      epoch and last frame of what the store was given to take, and the disk does not have yet
     under_way  a commit of these is being run
     seconds    in which this member has led
@@ -118,6 +128,7 @@ class GroupMember:
         self.epoch = 0
         self.leader = ""
         self.commit = 0
+        self.promiser: Callable[[int], None] | None = None
         self.taken: deque[tuple[int, int]] = deque()
         self.under_way = False
         self.seconds = 0
@@ -238,10 +249,22 @@ class GroupMember:
         if self.room.comes(now):
             self.replica.has_room()
 
+    def tried(self, trial: RoomTrial, now: int) -> None:
+        """Go on if a trial elsewhere has shown that a disk that was full has room: instead of `look_for_room`."""
+        if self.room.tried(trial, now):
+            self.replica.has_room()
+
+    def trial_to_lead(self) -> RoomTrial | None:
+        """The trial whether there is room for what a leader begins with; None: that makes no difference."""
+        return None if self.is_foreign else self.room.trial_to_lead()
+
     def look_whether_it_can_lead(self) -> bool:
         """True if the disk has room for what a leader begins with; without that it takes over from nobody."""
+        trial = self.trial_to_lead()
+        if trial is not None:
+            trial.run()
         standing = self.replica.standing
-        standing.can_lead = self.is_foreign or self.room.is_for_leading()
+        standing.can_lead = trial is None or trial.fits
         return standing.can_lead
 
     def tell_written(self, now: int) -> None:
@@ -278,9 +301,10 @@ class GroupMember:
         """Do what the store can do at once, and pass on the rest; whether the member may have more to say for it."""
         for taking in out.takings:
             self.take_frames(taking, ready, now)
-        if out.promise:
-            self.identity = promise(self.disk, self.identity, int(out.promise))
-            self.replica.promised(out.promise, now)
+        if out.promise and self.promiser is not None:
+            self.promiser(int(out.promise))
+        elif out.promise:
+            self.promised(promise(self.disk, self.identity, int(out.promise)), int(out.promise), now)
         ready.messages += out.messages  # links connect anew by themselves: `probe` asks for nothing more
         ready.read = ready.read or out.read
         ready.change = out.change or ready.change
@@ -289,7 +313,12 @@ class GroupMember:
         for order in out.rewrites:
             self.orders[int(order.number)] = order.wanted
         self.store.keep_from(int(out.keep_from), out.is_copied)
-        return bool(out.takings) or out.promise > 0
+        return bool(out.takings) or (out.promise > 0 and self.promiser is None)
+
+    def promised(self, identity: StoreIdentity, epoch: int, now: int) -> None:
+        """Take note that a promise is on the disk."""
+        self.identity = identity
+        self.replica.promised(epoch, now)
 
     def take_frames(self, taking: Taking, ready: GroupReady, now: int) -> None:
         """Have the store take frames of the leader."""

@@ -36,6 +36,7 @@ class Standing:
     confirmed          the same, or in asynchronous mode what the leader's own disk has, if that is more
     ticked_us          when the last tick was
     can_lead           its disk has room for what a leader begins with: else it takes over from nobody
+    is_stalled         its disk has not answered for too long: it sends no heartbeats
     is_busy            its process has about all that it can do: members that catch up get less from it
     """
 
@@ -56,6 +57,7 @@ class Standing:
         self.confirmed: i64 = 0
         self.ticked_us: i64 = 0
         self.can_lead = True
+        self.is_stalled = False
         self.is_busy = False
 
     def has_paused(self, now: i64) -> bool:

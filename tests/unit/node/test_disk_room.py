@@ -10,13 +10,19 @@ from tests.replicated import Following
 from tests.stores import NO_LIMIT
 
 
+def fits(room: DiskRoom) -> bool:
+    trial = room.trial_to_lead()
+    trial.run()
+    return trial.fits
+
+
 def test_a_full_disk_is_asked_again_until_it_has_room(tmp_path: Path) -> None:
     following = Following(tmp_path)
     disk = following.disk
     room = DiskRoom(disk, following.store)
-    assert room.is_for_leading() and not room.comes(0)
+    assert fits(room) and not room.comes(0)
     disk.octets_max = disk.used() + 1000
-    assert not room.is_for_leading()
+    assert not fits(room)
     room.lack(2000, 0)
     looks = [now for now in range(0, 20_000_000, 10_000) if asks(room, now)]
     assert looks[0] == LOOK_US

@@ -6,11 +6,14 @@ it is said once.
 
 from __future__ import annotations
 
+from typing import Final
+
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.node.telemetry.journal import Journal
 
-MICROSECONDS_MS = 1000
+MICROSECONDS_MS: Final = 1000
+PAUSE_US: Final = 500_000  # between two looks
 
 
 class DiskAnswer:
@@ -20,6 +23,7 @@ class DiskAnswer:
     since_us  when what is not answered was begun; 0 while everything is
     began_us  the same of what the log has said
     busy_us   when something was under way last
+    looked_us  when it was looked last, and `resumed_us` when it was looked again after a pause
     """
 
     def __init__(self, options: Options, store: Store, journal: Journal) -> None:
@@ -29,6 +33,8 @@ class DiskAnswer:
         self.since_us = 0
         self.began_us = 0
         self.busy_us = 0
+        self.looked_us = 0
+        self.resumed_us = 0
 
     def look(self, asked_us: int, now_us: int) -> bool:
         """Look at the time; True if the state has changed.
@@ -42,8 +48,11 @@ class DiskAnswer:
         self.since_us = since_us
         if since_us:
             self.busy_us = now_us
+        if now_us - self.looked_us > PAUSE_US:
+            self.resumed_us = now_us  # this process stood still: the disk may have answered long ago
+        self.looked_us = now_us
         limit_us = self.options.disk_answer_timeout_ms * MICROSECONDS_MS
-        if since_us and now_us - since_us >= limit_us:
+        if since_us and now_us - max(since_us, self.resumed_us) >= limit_us:
             return self.begin(limit_us)
         if store.no_answer and (store.took_us < limit_us or now_us - self.busy_us >= limit_us):
             return self.end(now_us)

@@ -127,7 +127,7 @@ class Leading:
             self.commit()
 
     def tick(self, now: i64) -> None:
-        if now >= self.heartbeat_us:
+        if now >= self.heartbeat_us and not self.standing.is_stalled:
             self.heartbeat_us = now + self.standing.settings.heartbeat_us
             counted = self.in_sync.counted()
             for node in self.standing.others():

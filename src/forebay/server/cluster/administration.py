@@ -177,7 +177,7 @@ class ClusterState(Cluster):
     def tell_stats(self) -> None:
         """Take this node's stats, and tell them."""
         member = self.member
-        own = self.stats[self.node] = own_stats(member.disk.root, self.draining.is_drained, self.reads.octets)
+        own = self.stats[self.node] = own_stats(member.disk, self.draining.is_drained, self.reads.octets)
         if member.group.role != LEADER and member.group.leader:
             tell_stats(member.links, member.group.leader, own)
 

@@ -53,7 +53,8 @@ class LeaderApp(App):
         return Node(self.options, self.disk, self.clock, SystemRandom(), built_us, group.store)
 
     def load(self) -> None:
-        """Finish what every follower does all the time."""
+        """Finish what every follower does all the time; the loop waits for the disk once more."""
+        self.disk.elsewhere = None
         group = self.member.group
         self.node.load_from(group.recovery(), group.epoch)
 

@@ -49,6 +49,7 @@ from forebay.server.cluster.draining import DRAIN, LOOK_S, PART_S, Draining
 from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links.links import LinkListener, Links
 from forebay.server.cluster.node_stats import STATS, decode_stats
+from forebay.server.cluster.own_disk import OwnDisk
 from forebay.server.cluster.reads.grants import GRANT
 from forebay.server.cluster.reads.serving import FollowerReads
 from forebay.server.cluster.register.register import make_register
@@ -58,13 +59,12 @@ from forebay.server.listen import Endpoint
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
-from forebay.server.system.disk_work import Worker
+from forebay.server.system.disk_work import Work, Worker
 from forebay.server.system.replacement import Replacement
 from forebay.server.telemetry.logs import flush_log
 from forebay.server.transport.tls import TlsContexts
 
 TICK_S: Final = 0.02
-PLENTY_OCTETS: Final = 1 << 30  # with so much free there is room to begin to lead
 NANOSECONDS: Final = 1000  # a microsecond
 HAND_OVER_S: Final = 3.0
 EXIT_CONFIGURATION: Final = 1
@@ -84,7 +84,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
     app        the broker, while it leads
     source     of copies of its files, while it leads
     filling    of this node's folder by such a copy: there is no store until that is done
-    told_full  the log says that the disk has no room for what the leader sends
+    own_disk   calls that the loop does not wait for
     led        set once it leads
     is_to_lead  it does as soon as what the last leader sent is written
     leaving    it hands over to another before it ends
@@ -115,7 +115,11 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         )
         self.commits = Worker("commit", self.commit_done, loop.call_soon_threadsafe)
         self.jobs = Worker("housekeeping", self.job_done, loop.call_soon_threadsafe)
+        self.own_disk = OwnDisk(
+            self.group, self.disk, settings.options.replica_timeout_ms * MS, self.file_done, loop.call_soon_threadsafe
+        )
         self.register = make_register(settings, self)
+        self.register.may_stay = lambda: not self.own_disk.is_silent()
         self.arrivals = Arrivals()
         self.links = Links(settings, self.group.identity.store, self, self.now_us, self.chance.octets, self.arrivals)
         self.relay = Relay(self.links, options.connections_max)
@@ -131,7 +135,6 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.ended = False
         self.source: CopySource | None = None
         self.filling = Filling(self)
-        self.told_full = False
         self.is_to_lead = False
         self.leaving = False
         self.draining = Draining(self)
@@ -157,10 +160,11 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.group.open()
         for line in self.group.found.report:
             logger.warning("%s", line)
-        self.look_whether_it_can_lead()
+        self.own_disk.tell_room(True, self.group.look_whether_it_can_lead())
 
     async def start(self) -> None:
         """Take part: from here on others can lead this node, and it can lead them."""
+        self.own_disk.begin()
         await self.links.start()
         self.group.replica.start(self.now_us())
         self.register.start()
@@ -331,22 +335,20 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.cannot_lead(error)
             return
         if isinstance(error, DiskFull):
-            self.tell_full(error)
+            self.own_disk.tell_full(error)
             self.group.not_written(commit, self.now_us())
         elif error is not None:
             raise error
         else:
-            self.tell_full(None)
+            self.own_disk.tell_full(None)
             self.group.written(commit, self.now_us())
         self.step()
 
-    def tell_full(self, error: DiskFull | None) -> None:
-        """Say once when the disk has no room, and once when it has again."""
-        if error is not None and not self.told_full:
-            logger.error("cluster: the disk is full, so this node cannot follow until it has room: %s", error)
-        elif error is None and self.told_full:
-            logger.info("cluster: the disk has room again, and this node follows")
-        self.told_full = error is not None
+    def file_done(self, work: Work, error: BaseException | None) -> None:
+        """The disk has answered something beside frames."""
+        if not self.ended:
+            self.guard(lambda: self.own_disk.came_back(work, error, self.now_us()))
+            self.guard(self.step)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
         """Files are rewritten as the leader has told."""
@@ -385,7 +387,8 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         if self.source is not None:
             self.source.look()
         else:
-            self.group.look_for_room(now)
+            self.own_disk.try_room(self.group.room.trial(now))
+        self.own_disk.look(self.app is not None, now)
         if now >= self.second_us:
             self.second_us = now + 1000 * MS
             self.every_second(now)
@@ -404,20 +407,10 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         if self.app is not None:
             self.group.tell_orders(now)
             return
-        if not self.group.replica.standing.can_lead or self.disk.free_octets() < PLENTY_OCTETS:
-            self.look_whether_it_can_lead()
+        self.own_disk.ask()
         job = self.group.housekeep(now)
         if job is not None:
             self.jobs.put(job)
-
-    def look_whether_it_can_lead(self) -> None:
-        """Take over from nobody while the disk has no room for what a leader begins with; say so."""
-        could = self.group.replica.standing.can_lead
-        can = self.group.look_whether_it_can_lead()
-        if could and not can:
-            logger.error("cluster: the disk of %s is full: this node does not lead until it has room", self.disk.root)
-        elif can and not could:
-            logger.info("cluster: the disk of %s has room: this node can lead again", self.disk.root)
 
     def step(self) -> None:
         """Do all that the member asks for."""
@@ -517,6 +510,9 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.end_process()
 
     def end_process(self) -> None:
+        if self.own_disk.is_silent():
+            self.own_disk.await_answer(self, self.end_process)
+            return
         self.replacement.prepare()
         # Two timers: between them the loop hears of a signal that came before, however late the first one is.
         self.loop.call_later(LAST_SIGNAL_S, self.loop.call_later, LAST_SIGNAL_S, self.replace_process)
@@ -582,8 +578,11 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.reads.stop()
         await self.links.stop()
         await self.register.stop()
+        if self.own_disk.is_silent():
+            self.faults.leave_disk(self.options.drain_timeout_ms)
         self.commits.stop()
         self.jobs.stop()
+        self.own_disk.files.stop()
         if self.app is None:
             self.disk.close_all()
 

@@ -7,7 +7,6 @@ over, and one that an older node does not know is 0.
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ import msgspec
 
 from forebay import __version__
 from forebay.core.errors import MALFORMED, PeerError
+from forebay.server.system.disk import DataDisk
 from forebay.server.system.heap import resident_octets
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class NodeStats(msgspec.Struct, frozen=True):
     read_octets: int = 0
 
 
-def own_stats(folder: str, drained: bool = False, read_octets: int = 0) -> NodeStats:
+def own_stats(disk: DataDisk, drained: bool = False, read_octets: int = 0) -> NodeStats:
     """The stats of this process."""
-    disk = shutil.disk_usage(folder)
     started_ms = int(1000 * STARTED_S)
-    return NodeStats(__version__, disk.total, disk.free, resident_octets(), started_ms, drained, read_octets)
+    free = disk.free_octets()
+    return NodeStats(__version__, disk.total, free, resident_octets(), started_ms, drained, read_octets)
 
 
 def tell_stats(links: Links, leader: str, stats: NodeStats) -> None:

@@ -79,6 +79,7 @@ class FreeSpace:
     def run(self) -> None:
         with storage_errors("look at", self.disk.root):
             self.disk.free_octets()
+        self.disk.is_asked = False
 
 
 class DataDisk(Disk):
@@ -92,7 +93,8 @@ class DataDisk(Disk):
         self.synced = synced
         self.elsewhere: Callable[[HandleClosing | Removal | FreeSpace], None] | None = None
         self.loop_thread = threading.get_ident()
-        self.free = 0
+        self.free = self.total = 0
+        self.is_asked = False  # how much is free, for the loop
         self.root = os.path.abspath(root)
         self.paths: dict[int, str] = {}  # of open files
         self.nameless: set[int] = set()  # open files whose name is not durable yet
@@ -124,10 +126,14 @@ class DataDisk(Disk):
 
     def free_octets(self) -> int:
         """The octets that are left of the disk for whoever is not root; for the loop those that were found last."""
-        if self.is_loop_off():
+        if self.elsewhere is not None and self.is_loop_off():
+            if not self.is_asked:
+                self.is_asked = True
+                self.elsewhere(FreeSpace(self))
             return self.free
         state = os.statvfs(self.root)
         self.free = state.f_bavail * state.f_frsize
+        self.total = state.f_blocks * state.f_frsize
         return self.free
 
     def is_loop_off(self) -> bool:

@@ -10,12 +10,15 @@ import pytest
 from forebay import __version__
 from forebay.core.errors import PeerError
 from forebay.server.cluster.node_stats import STATS, NodeStats, decode_stats, own_stats
+from forebay.server.system.disk import DataDisk
 
 MARK = bytes((STATS,))
 
 
 def test_a_node_knows_its_own(tmp_path: Path) -> None:
-    own = own_stats(str(tmp_path))
+    disk = DataDisk(str(tmp_path))
+    own = own_stats(disk)
+    disk.close_all()
     assert own.version == __version__
     assert own.disk_octets > own.disk_free_octets > 0 and own.memory_octets > 0 and own.started_ms > 0
     assert decode_stats(MARK + msgspec.json.encode(own)) == own

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64decode
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
 from time import monotonic_ns
 from typing import Any, Final
@@ -58,6 +58,7 @@ class EtcdRegister(Register):
         self.read_again = False
         self.own: tuple[str, str, bytes] | None = None
         self.own_changed = asyncio.Event()
+        self.may_stay: Callable[[], bool] = lambda: True  # while this node is to be seen
         self.lease = "0"
         self.why_unasked = self.why_unwatched = self.told = ""
         self.times = Histogram("us")
@@ -227,6 +228,8 @@ class EtcdRegister(Register):
 
     async def stay(self) -> bool:
         """Be there as long as the lease lasts; False if there is none."""
+        if not self.may_stay():
+            return False
         granted = await self.asked("lease/grant", {"TTL": str(self.presence_s)}, again=True)
         if granted is None:
             return False
@@ -237,7 +240,7 @@ class EtcdRegister(Register):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.presence_s / KEEP_ALIVES):
                     await self.own_changed.wait()
-            if not self.own_changed.is_set():
+            if not self.own_changed.is_set() and self.may_stay():
                 kept = await self.asked("lease/keepalive", {"ID": self.lease}, again=True)
                 if kept is not None and int(kept.get("result", {}).get("TTL", 0)) <= 0:
                     self.own_changed.set()  # the key is gone with its lease

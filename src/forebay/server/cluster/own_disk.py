@@ -1,0 +1,182 @@
+"""The own disk of a node of a cluster: calls that the loop must not wait for, and what follows when it does not answer.
+
+A leader whose own write or sync has not returned for `replica_timeout_ms` hands over at once to a member that has all.
+Its heartbeats stop, too, so that others take over where that fails; and so does the lease of its presence in etcd.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from forebay.core.errors import DiskFull, RequestError
+from forebay.log.folder.identity import StoreIdentity, promise
+from forebay.node.disk_room import LEADING, RoomTrial
+from forebay.node.group_member import GroupMember
+from forebay.replica.settings import MS
+from forebay.server.cluster.cluster_node import ClusterNode
+from forebay.server.system.disk import DataDisk, FreeSpace
+from forebay.server.system.disk_work import Work, Worker
+
+PLENTY_OCTETS: Final = 1 << 30  # with so much free there is room to begin to lead
+LOOK_S: Final = 0.05  # between two looks whether the disk answers
+AGAIN_US: Final = 100 * MS  # between two attempts to hand over
+logger = logging.getLogger("forebay")
+
+
+class Promise:
+    """A promise on its way to the disk; `identity` says it once it is there."""
+
+    def __init__(self, disk: DataDisk, identity: StoreIdentity, epoch: int) -> None:
+        self.disk = disk
+        self.identity = identity
+        self.epoch = epoch
+
+    def run(self) -> None:
+        self.identity = promise(self.disk, self.identity, self.epoch)
+
+
+class OwnDisk:
+    """Of one node.
+
+    asked     a question to the disk is not answered yet
+    since_us  since when this process has looked, without a pause, at what the disk has not answered: for `seen_us`
+    tried_us  when it was tried last to hand over
+    told      the log says that another is to lead, or why none can
+    told_full  the log says that the disk has no room for what the leader sends
+    """
+
+    def __init__(
+        self,
+        group: GroupMember,
+        disk: DataDisk,
+        limit_us: int,
+        done: Callable[[Work, BaseException | None], None],
+        hand_back: Callable[..., object],
+    ) -> None:
+        self.group = group
+        self.disk = disk
+        self.limit_us = limit_us
+        self.files = Worker("files", done, hand_back)
+        self.asked: set[str] = set()
+        self.since_us = 0
+        self.seen_us = 0
+        self.tried_us = 0
+        self.told = ""
+        self.told_full = False
+        self.leaving: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Have the loop wait for the disk no more."""
+        self.disk.free_octets()
+        self.disk.elsewhere = self.files.put
+        self.group.promiser = self.promise
+
+    def promise(self, epoch: int) -> None:
+        """Have a promise written; `GroupMember.promised` when it is."""
+        self.files.put(Promise(self.disk, self.group.identity, epoch))
+
+    def ask(self) -> None:
+        """About once a second, while the node follows: whether there is room, and how much is free."""
+        if "free" not in self.asked:
+            self.asked.add("free")
+            self.files.put(FreeSpace(self.disk))
+        if not self.group.replica.standing.can_lead or self.disk.free < PLENTY_OCTETS:
+            self.try_room(self.group.trial_to_lead())
+
+    def try_room(self, trial: RoomTrial | None) -> None:
+        """Have it tried whether there is room, unless the last trial is not back."""
+        if trial is not None and "room" not in self.asked:
+            self.asked.add("room")
+            self.files.put(trial)
+
+    def came_back(self, work: Work, error: BaseException | None, now: int) -> None:
+        """Take in what the disk has answered; an error is raised again where it is one of the log."""
+        if isinstance(work, Promise):
+            if error is not None:
+                raise error
+            self.group.promised(work.identity, work.epoch, now)
+        elif isinstance(work, RoomTrial):
+            self.asked.discard("room")
+            if error is not None:
+                raise error
+            self.take_trial(work, now)
+        else:
+            if isinstance(work, FreeSpace):
+                self.asked.discard("free")
+            if error is not None:
+                logger.error("data: %s", error)
+
+    def take_trial(self, trial: RoomTrial, now: int) -> None:
+        if trial.purpose != LEADING:
+            self.group.tried(trial, now)
+            return
+        standing = self.group.replica.standing
+        could, standing.can_lead = standing.can_lead, trial.fits
+        self.tell_room(could, trial.fits)
+
+    def tell_room(self, could: bool, can: bool) -> None:
+        """Say that there is room to lead now, or no more."""
+        if could and not can:
+            logger.error("cluster: the disk of %s is full: this node does not lead until it has room", self.disk.root)
+        elif can and not could:
+            logger.info("cluster: the disk of %s has room: this node can lead again", self.disk.root)
+
+    def tell_full(self, error: DiskFull | None) -> None:
+        """Say once when the disk has no room, and once when it has again."""
+        if error is not None and not self.told_full:
+            logger.error("cluster: the disk is full, so this node cannot follow until it has room: %s", error)
+        elif error is None and self.told_full:
+            logger.info("cluster: the disk has room again, and this node follows")
+        self.told_full = error is not None
+
+    # ---- a disk that does not answer
+
+    def await_answer(self, node: ClusterNode, then: Callable[[], None]) -> None:
+        """Go on once the disk answers; until then nobody is served here: no process can end that waits for a disk."""
+        logger.warning("cluster: waits for its disk before it begins anew")
+        node.listeners.close()
+        self.leaving = node.loop.create_task(self.leave(node))
+        self.leaving.add_done_callback(lambda _: then())
+
+    async def leave(self, node: ClusterNode) -> None:
+        await node.links.stop()
+        await node.register.stop()
+        while self.is_silent():  # noqa: ASYNC110  a commit that comes back tells nobody else
+            await asyncio.sleep(LOOK_S)
+
+    def waited_us(self) -> int:
+        """The time for which a write or sync of frames has been under way; 0 if none is."""
+        store = self.group.store
+        return store.clock.now_us() - store.given_us if store.commit_running is not None else 0
+
+    def is_silent(self) -> bool:
+        """True if one has been under way for too long, as far as this process could see."""
+        return self.waited_us() >= self.limit_us and self.seen_us >= self.limit_us
+
+    def look(self, leads: bool, now: int) -> None:
+        """At each look at the clock: have another lead if this one's disk does not answer."""
+        replica = self.group.replica
+        if self.waited_us() == 0 or replica.standing.has_paused(now):
+            self.since_us = now
+        self.seen_us = now - self.since_us
+        is_silent = replica.standing.is_stalled = self.is_silent()
+        if not is_silent:
+            self.told = ""
+        elif leads and now - self.tried_us >= AGAIN_US and replica.changes.pending is None:
+            self.tried_us = now
+            self.hand_over(now)
+
+    def hand_over(self, now: int) -> None:
+        waited_ms = self.waited_us() // MS
+        try:
+            self.group.replica.drain(now)
+        except RequestError as error:
+            words = f"cluster: the own disk has not answered for {waited_ms} ms, and nobody can take over: {error.text}"
+        else:
+            words = f"cluster: the own disk has not answered for {waited_ms} ms: another member takes over"
+        if not self.told:
+            logger.error("%s", words)
+        self.told = words
