@@ -6,7 +6,6 @@ Nothing here needs the web framework: `early.py` answers scrapes before that is 
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Final
 
 from forebay.broker.audit import Origin
@@ -84,7 +83,7 @@ def basic_credentials(header: str) -> tuple[str, str]:
         raise LoginRefused("no credentials")
     try:
         both = base64.b64decode(code, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, or no UTF-8
         raise LoginRefused("credentials that cannot be read") from None
     user, colon, password = both.partition(":")
     if not colon:

@@ -225,10 +225,19 @@ async def document_of(request: Request) -> dict[str, object]:
         return {name: await decoded(name, part) for name, part in parts.items()}
     except msgspec.ValidationError:
         raise RequestError(INVALID, "not_json: the file is no object") from None
+    except ValueError:
+        raise await fault_of(body) from None
+
+
+async def fault_of(body: bytes) -> RequestError:
+    """Return the error that says why a file cannot be read, with the field where there is one."""
+    try:
+        await asyncio.to_thread(read_json, body)  # the file may be long
+    except NotJson as error:
+        return RequestError(INVALID, f"not_json: {error}")
     except JsonError as error:
-        raise RequestError(INVALID, f"not_json: {error}" if isinstance(error, NotJson) else str(error)) from None
-    except ValueError as error:  # of JSON, or of UTF-8
-        raise RequestError(INVALID, f"not_json: {error}") from None
+        return RequestError(INVALID, str(error))
+    return RequestError(INVALID, "not_json: the file cannot be read")
 
 
 async def decoded(name: str, part: msgspec.Raw) -> object:
