@@ -334,6 +334,43 @@ def test_a_chart_of_long_times_has_whole_minutes(page: Page) -> None:
     ]
 
 
+def test_an_axis_of_latencies_is_logarithmic(page: Page) -> None:
+    """One message of an hour leaves the milliseconds of the others room."""
+    axes = page.evaluate(
+        """async () => {
+          const own = document.querySelector("script[type=module]").src;
+          const { logarithmicAxis } = await import(new URL("axis.js", own));
+          const { duration } = await import(new URL("format.js", own));
+          const all = [[], [0], [0.4, 1.5], [0.003, 20], [0.6, 3_600_000], [1, 5e9], [0.02, 90_000_000]];
+          return all.map((values) => {
+            const { ticks, place } = logarithmicAxis(values, 0.1);
+            return [ticks.map(duration), values.map((each) => Math.round(place(each) * 100)), ticks.map(place)];
+          });
+        }"""
+    )
+    ticks = [each[0] for each in axes]
+    assert ticks == [
+        ["100 µs", "1 ms"],
+        ["100 µs", "1 ms"],
+        ["100 µs", "1 ms", "10 ms"],
+        ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms"],
+        ["100 µs", "10 ms", "1 s", "1 min", "1 h"],
+        ["100 µs", "100 ms", "1 min", "10 h", "400 d"],
+        ["10 µs", "1 ms", "100 ms", "10 s", "10 min", "10 h", "40 d"],
+    ]
+    for named, places, ends in axes:
+        assert (ends[0], ends[-1]) == (0, 1), named
+        assert ends == sorted(ends) and all(0 <= each <= 100 for each in places)
+    assert axes[4][1] == [10, 100], "milliseconds are a tenth of the height above the axis"
+
+
+def test_latencies_of_the_overview_leave_room_for_the_usual_ones(page: Page) -> None:
+    page.get_by_role("link", name="Overview").first.click()
+    chart = page.get_by_role("img", name=re.compile("^Latency, logarithmic"))
+    labels = chart.locator("text[text-anchor=end]")
+    expect(labels.first).to_have_text(re.compile("µs|ms"))
+
+
 def test_a_zoomed_chart_reads_out_only_what_it_shows(page: Page) -> None:
     read = page.evaluate(
         """async () => {

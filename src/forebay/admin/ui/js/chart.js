@@ -5,7 +5,7 @@
  * @typedef {[number, number | null]} Point milliseconds and a value
  * @typedef {{name: string, points: Point[]}} Series
  */
-import { topOf } from "./axis.js";
+import { linearAxis, logarithmicAxis } from "./axis.js";
 import { h, put, svg } from "./dom.js";
 import { clock, duration, short } from "./format.js";
 import { Zoom } from "./zoom.js";
@@ -15,21 +15,21 @@ const LEFT = 62;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 20;
-const TICKS = 3;
 const TABLE_ROWS_MAX = 60;
 
 export class Chart {
   /**
    * @param {string} title
-   * @param {{format?: (value: any) => string, spanMs?: number, floor?: number, binary?: boolean}} [options]
-   *        floor: the least value that the axis reaches up to; binary: its steps are of 1024
+   * @param {{format?: (value: any) => string, spanMs?: number, floor?: number, binary?: boolean, logarithmic?: boolean}} [options]
+   *        floor: the least value that the axis reaches up to; binary: its steps are of 1024; logarithmic: of times
    */
-  constructor(title, { format = short, spanMs = 600_000, floor = 1, binary = false } = {}) {
+  constructor(title, { format = short, spanMs = 600_000, floor = 1, binary = false, logarithmic = false } = {}) {
     this.title = title;
     this.format = format;
     this.spanMs = spanMs;
     this.floor = floor;
     this.binary = binary;
+    this.logarithmic = logarithmic;
     /** @type {Series[]} */
     this.series = [];
     /** @type {number | null} */
@@ -92,29 +92,28 @@ export class Chart {
   bounds() {
     const { start, end } = this.shownSpan();
     const values = this.series.flatMap((each) => each.points.filter(([ms]) => ms >= start && ms <= end).map(([, value]) => value ?? 0));
+    if (this.logarithmic) return { start, end, axis: logarithmicAxis(values, this.floor) };
     const highest = Math.max(this.floor, this.limit?.value ?? 0, ...values);
-    const top = topOf(highest, this.format === duration, this.binary);
-    return { start, end, top };
+    return { start, end, axis: linearAxis(highest, this.format === duration, this.binary) };
   }
 
   draw() {
     this.drawLegend();
     if (this.details.open) this.drawTable();
     if (!this.width) return;
-    const { start, end, top } = this.bounds();
+    const { start, end, axis } = this.bounds();
     const x = (/** @type {number} */ ms) => LEFT + ((ms - start) / (end - start)) * (this.width - LEFT - RIGHT);
-    const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
+    const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM);
     this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     this.plot.setAttribute("aria-label", `${this.title}. ${this.summary()}`);
     const lines = this.series.map((each, index) => svg("path", { class: `s${index + 1}`, d: pathOf(each.points, start, end, x, y) }));
-    put(this.plot, this.axes(start, end, top, x, y), lines, this.limitLine(y), this.zoom.mark(x, TOP, HEIGHT - BOTTOM), this.cursor(x, y));
+    put(this.plot, this.axes(start, end, axis.ticks, x, y), lines, this.limitLine(y), this.zoom.mark(x, TOP, HEIGHT - BOTTOM), this.cursor(x, y));
   }
 
-  /** @param {number} start @param {number} end @param {number} top @param {(ms: number) => number} x @param {(v: number) => number} y */
-  axes(start, end, top, x, y) {
+  /** @param {number} start @param {number} end @param {number[]} ticks @param {(ms: number) => number} x @param {(v: number) => number} y */
+  axes(start, end, ticks, x, y) {
     const parts = [];
-    for (let tick = 0; tick <= TICKS; tick += 1) {
-      const value = (top * tick) / TICKS;
+    for (const value of ticks) {
       parts.push(svg("line", { class: "grid", x1: LEFT, x2: this.width - RIGHT, y1: y(value), y2: y(value) }));
       parts.push(svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, this.format(value)));
     }
