@@ -2,10 +2,10 @@
 
 A fence whose info string has the word `test` is run: ```python test```, ```bash test```, ```javascript test```,
 ```toml test``` and ```yaml test``` (a configuration file: it must be accepted). The blocks of one page run in order in
-one folder; Python blocks share their names. A fence ```text output``` is what the block before it prints; `…` stands
-for anything in it. With the word `broker`, the usual ports in a block (5672, 1883 and the like) are those of a
-broker started for the page, and the command line asks that broker; a configuration file with that word is the broker's
-own, from there on.
+one folder; Python blocks share their names, and those of bash one shell, as with a reader. A fence ```text output```
+is what the block before it prints; `…` stands for anything in it. With the word `broker`, the usual ports in a block
+(5672, 1883 and the like) are those of a broker started for the page, and the command line asks that broker; a
+configuration file with that word is the broker's own, from there on.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from __future__ import annotations
 import io
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -63,6 +65,48 @@ def run_program(command: list[str], folder: Path, **variables: str) -> str:
     return done.stdout
 
 
+class PageShell:
+    """The shell in which a reader types all blocks of a page: jobs and variables of one are there in the next."""
+
+    def __init__(self, folder: Path, scripts: Path) -> None:
+        self.scripts = scripts
+        self.count = 0
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.process = subprocess.Popen(
+            ["bash", "-euo", "pipefail"],
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # so that what a page leaves behind can be ended with the shell
+        )
+
+    def run(self, code: str) -> str:
+        """Run a block; what it prints. The shell ends with a command that fails, and so does the test."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.count += 1
+        block = self.scripts / f"block-{self.count}"
+        out, errors = block.with_suffix(".out"), block.with_suffix(".errors")
+        server = os.environ.get("FOREBAY_SERVER")  # of a broker that was started for the page
+        block.write_text((f"export FOREBAY_SERVER={server}\n" if server else "") + code, encoding="utf-8")
+        line = f"{{ . {block}; }} < /dev/null > {out} 2> {errors}; echo\n"
+        self.process.stdin.write(line.encode())
+        self.process.stdin.flush()
+        ended, _, _ = select.select([self.process.stdout], [], [], BASH_S_MAX)
+        printed = out.read_text(encoding="utf-8", errors="replace")
+        assert ended, f"the block does not end:\n{code}\n{printed}"
+        failed = self.process.stdout.read(1) != b"\n"
+        assert not failed, printed + errors.read_text(encoding="utf-8", errors="replace")
+        return printed
+
+    def close(self) -> None:
+        """End the shell, and what a page that failed has left running."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+
 def run_javascript(code: str, folder: Path) -> str:
     node = shutil.which("node")
     assert node is not None, "node is missing: apt-get install nodejs"
@@ -71,7 +115,7 @@ def run_javascript(code: str, folder: Path) -> str:
     return run_program([node, "-e", code], folder, NODE_PATH=os.pathsep.join(places))
 
 
-def run_block(language: str, code: str, folder: Path, names: dict[str, object]) -> str:
+def run_block(language: str, code: str, folder: Path, names: dict[str, object], shell: PageShell) -> str:
     """Run it; what it prints."""
     if language == "python":
         printed = io.StringIO()
@@ -79,7 +123,7 @@ def run_block(language: str, code: str, folder: Path, names: dict[str, object]) 
             exec(compile(code, "<page>", "exec"), names)
         return printed.getvalue()
     if language == "bash":
-        return run_program(["bash", "-euo", "pipefail", "-c", code], folder)
+        return shell.run(code)
     if language == "javascript":
         return run_javascript(code, folder)
     assert language in {"toml", "yaml"}, f"no way to run a block of {language}"
@@ -109,12 +153,30 @@ def with_ports(broker: BrokerProcess, code: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_examples_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_broker: Callable[..., BrokerProcess]
+    page: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell = PageShell(tmp_path, tmp_path_factory.mktemp("shell"))
+    try:
+        run_page(page, tmp_path, monkeypatch, start_broker, shell)
+    finally:
+        shell.close()
+
+
+def run_page(
+    page: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    start_broker: Callable[..., BrokerProcess],
+    shell: PageShell,
 ) -> None:
     broker: BrokerProcess | None = None
     names: dict[str, object] = {"__name__": "example"}
     printed = ""
-    monkeypatch.chdir(tmp_path)
     for language, words, code in FENCE.findall(page.read_text(encoding="utf-8")):
         if "output" in words.split():
             assert_printed(code, printed)
@@ -125,7 +187,20 @@ def test_examples_run(
             broker = broker or start_broker(http="127.0.0.1:0")
             code = with_ports(broker, code)  # noqa: PLW2901
             monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
-        printed = run_block(language, code, tmp_path, names)
+        printed = run_block(language, code, folder, names, shell)
+
+
+def test_a_page_has_one_shell(tmp_path: Path) -> None:
+    """Variables and jobs outlive a block, a failure does not, and nothing is read from the test's own input."""
+    (tmp_path / "page").mkdir()
+    shell = PageShell(tmp_path / "page", tmp_path)
+    try:
+        assert shell.run("name=a; sleep 60 & echo $! > pid; cat") == ""
+        assert shell.run("echo $name; kill $(cat pid); wait $(cat pid) || echo $?") == "a\n143\n"
+        with pytest.raises(AssertionError, match="no such thing"):
+            shell.run("echo no such thing >&2; false; echo further")
+    finally:
+        shell.close()
 
 
 def test_no_example_has_spark_write_to_a_relative_path() -> None:
