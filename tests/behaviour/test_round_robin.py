@@ -114,7 +114,7 @@ def test_members_of_a_shared_subscription_get_thirty_each(start_broker: Callable
         client.connect("127.0.0.1", broker.mqtt_port)
         client.loop_start()
         client.subscribe("$share/g/t", qos)
-        until(lambda subscribed=subscribed: bool(subscribed), "the subscription")
+        until(subscribed.copy, "the subscription")
         clients.append(client)
     try:
         for number in range(MESSAGES):

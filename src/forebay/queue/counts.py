@@ -89,6 +89,12 @@ class Counts:
         self.limited += other.limited
         self.purged += other.purged
 
+    def sum(self) -> i64:
+        """Return the sum of all counters. None of them falls, so that an equal sum means equal counters."""
+        moved = self.delivered + self.got + self.delivered_settled + self.got_settled + self.redelivered + self.acked
+        dead = self.expired + self.dropped + self.rejected + self.limited + self.purged
+        return self.published + self.refused + moved + dead
+
     def fields(self) -> dict[str, int]:
         """The counters by name."""
         return {
@@ -106,3 +112,32 @@ class Counts:
             "limited": int(self.limited),
             "purged": int(self.purged),
         }
+
+
+@final
+class SampledNumbers:
+    """The numbers of a queue when it was sampled last; of a queue that never was, numbers that no queue has."""
+
+    def __init__(self) -> None:
+        self.counts: i64 = -1
+        self.ready: i64 = 0
+        self.wanted: i64 = 0
+        self.unacked: i64 = 0
+        self.octets: i64 = 0
+
+    def differ(self, counts: i64, ready: i64, wanted: i64, unacked: i64, octets: i64) -> bool:
+        """Remember these numbers, and return whether one of them is another than before."""
+        if (
+            counts == self.counts
+            and ready == self.ready
+            and wanted == self.wanted
+            and unacked == self.unacked
+            and octets == self.octets
+        ):
+            return False
+        self.counts = counts
+        self.ready = ready
+        self.wanted = wanted
+        self.unacked = unacked
+        self.octets = octets
+        return True

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
 from forebay.log.queue_log import QueueLog
-from forebay.queue.counts import Counts
+from forebay.queue.counts import Counts, SampledNumbers
 from forebay.queue.declaration.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.declaration.spec import QueueSpec
@@ -54,6 +54,7 @@ class Queue:
     pins     of records that stay for readers of blocks
     watches  readers that wait for more
     trace    somebody wants to know what happens to its messages
+    sampled  its numbers when they were sampled last
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Queue:
         self.pins = RetentionPins()
         self.watches: list[Watch] = []
         self.trace: QueueTrace | None = None
+        self.sampled = SampledNumbers()
 
     def find_group(self, key: bytes) -> Group | None:
         """The group of that key: its name, or `name@filter` where it has a filter."""

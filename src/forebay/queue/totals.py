@@ -56,6 +56,15 @@ class QueueTotals:
                 longest.pop()
 
 
+def take_changed(queues: list[Queue]) -> list[Queue]:
+    """Return those of the queues of which a number is another than at the last call: most of many are idle."""
+    changed: list[Queue] = []
+    for queue in queues:
+        if queue.sampled.differ(queue.counts.sum(), queue.ready(), queue.wanted(), unacked(queue), queue.log.octets):
+            changed.append(queue)
+    return changed
+
+
 def unacked(queue: Queue) -> i64:
     """Messages that consumers hold, of each group."""
     count: i64 = 0

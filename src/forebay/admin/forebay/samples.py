@@ -46,7 +46,7 @@ async def show_queue_samples(
 ) -> Response:
     """A queue's samples: messages in and out, its length and size, and how many messages died and of what."""
     found = check_vhost(app, caller, vhost).catalog.queue(queue)
-    return as_json(lines(rates, [(rates.queues.get(int(found.id)), QUEUE_KEPT)], age, after))
+    return as_json(lines(rates, [(rates.queue_series(found), QUEUE_KEPT)], age, after))
 
 
 @router.get("/connections/{connection:name}/samples", responses=SAMPLES)

@@ -150,7 +150,7 @@ class Details:
 
     def with_stats(self, queue: Queue, declared: dict[str, object]) -> dict[str, object]:
         numbers = queue_numbers(queue)
-        series = self.rates.queues.get(int(queue.id))
+        series = self.rates.queue_series(queue)
         log = queue.log
         consumers = int(queue.consumer_count())
         fields: dict[str, object] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from forebay.admin.http.slices import sliced
@@ -11,7 +12,7 @@ from forebay.admin.samples.usage import NodeUsage
 from forebay.broker.vhost import Vhost
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
-from forebay.queue.totals import QueueTotals, unacked
+from forebay.queue.totals import QueueTotals, take_changed, unacked
 from forebay.routing.exchange import Exchange
 from forebay.routing.flow import Flow
 from forebay.server.app import App
@@ -22,6 +23,7 @@ SAMPLE_S: Final = 5
 MICROSECONDS_MS: Final = 1000
 BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
 SAMPLES: Final = 13  # a minute
+LOOK_QUEUES: Final = 1000  # that are looked at for changes before the broker has a turn
 KEPT_MAX: Final = 500  # queues, and as many connections, of which ten minutes and a day are kept
 
 
@@ -141,8 +143,9 @@ class RateSamples(Samples):
         await sliced(self.app.connections.items(), self.take_connection)
         await self.usage.look()
         self.take_node(whole)
-        for known in (self.vhosts, self.queues, self.connections):
+        for known in (self.vhosts, self.connections):
             self.forget(known)
+        self.forget_queues()
         for placed in (self.exchanges, self.channels):
             self.forget(placed)
         self.queue_places.count(self.queues)
@@ -166,6 +169,39 @@ class RateSamples(Samples):
         if self.is_slow and is_kept:
             self.note_slow(series, numbers)
 
+    def to_sample(self, queues: list[Queue]) -> list[Queue]:
+        """Return those that have another sample than before, and those whose samples are kept for a day, or may be.
+
+        The others are idle: `queue_series` gives them their samples once somebody asks.
+        """
+        changed = {int(queue.id) for queue in take_changed(queues)}
+        found: list[Queue] = []
+        places = self.queue_places.left
+        for queue in queues:
+            id = int(queue.id)
+            series = self.queues.get(id)
+            if series is None or series.is_kept or id in changed:
+                found.append(queue)
+            elif places > 0:
+                places -= 1
+                found.append(queue)
+        return found
+
+    def queue_series(self, queue: Queue) -> Series | None:
+        """Return the samples of a queue up to the newest round; None if there are none yet."""
+        series = self.queues.get(int(queue.id))
+        if series is not None:
+            self.catch_up(series, BROKER_SAMPLES if series.is_kept else SAMPLES, self.round)
+        return series
+
+    def forget_queues(self) -> None:
+        """Drop the samples of queues that are gone."""
+        vhosts = self.app.vhosts.all()
+        if len(self.queues) > sum(len(vhost.catalog.queues) for vhost in vhosts):
+            there = {int(id) for vhost in vhosts for id in vhost.catalog.queues_by_id}
+            for id in [id for id in self.queues if id not in there]:
+                del self.queues[id]
+
     async def take_vhost(self, vhost: Vhost) -> Sum:
         """Take the samples of one round of a vhost's queues and exchanges; what they come to together."""
 
@@ -177,7 +213,10 @@ class RateSamples(Samples):
             place = (int(vhost.number), exchange.number)
             self.note(self.exchanges.setdefault(place, Series()), EXCHANGE, exchange_numbers(exchange), SAMPLES)
 
-        await sliced(vhost.catalog.queues.values(), take_queue)
+        queues = list(vhost.catalog.queues.values())
+        for first in range(0, len(queues), LOOK_QUEUES):
+            await sliced(self.to_sample(queues[first : first + LOOK_QUEUES]), take_queue)
+            await asyncio.sleep(0)
         await sliced(vhost.catalog.bindings.exchanges.values(), take_exchange)
         return sum_of(vhost)
 

@@ -115,6 +115,7 @@ class Samples:
 
     def note(self, series: Series, fields: Fields, numbers: Numbers, most: int) -> None:
         """Add this round's sample of one object, and find its rates."""
+        self.catch_up(series, most, self.round - 1)
         known = series.numbers
         sample = array("q", numbers)
         if known and known[-1] == sample:
@@ -129,6 +130,17 @@ class Samples:
         if len(known) > most:
             del known[0]
         series.round = self.round
+
+    def catch_up(self, series: Series, most: int, round: int) -> None:
+        """Give an object that was idle since its newest sample the same one for every round up to this."""
+        known = series.numbers
+        missing = round - series.round
+        if missing <= 0 or not known:
+            return
+        known.extend([known[-1]] * min(missing, most))
+        del known[:-most]
+        series.rates = [IDLE] * len(known[-1])
+        series.round = round
 
     def note_slow(self, series: Series, numbers: Numbers) -> None:
         """Add this round's sample to those of a day."""
