@@ -117,7 +117,10 @@ class ChartHistory:
     async def write(self) -> None:
         rates = self.rates
         named: list[Named] = [("broker", 0, rates.broker), ("node", 0, rates.node)]
-        named += [("queue", id, series) for id, series in rates.queues.items() if series.is_kept]
+        queues = [(id, series) for id, series in rates.queues.items() if series.is_kept]
+        for _, series in queues:
+            rates.bring_up_to_date(series)
+        named += [("queue", id, series) for id, series in queues]
         kept = [each for each in named if each[2].numbers and each[2].round == rates.round]
         if not kept:
             return

@@ -148,7 +148,6 @@ class RateSamples(Samples):
         self.forget_queues()
         for placed in (self.exchanges, self.channels):
             self.forget(placed)
-        self.queue_places.count(self.queues)
         self.connection_places.count(self.connections)
 
     def take_node(self, whole: Sum) -> None:
@@ -170,37 +169,49 @@ class RateSamples(Samples):
             self.note_slow(series, numbers)
 
     def to_sample(self, queues: list[Queue]) -> list[Queue]:
-        """Return those that have another sample than before, and those whose samples are kept for a day, or may be.
+        """Return those of the queues of which a sample is to be taken in this round: those with other numbers.
 
-        The others are idle: `queue_series` gives them their samples once somebody asks.
+        The others are idle, and have their samples once somebody asks: see `queue_series`. Those of which samples are
+        kept for a day have one every five minutes all the same.
         """
-        changed = {int(queue.id) for queue in take_changed(queues)}
-        found: list[Queue] = []
+        changed = take_changed(queues)
         places = self.queue_places.left
+        if places == 0 and not self.is_slow and len(self.queues) >= self.queue_count():
+            return changed
+        found: list[Queue] = []
+        ids = {int(queue.id) for queue in changed}
         for queue in queues:
             id = int(queue.id)
             series = self.queues.get(id)
-            if series is None or series.is_kept or id in changed:
+            if series is None or id in ids or (series.is_kept and self.is_slow):
                 found.append(queue)
-            elif places > 0:
+            elif not series.is_kept and places > 0:
                 places -= 1
                 found.append(queue)
         return found
+
+    def queue_count(self) -> int:
+        """Return the number of queues in all vhosts."""
+        return sum(len(vhost.catalog.queues) for vhost in self.app.vhosts.all())
 
     def queue_series(self, queue: Queue) -> Series | None:
         """Return the samples of a queue up to the newest round; None if there are none yet."""
         series = self.queues.get(int(queue.id))
         if series is not None:
-            self.catch_up(series, BROKER_SAMPLES if series.is_kept else SAMPLES, self.round)
+            self.bring_up_to_date(series)
         return series
+
+    def bring_up_to_date(self, series: Series) -> None:
+        """Give a queue that is idle its samples up to the newest round."""
+        self.catch_up(series, BROKER_SAMPLES if series.is_kept else SAMPLES, self.round)
 
     def forget_queues(self) -> None:
         """Drop the samples of queues that are gone."""
-        vhosts = self.app.vhosts.all()
-        if len(self.queues) > sum(len(vhost.catalog.queues) for vhost in vhosts):
-            there = {int(id) for vhost in vhosts for id in vhost.catalog.queues_by_id}
+        if len(self.queues) > self.queue_count():
+            there = {int(id) for vhost in self.app.vhosts.all() for id in vhost.catalog.queues_by_id}
             for id in [id for id in self.queues if id not in there]:
                 del self.queues[id]
+            self.queue_places.count(self.queues)
 
     async def take_vhost(self, vhost: Vhost) -> Sum:
         """Take the samples of one round of a vhost's queues and exchanges; what they come to together."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from forebay.admin.samples.rates import KEPT_MAX, QUEUE_KEPT, SAMPLE_S, SAMPLES, RateSamples
-from forebay.admin.samples.samples import Fields, Numbers, SampleWindow, Series
+from forebay.admin.samples.rates import BROKER_SAMPLES, KEPT_MAX, QUEUE_KEPT, SAMPLE_S, SAMPLES, RateSamples
+from forebay.admin.samples.samples import SLOW_MS, Fields, Numbers, SampleWindow, Series
 from forebay.core.message import AMQP091
 from forebay.server.app import App
 from tests.held_app import held_app
@@ -43,7 +43,7 @@ def test_idle_queues_are_not_sampled(tmp_path: Path) -> None:
             await rates.take()
             assert rates.sampled == count
             await rates.take()
-            assert rates.sampled == count + KEPT_MAX
+            assert rates.sampled == count
             queue = vhost.catalog.queue(b"q%d" % (count - 1))
             for _ in range(20):
                 await rates.take()
@@ -51,11 +51,29 @@ def test_idle_queues_are_not_sampled(tmp_path: Path) -> None:
             queue.log.append(AMQP091, b"", queue.name, b"", b"x")
             queue.counts.published += 1
             await rates.take()
-            assert rates.sampled == KEPT_MAX + 1
+            assert rates.sampled == 1
             series = rates.queue_series(queue)
             assert series is not None
             assert [numbers[PUBLISHED] for numbers in series.numbers] == [0] * (SAMPLES - 1) + [1]
             assert rates.details(series, QUEUE_KEPT, PUBLISHED, None) == {"rate": 1 / SAMPLE_S}
+
+    asyncio.run(run())
+
+
+def test_idle_queues_whose_samples_are_kept_for_a_day_have_one_every_five_minutes(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with held_app(tmp_path) as app:
+            vhost = app.vhosts.default
+            queue = vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
+            rates = CountingRates(app)
+            for _ in range(SLOW_MS * 3 // (SAMPLE_S * 1000)):
+                await rates.take()
+            assert rates.sampled <= 4
+            series = rates.queue_series(queue)
+            assert series is not None
+            assert len(series.slow_times()) in (3, 4)
+            assert len(series.numbers) == BROKER_SAMPLES
+            assert series.round == rates.round
 
     asyncio.run(run())
 
