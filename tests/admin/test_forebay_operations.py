@@ -171,7 +171,7 @@ def test_work_groups_are_moved_with_their_consumers(http: httpx.Client, channel:
         while len(held) < count:
             channel.connection.process_data_events(0.1)
 
-    channel.basic_consume("works", on_message, arguments={"x-consumer-group": "g"})
+    channel.basic_consume("works", on_message, arguments={"x-consumer-group": "g", "x-delivery-counts": True})
     got(3)
     seek = "/groups/%2F/works/g/seek"
     assert http.post(seek, json={"to": "1"}).json() == {"offset": 1}

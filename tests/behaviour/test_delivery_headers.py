@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pika
 import pika.exceptions
 import pytest
@@ -54,7 +55,7 @@ def test_a_consumer_asks_for_them(
     assert (found.headers, found.message_id) == (headers, message_id)
     channel.connection.close()
     (found,) = take(filled(broker, count=0))
-    assert found.headers == {"x-delivery-count": 1, "x-acquired-count": 1}, "nobody else has them"
+    assert found.headers is None, "nobody else has them"
 
 
 @pytest.mark.parametrize(("style", "headers"), [("forebay", FOREBAY), ("fluxmq", FLUXMQ), ("none", None)])
@@ -72,9 +73,80 @@ def test_all_have_them_by_the_option_unless_they_say_otherwise(
     channel.cancel()
     channel.basic_nack(0, multiple=True)
     _, properties, _ = channel.basic_get("q")
-    told = {name: value for name, value in properties.headers.items() if not name.endswith("-count")}
-    assert set(told) == set(headers or {})
-    assert properties.headers["x-acquired-count"] == 1
+    assert set(properties.headers or {}) == set(headers or {})
+
+
+def returned(broker: BrokerProcess, arguments: dict[str, object]) -> None:
+    """A queue with a message that came back once, published with a header of its own."""
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True, arguments=arguments)
+    channel.basic_publish("", "q", b"0", pika.BasicProperties(headers={"own": 1}))
+    method, _, _ = channel.basic_get("q")
+    channel.basic_reject(method.delivery_tag, requeue=True)
+    channel.connection.close()
+
+
+def got(broker: BrokerProcess, **asked: object) -> list[dict[str, object]]:
+    """The headers of the message for who gets it, and then for a consumer that asks for something."""
+    channel = open_channel(broker)
+    method, properties, _ = channel.basic_get("q")
+    assert method.redelivered
+    channel.basic_nack(method.delivery_tag)
+    (found,) = take(channel, **asked)
+    channel.connection.close()
+    return [properties.headers, found.headers]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-delivery-limit": -1}, {"x-max-priority": 3}])
+def test_a_classic_queue_that_counts_nothing_adds_no_counts(
+    broker: BrokerProcess, arguments: dict[str, object]
+) -> None:
+    """As with RabbitMQ: who compares headers sees what was published."""
+    returned(broker, arguments)
+    assert got(broker) == [{"own": 1}, {"own": 1}]
+    assert got(broker, delivery_headers="forebay")[1] == {"own": 1, **FOREBAY}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failures"), [({"x-queue-type": "quorum"}, (1, 1)), ({"x-delivery-limit": 5}, (1, 2))]
+)
+def test_a_queue_that_counts_says_it(
+    broker: BrokerProcess, arguments: dict[str, object], failures: tuple[int, int]
+) -> None:
+    returned(broker, arguments)
+    expected = [
+        {"own": 1, "x-delivery-count": failed, "x-acquired-count": at + 1} for at, failed in enumerate(failures)
+    ]
+    assert got(broker) == expected
+
+
+def test_a_policy_has_a_queue_count(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(http="127.0.0.1:0")
+    with httpx.Client(base_url=broker.http_url, auth=("guest", "guest"), timeout=60) as http:
+        policy = {"pattern": "^q$", "definition": {"delivery-limit": 5}}
+        http.put("/api/policies/%2F/limit", json=policy).raise_for_status()
+    returned(broker, {})
+    assert got(broker)[0] == {"own": 1, "x-delivery-count": 1, "x-acquired-count": 1}
+
+
+@pytest.mark.parametrize("style", ["none", "forebay"])
+def test_a_consumer_asks_for_counts(broker: BrokerProcess, style: str) -> None:
+    returned(broker, {})
+    told = {"own": 1, "x-delivery-count": 2, "x-acquired-count": 2, **(FOREBAY if style == "forebay" else {})}
+    assert got(broker, delivery_counts=True, delivery_headers=style) == [{"own": 1}, told]
+
+
+def test_a_message_that_the_http_api_has_shown_comes_as_it_was_published(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker(http="127.0.0.1:0")
+    channel = filled(broker, headers={"own": 1})
+    with httpx.Client(base_url=broker.http_url, auth=("guest", "guest"), timeout=60) as http:
+        wanted = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+        for was_shown in (False, True):
+            (shown,) = http.post("/api/queues/%2F/q/get", json=wanted).json()
+            assert (shown["redelivered"], shown["properties"]["headers"]) == (was_shown, {"own": 1})
+    assert take(channel)[0].headers == {"own": 1}
 
 
 def test_what_the_publisher_wrote_stays_but_for_these_names(broker: BrokerProcess) -> None:

@@ -115,7 +115,7 @@ def test_a_nacked_record_comes_again_to_the_same_consumer(broker: BrokerProcess,
     channel.basic_nack(first.tag, requeue=True)
     again = reader.wait(2)[1]
     assert (again.body, again.redelivered) == (b"a", True)
-    assert again.headers == {"x-delivery-count": 0 if kind.name == "quorum" else 1, "x-acquired-count": 1}
+    assert again.headers == ({"x-delivery-count": 0, "x-acquired-count": 1} if kind.name == "quorum" else {})
     channel.basic_ack(again.tag)
     assert reader.wait(3)[2].body == b"b"
 

@@ -63,6 +63,7 @@ ARGUMENTS: Final[dict[str, tuple[object, ...]]] = {
     "x-priority": (1, 10, -1),
     "x-priority-mode": ("fair", "strict"),
     "x-delivery-headers": ("forebay", "fluxmq", "none"),
+    "x-delivery-counts": (True, False),
     "x-death": (1,),
     "x-delay": (0, 1000, 1 << 40),
     "x-delay-id": ("d",),

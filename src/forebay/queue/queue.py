@@ -162,6 +162,10 @@ class Queue:
         has_ttl = limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
         return has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
 
+    def counts_deliveries(self) -> bool:
+        """Return whether the queue goes by how often its messages failed, so that redeliveries over AMQP say it."""
+        return self.kind == QUORUM or self.limits.delivery_limit >= 0
+
     def set_trace(self, trace: QueueTrace | None) -> None:
         """Write down what happens to the queue's messages from now on; with None, no longer."""
         self.trace = trace

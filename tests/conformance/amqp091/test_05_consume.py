@@ -248,7 +248,7 @@ def counts(properties: bytes) -> tuple[int, int]:
 )
 def test_what_is_given_back_says_how_often(broker: AnyBroker, kind: str, which: tuple[int, int], failed: int) -> None:
     with connect(broker) as raw:
-        raw.declare("q", arguments={"x-queue-type": kind})
+        raw.declare("q", arguments={"x-queue-type": kind, "x-delivery-limit": 9})
         raw.fill("q", bodies(1))
         raw.consume("q")
         raw.expect(1, DELIVER)
@@ -265,7 +265,7 @@ def test_what_is_given_back_says_how_often(broker: AnyBroker, kind: str, which: 
 
 def test_what_the_end_of_a_channel_returns_has_failed(broker: AnyBroker) -> None:
     with connect(broker, channels=2) as raw:
-        raw.declare("q", channel=2)
+        raw.declare("q", channel=2, arguments={"x-delivery-limit": 9})
         raw.fill("q", bodies(1), channel=2)
         for times in range(4):
             raw.send(method(1, GET, b"\0\0" + short("q") + b"\0"))
@@ -280,7 +280,7 @@ def test_what_the_end_of_a_channel_returns_has_failed(broker: AnyBroker) -> None
 def test_a_publishers_own_counts_are_not_believed(broker: AnyBroker) -> None:
     headers = b"\x20\0" + table({"x-delivery-count": 77, "mine": 5, "x-acquired-count": 78})
     with connect(broker) as raw:
-        raw.declare("q")
+        raw.declare("q", arguments={"x-delivery-limit": 9})
         raw.confirm()
         raw.send(publish(1, "q", b"x", properties=headers))
         raw.confirmed(1)
@@ -297,7 +297,7 @@ def test_a_publishers_own_counts_are_not_believed(broker: AnyBroker) -> None:
 
 def test_nack_returns_to_the_front_and_counts(broker: AnyBroker) -> None:
     with connect(broker) as raw:
-        raw.declare("q")
+        raw.declare("q", arguments={"x-delivery-limit": 9})
         raw.fill("q", bodies(4))
         raw.prefetch(2)
         raw.consume("q")

@@ -377,7 +377,9 @@ class AmqpClient(Client):
     def consume_from(self, name: str, chance: Random) -> str:
         tag = f"{self.name}.{self.next_key()}"
         no_ack = chance.random() < 0.1 and name not in ("stream", GROUPED)
-        arguments: dict[str, object] = {"x-stream-offset": "first"} if name == "stream" else {}
+        arguments: dict[str, object] = {"x-delivery-counts": True}
+        if name == "stream":
+            arguments = {"x-stream-offset": "first"}
         others = list(self.consumers.values())
         label = chance.choice(LABELS) if chance.random() < 0.2 and not no_ack else ""
         if label:

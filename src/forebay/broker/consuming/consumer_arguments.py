@@ -26,6 +26,7 @@ CONSUMER_ARGUMENTS: Final = (
     "x-stream-filter",
     "x-stream-match-unfiltered",
     "x-delivery-headers",
+    "x-delivery-counts",
     FILTER,
 )
 # RabbitMQ's, which its clients send; nothing here comes of them.
@@ -47,6 +48,7 @@ class ConsumerArguments:
     unfiltered   `x-stream-match-unfiltered`: with `values`, also records that have no value
     filter       `x-filter`: only records of which this holds are wanted; None: all are
     headers      `x-delivery-headers`: what deliveries say of their origin; empty: as the broker's option says
+    counts       `x-delivery-counts`: redeliveries over AMQP say how often, also where the queue counts nothing
     """
 
     def __init__(self, arguments: dict[str, object], vhost: bytes, queue: bytes) -> None:
@@ -65,6 +67,7 @@ class ConsumerArguments:
         self.unfiltered = self.switch(arguments, "x-stream-match-unfiltered", False)
         self.filter = None if FILTER not in arguments else content_filter(arguments[FILTER])
         self.headers = self.word(arguments, "x-delivery-headers", DELIVERY_HEADERS)
+        self.counts = self.switch(arguments, "x-delivery-counts", False)
 
     def whole(self, arguments: dict[str, object], name: str) -> i64:
         """A number of 64 bits; 0 where it is absent."""

@@ -149,6 +149,7 @@ class Consumers:
     def join(self, queue: Queue, group: Group, consumer: Consumer, asked: ConsumerArguments) -> None:
         """Have the group serve a new consumer, as it asks for it."""
         consumer.headers = asked.headers
+        consumer.counts = asked.counts
         filter = asked.filter
         if filter is not None:
             consumer.filter = filter.text

@@ -62,6 +62,7 @@ class Consumer:
         self.selector: Selector | None = None  # of a work group's consumer with a filter
         self.filter = ""  # it wants only what this says; empty: everything
         self.headers = ""  # what deliveries over AMQP say of their origin; empty: as the broker's option says
+        self.counts = False  # redeliveries over AMQP say how often, whatever the queue counts
         self.arguments: dict[str, object] | None = None  # as they were given, for people; None where there were none
 
     def can_take(self) -> bool:

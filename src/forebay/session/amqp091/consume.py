@@ -92,6 +92,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     queue = vhost.catalog.queues_by_id[consumer.queue]
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
     outlet = Outlet(consumer, channel.number, tag, stream, link.frame_octets_max, session.parts)
+    outlet.queue = queue
     outlet.tell(
         reader_primary(queue, consumer),
         origin_of(consumer.headers or link.delivery_headers, consumer.queue_name, consumer.group_name),
@@ -145,10 +146,11 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.runs.append(DeliveryRun(None, lease, tag, delivery.block.base + delivery.index, 1))
         channel.unsettled += 1
         channel.gotten += 1
-    ready = vhost.catalog.queue(name).own_ready()
-    link = channel.link
-    origin = origin_of(link.delivery_headers, name, b"")
-    write_get(session.out, session.parts, channel.number, delivery, tag, ready, link.frame_octets_max, origin)
+    queue = vhost.catalog.queue(name)
+    most = channel.link.frame_octets_max
+    origin = origin_of(channel.link.delivery_headers, name, b"")
+    told = queue.counts_deliveries()
+    write_get(session.out, session.parts, channel.number, delivery, tag, queue.own_ready(), most, origin, told)
 
 
 def timeout_text(channel: i64, consumer: Consumer) -> str:

@@ -18,6 +18,7 @@ from forebay.core.pieces import Part
 from forebay.log.block import Block
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.queue import Queue
 from forebay.session.amqp091.origin import DeliveryOrigin, put_number_field, put_text_field
 from forebay.wire.amqp091.codec import (
     BODY,
@@ -43,10 +44,11 @@ CONTENT_OCTETS: Final = 12  # of a content header before the properties
 # Headers that the broker adds.
 PLAIN: Final = 0
 STREAM: Final = 1
-AGAIN: Final = 2  # redelivered, and nobody knows how often: the broker has crashed
+AGAIN: Final = 2  # redelivered, and nobody knows how often, as the broker has crashed; or nobody wants to know
 COUNTS: Final = 3
 EACH: Final = 4  # made for each record
 EACH_AGAIN: Final = 5  # the same, redelivered
+EACH_COUNTS: Final = 6  # the same, with counts among them
 
 OFFSET_HEADER: Final = b"x-stream-offset"
 TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
@@ -119,6 +121,7 @@ class Outlet:
     parts      of the session: where long bodies go
     unsettled  records delivered and neither acknowledged nor given back
     ended      the client has cancelled it; it stays until everything is settled
+    queue      that it takes from; None for answers
     added      the headers that the broker adds to what was never delivered before
     primary    of a stream: the work group whose progress its reader is told of
     origin     what each delivery says of where it comes from
@@ -143,6 +146,7 @@ class Outlet:
         self.channel = channel
         self.unsettled: i64 = 0
         self.ended = False
+        self.queue: Queue | None = None
         self.added: i64 = STREAM if stream else PLAIN
         self.primary: PrimaryGroup | None = None
         self.origin: DeliveryOrigin | None = None
@@ -183,6 +187,10 @@ class Outlet:
             self.replaced = self.replaced + origin.names
             self.room += origin.octets_max
 
+    def tells_counts(self) -> bool:
+        """Return whether redeliveries say how often."""
+        return self.consumer.counts or (self.queue is not None and self.queue.counts_deliveries())
+
     def write(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
         """Write the first `count` records of a delivery as basic.deliver; `tag` is that of the first."""
         if self.replaced:
@@ -193,11 +201,11 @@ class Outlet:
         data = block.data
         added = self.added
         fields = b""
-        if delivery.deliveries > 1:
-            added = COUNTS
-            fields = count_fields(delivery.deliveries, delivery.failures)
-        elif delivery.redelivered:
+        if delivery.redelivered:
             added = AGAIN
+            if delivery.deliveries > 1 and self.tells_counts():
+                added = COUNTS
+                fields = count_fields(delivery.deliveries, delivery.failures)
         if (
             count > 1
             and not block.annotated
@@ -218,11 +226,13 @@ class Outlet:
         """Write as `write`, with the headers of each record made for it."""
         block = delivery.block
         added = EACH_AGAIN if delivery.redelivered else EACH
+        if delivery.deliveries > 1 and self.tells_counts():
+            added = EACH_COUNTS
         primary, origin = self.primary, self.origin
         for index in range(delivery.index, delivery.index + count):
             offset = block.base + index
             fields = BytesWriter()
-            if delivery.deliveries > 1:
+            if added == EACH_COUNTS:
                 fields.write(count_fields(delivery.deliveries, delivery.failures))
             if self.added == STREAM:
                 put_number_field(fields, OFFSET_HEADER, offset)
@@ -242,7 +252,7 @@ class Outlet:
     def prepare(self, block: Block, index: i64, added: i64, fields: bytes) -> None:
         """Make the parts that depend on a record's address and properties, unless they are made.
 
-        fields  of COUNTS, EACH and EACH_AGAIN: what the header table gets
+        fields  of COUNTS and of what is made for each record: what the header table gets
         """
         format = block.format(index) & FORMAT_MASK
         exchange = block.exchange(index)
@@ -284,7 +294,7 @@ class Outlet:
             if added == COUNTS:
                 properties = edit_headers(properties, COUNT_HEADERS, self.for_fields, TABLE_DEPTH_MAX)
             elif added not in (PLAIN, AGAIN):
-                replaced = self.replaced + COUNT_HEADERS if added == EACH_AGAIN else self.replaced
+                replaced = self.replaced + COUNT_HEADERS if added == EACH_COUNTS else self.replaced
                 most = self.body_octets_max - CONTENT_OCTETS
                 properties = with_fields(properties, replaced, self.for_fields, self.id, most)
             octets = len(properties)
@@ -297,7 +307,7 @@ class Outlet:
         part.write(self.tag_argument)
         self.before_tag = part.getvalue()
         part = BytesWriter()
-        part.append(1 if added in (AGAIN, COUNTS, EACH_AGAIN) else 0)
+        part.append(1 if added in (AGAIN, COUNTS, EACH_AGAIN, EACH_COUNTS) else 0)
         part.append(len(exchange))
         part.write(exchange)
         part.append(len(key))
@@ -385,6 +395,7 @@ def write_get(
     ready: i64,
     frame_max: i64,
     origin: DeliveryOrigin | None,
+    tells_counts: bool,
 ) -> None:
     """Write the one record of a delivery as basic.get-ok."""
     block = delivery.block
@@ -393,7 +404,7 @@ def write_get(
     exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
     room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
     properties = fitting_properties(format, rendered_at(block, index), frame_max - FRAME_OVERHEAD - room)
-    if delivery.deliveries > 1:
+    if delivery.deliveries > 1 and tells_counts:
         fields = count_fields(delivery.deliveries, delivery.failures)
         properties = edit_headers(properties, COUNT_HEADERS, fields, TABLE_DEPTH_MAX)
     if origin is not None:

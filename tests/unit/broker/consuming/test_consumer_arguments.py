@@ -178,6 +178,7 @@ CONSUMER_ARGUMENTS = (
     "x-stream-match-unfiltered",
     "x-filter",
     "x-delivery-headers",
+    "x-delivery-counts",
 )
 
 
