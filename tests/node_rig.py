@@ -362,7 +362,7 @@ class NodeRig:
         for line in list(self.lines):
             line.close()
         self.settle()
-        node.vhosts.commit_streams()
+        self.note_end()
         self.do(node.take())
         node.ended = True
         while (commit := self.commit or node.store.flush()) is not None:
@@ -372,6 +372,10 @@ class NodeRig:
             self.check()
         node.store.close()
         self.close()
+
+    def note_end(self) -> None:
+        """Write down what is known now that all clients are gone."""
+        self.node.vhosts.commit_streams()
 
     def restart(self) -> None:
         """Stop, and begin again."""

@@ -76,6 +76,9 @@ class RestartRig(MqttRig, OneVhost):
     def now_us(self) -> int:
         return self.clock.us
 
+    def note_end(self) -> None:
+        self.node.vhosts.stop_in_order()
+
     def end(self, down_s: float) -> None:
         """End, and go on so many seconds later."""
         if self.way == STOP:

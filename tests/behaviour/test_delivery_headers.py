@@ -86,7 +86,7 @@ def returned(broker: BrokerProcess, arguments: dict[str, object]) -> None:
     channel.connection.close()
 
 
-def got(broker: BrokerProcess, **asked: object) -> list[dict[str, object]]:
+def got(broker: BrokerProcess, **asked: Any) -> list[dict[str, object]]:
     """The headers of the message for who gets it, and then for a consumer that asks for something."""
     channel = open_channel(broker)
     method, properties, _ = channel.basic_get("q")

@@ -205,13 +205,13 @@ class Queue:
         return most + self.log.writer.count
 
     def wanted(self) -> i64:
-        """The messages that are ready or held by consumers: all that RabbitMQ counts as a queue's messages."""
+        """The messages that are ready, held, or dead and still here: all that RabbitMQ counts as a queue's messages."""
         if self.kind == STREAM or self.work_groups == 0:
             return self.ready()
         most: i64 = 0
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
-                most = max(most, group.ready() + group.leases.count)
+                most = max(most, group.ready() + group.leases.count + group.dead_letters.count)
         return most + self.log.writer.count
 
     def own_ready(self) -> i64:

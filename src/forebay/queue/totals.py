@@ -17,7 +17,7 @@ LONGEST: Final = 10
 class QueueTotals:
     """The sums over queues.
 
-    wanted   messages that some group wants, ready or with a consumer
+    wanted   messages that some group wants, ready or with a consumer, or that are dead and still there
     longest  those with the most messages that are ready, the longest first
     """
 
@@ -72,6 +72,24 @@ def unacked(queue: Queue) -> i64:
         if isinstance(group, WorkGroup):
             count += group.leases.count
     return count
+
+
+def dead_letters(queue: Queue) -> i64:
+    """Return how many dead letters wait for their exchange to take them, of each group."""
+    count: i64 = 0
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            count += group.dead_letters.count
+    return count
+
+
+def dead_letter_octets(queue: Queue) -> i64:
+    """Return the bytes of the bodies of these."""
+    octets: i64 = 0
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            octets += group.dead_letters.octets()
+    return octets
 
 
 def oldest_us(queue: Queue) -> i64:

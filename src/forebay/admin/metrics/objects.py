@@ -13,7 +13,7 @@ from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue
 from forebay.queue.stream.stream_group import StreamGroup
-from forebay.queue.totals import QueueTotals, oldest_us, unacked
+from forebay.queue.totals import QueueTotals, dead_letter_octets, dead_letters, oldest_us, unacked
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import Exchange
 from forebay.server.net import Connection
@@ -131,8 +131,26 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
         plus,
     ),
     Row(
-        gauge("rabbitmq_queue_messages", family.QUEUE_COARSE, "Messages ready or unacknowledged; each counts once."),
+        gauge(
+            "rabbitmq_queue_messages",
+            family.QUEUE_COARSE,
+            "Messages ready, unacknowledged, or dead letters that wait; each counts once.",
+        ),
         lambda queue: int(queue.wanted()),
+        plus,
+    ),
+    Row(
+        gauge(
+            "forebay_queue_dead_letters_waiting",
+            family.QUEUE_COARSE,
+            "Dead letters that their exchange has not taken yet.",
+        ),
+        lambda queue: int(dead_letters(queue)),
+        plus,
+    ),
+    Row(
+        gauge("forebay_queue_dead_letter_bytes_waiting", family.QUEUE_COARSE, "Octets of their bodies."),
+        lambda queue: int(dead_letter_octets(queue)),
         plus,
     ),
     Row(

@@ -275,6 +275,8 @@ class QueueShape(TypedDict, total=False):
     messages_persistent: int
     message_bytes: Annotated[int, Field(description="What the queue's log holds, with what belongs to it.")]
     message_bytes_persistent: int
+    messages_dlx: Annotated[int, Field(description="Dead letters that wait for their exchange to take them.")]
+    message_bytes_dlx: int
     consumers: int
     consumer_capacity: Annotated[float, Field(description="The part of the consumers that could take a message now.")]
     consumer_utilisation: float

@@ -38,6 +38,7 @@ from forebay.queue.declaration.limits import REJECT_PUBLISH, Limits
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Lease
 from forebay.queue.queue import EPHEMERAL, Queue
+from forebay.queue.work.attempts import FAILURE
 from forebay.queue.work.dead_letters import DeadLetterRun
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
@@ -321,6 +322,7 @@ class DeadLetterBatch:
 
     staying  what has to be tried again
     failed   addresses at which nothing can be had just now, and why
+    body_octets  of the record at hand
     """
 
     def __init__(self, letters: DeadLetters, queue: Queue, group: WorkGroup, staying: list[DeadLetterRun]) -> None:
@@ -329,6 +331,7 @@ class DeadLetterBatch:
         self.group = group
         self.left: i64 = MOVED_AT_ONCE
         self.octets: i64 = OCTETS_AT_ONCE
+        self.body_octets: i64 = 0
         self.staying = staying
         self.failed: dict[tuple[bytes, ...], int] = {}
 
@@ -340,6 +343,7 @@ class DeadLetterBatch:
         end = run.first + run.count
         while offset < end and self.left > 0 and self.octets > 0:
             self.left -= 1
+            self.body_octets = 0
             after = offset + 1
             try:
                 outcome = self.send(run, offset)
@@ -363,6 +367,7 @@ class DeadLetterBatch:
         if block is None or block.base > offset:
             return GONE  # its settlement was lost in a crash; what compaction left out because of it is gone
         index = offset - block.base
+        self.body_octets = block.body_span(index, 1)
         letter = in_amqp(record_at(block, index))
         address = (letter.routing_key, *keys_in_cc(letter.properties))
         known = self.failed.get(address)
@@ -377,15 +382,22 @@ class DeadLetterBatch:
         return outcome
 
     def keep(self, run: DeadLetterRun, offset: i64, count: i64) -> None:
-        """Records that stay; with the one before them where they are alike."""
+        """Have records stay; with the one before them where they are alike.
+
+        Their attempts are noted: a restart has them ready again, and who gets them is told that somebody had them.
+        """
+        attempts = run.deliveries + run.failures * FAILURE
+        if attempts and self.group.attempts.of(offset) != attempts:
+            self.group.attempts.note(offset, count, attempts)
         staying = self.staying
         if staying:
             last = staying[len(staying) - 1]
             follows = last.first + last.count == offset and last.cause == run.cause
             if follows and last.deliveries == run.deliveries and last.failures == run.failures:
                 last.count += count
+                last.octets += self.body_octets
                 return
-        staying.append(DeadLetterRun(offset, count, run.cause, run.deliveries, run.failures))
+        staying.append(DeadLetterRun(offset, count, run.cause, run.deliveries, run.failures, self.body_octets))
 
 
 def is_there(publishing: Publishing, key: bytes) -> bool:

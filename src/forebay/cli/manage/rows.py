@@ -126,7 +126,8 @@ ROWS: Final = {
         said="{destination} is not bound so to exchange {exchange}",
     ),
     "queue.list": CommandRow(
-        "List the queues with their messages.", columns="queue type ready unacked consumers groups octets durable"
+        "List the queues with their messages.",
+        columns="queue type ready unacked dead_letters_waiting consumers groups octets durable",
     ),
     "queue.show": CommandRow("Show one queue: statistics, arguments, and its groups.", "orders"),
     "queue.declare": CommandRow(

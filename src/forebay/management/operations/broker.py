@@ -14,7 +14,7 @@ from forebay.management.cluster_words import summary_of
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CLOSE
 from forebay.queue.queue import KIND_NAMES, Queue
-from forebay.queue.totals import QueueTotals, oldest_us, unacked
+from forebay.queue.totals import QueueTotals, dead_letters, oldest_us, unacked
 from forebay.routing.exchange import text
 
 # ---- state
@@ -87,6 +87,7 @@ def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
         "type": KIND_NAMES[int(queue.kind)],
         "ready": int(queue.ready()),
         "unacked": int(unacked(queue)),
+        "dead_letters_waiting": int(dead_letters(queue)),
         "consumers": int(queue.consumer_count()),
         "groups": len(queue.groups),
         "octets": int(queue.log.octets),

@@ -19,6 +19,7 @@ from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, Queue, group_key
 from forebay.queue.retention.keepers import find_keeper
 from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.totals import dead_letters
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
@@ -148,6 +149,7 @@ def queue_fields(queue: Queue) -> dict[str, object]:
         "auto_delete": queue.spec.auto_delete,
         "ready": int(queue.ready()),
         "unacked": leased,
+        "dead_letters_waiting": int(dead_letters(queue)),
         "consumers": int(queue.consumer_count()),
         "groups": len(queue.groups),
         "octets": int(queue.log.octets),

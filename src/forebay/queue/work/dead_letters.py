@@ -11,14 +11,18 @@ from forebay.queue.work.attempts import deliveries_in, failures_in
 
 @final
 class DeadLetterRun:
-    """Records [first, first + count) that died of one cause, having been delivered and having failed equally often."""
+    """Records [first, first + count) that died of one cause, having been delivered and having failed equally often.
 
-    def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64) -> None:
+    octets  of their bodies, once a move was tried in vain; 0 before
+    """
+
+    def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64, octets: i64 = 0) -> None:
         self.first: i64 = first
         self.count: i64 = count
         self.cause = cause
         self.deliveries: i64 = deliveries
         self.failures: i64 = failures
+        self.octets: i64 = octets
 
 
 @final
@@ -32,6 +36,13 @@ class DeadLetterBacklog:
     def __init__(self) -> None:
         self.runs: list[DeadLetterRun] = []
         self.count: i64 = 0
+
+    def octets(self) -> i64:
+        """Return the bytes of the bodies of those whose move was tried in vain."""
+        octets: i64 = 0
+        for run in self.runs:
+            octets += run.octets
+        return octets
 
     def add(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
         """Records have died, after so many attempts (see `Attempts`)."""

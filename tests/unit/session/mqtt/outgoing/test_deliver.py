@@ -276,7 +276,8 @@ def test_a_shared_message_that_expired_with_one_member_goes_to_no_other(tmp_path
     publish_brief(source, "a", b"expired")
     publish_whole(source, "a", b"fresh")
     assert [each.body for each in come(rig, first)] == [b"expired", b"fresh"]
-    other = subscribed(member(rig, False, name="other"), ("$share/g/a", 1))
+    other = member(rig, False, name="other")
+    subscribed(other, ("$share/g/a", 1))
     rig.later(1000 * EXPIRY_S)
     first.vanish()
     assert take(other).body == b"fresh"

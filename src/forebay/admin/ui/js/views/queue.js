@@ -99,6 +99,7 @@ function figures(queue) {
   return [
     ["Ready", count(queue.messages_ready)],
     ["Unacknowledged", count(queue.messages_unacknowledged)],
+    ["Dead letters that wait", queue.messages_dlx ? `${count(queue.messages_dlx)}, ${octets(queue.message_bytes_dlx)}` : null],
     ["Consumers", count(queue.consumers)],
     ["Size", octets(queue.message_bytes)],
     ["Oldest unsettled", own.oldest_ms > 0 ? ago(own.oldest_ms) : null],
