@@ -160,6 +160,10 @@ class BrokerProcess:
     def start(self) -> None:
         """Start, and wait for the ready line."""
         self.launch()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait for the ready line of a broker that was launched."""
         line = until(self._ready_line, self.log_text, meanwhile=partial(pause, 0.002), seconds=START_S_MAX)
         self.ready = json.loads(line)
         # A restart takes the same ports, so that clients find it again.
@@ -179,6 +183,7 @@ class BrokerProcess:
         for name in FLAGS:
             arguments += [f"--{name}", self.listeners[name]]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # half of a start from the sources would be to compile them
         with self._log.open("ab") as log:
             if not self.wrapper:
                 self._process = FORKS.start(arguments, environment, log)
@@ -216,8 +221,12 @@ class BrokerProcess:
 
     def kill9(self) -> None:
         """SIGKILL: no chance to write anything more."""
-        self._running().kill()
+        self.send_kill()
         self.wait()
+
+    def send_kill(self) -> None:
+        """SIGKILL, without waiting for the end: for several that die at once."""
+        self._running().kill()
 
     def restart(self) -> None:
         """Start again on the same data and ports; stops it first, without clients of this process, where it runs."""

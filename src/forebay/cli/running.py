@@ -39,6 +39,9 @@ def serve(
 
     Example: forebay serve --data /var/lib/forebay --amqp 0.0.0.0:5672
     """
+    from forebay.server.system.heap import pause_collector
+
+    pause_collector()  # also while modules are loaded
     from forebay.server.config.sources import OptionSource
 
     given = {"data": data, "amqp": amqp, "mqtt": mqtt, "http": http}

@@ -11,7 +11,6 @@ from forebay.server.config.sources import Loaded, OptionSource
 from forebay.server.faults import Faults
 from forebay.server.run import MakeService, run
 from forebay.server.system.handles import raise_limit
-from forebay.server.system.heap import pause_collector
 from forebay.server.telemetry.logs import flush_log, start_log
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ def serve(
     makers  of the services that run beside it
     tell_metrics  for Prometheus, at a node of a cluster that does not lead
     """
-    pause_collector()
     start_log(loaded.options)
     raise_limit(loaded.options.connections_max)
     if loaded.options.cluster.name:

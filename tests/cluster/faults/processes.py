@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from random import Random
 
-from tests.cluster.faults.kind import Heal, Kind, at, at_all, follower, in_turn, leader, nothing, of_each
+from tests.cluster.faults.kind import Heal, Kind, at, follower, in_turn, leader, nothing, of_each
 from tests.cluster.faults.site import Node, Site
 from tests.waiting import until
 
@@ -17,6 +17,25 @@ def kill(site: Site, node: Node) -> Heal:
     """SIGKILL, and a start."""
     node.end()
     return node.begin
+
+
+def kill_all(site: Site, chance: Random) -> Heal:
+    """SIGKILL for all nodes at once, and a start of all: none waits for another to be ready."""
+    nodes = list(site.nodes.values())
+    for node in nodes:
+        node.send_kill()
+    for node in nodes:
+        node.is_up = False
+        node.wait()
+
+    def start() -> None:
+        for node in nodes:
+            node.launch()
+        for node in nodes:
+            node.wait_ready()
+            node.is_up = True
+
+    return start
 
 
 def wipe(site: Site, node: Node) -> Heal:
@@ -88,7 +107,7 @@ KINDS: dict[str, Kind] = {
     "none": Kind("none", lambda site, chance: nothing),
     "drop-clients": Kind("clients cut themselves off", drop_clients, (0.2, 0.6)),
     **of_each("kill", "kill -9", kill, KILLED_S),
-    "kill-all": Kind("all nodes: kill -9", at_all(kill), (0.0, 0.5), from_heal=True),
+    "kill-all": Kind("all nodes: kill -9", kill_all, (0.0, 0.5), from_heal=True),
     "kill-two": Kind(
         "leader and a follower: kill -9", in_turn(at(follower, kill), at(leader, kill)), KILLED_S, from_heal=True
     ),

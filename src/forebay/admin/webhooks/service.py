@@ -14,9 +14,8 @@ from forebay.server.app import App
 from forebay.server.run import Service
 
 if TYPE_CHECKING:
-    import httpx
-
     from forebay.admin.webhooks.webhook import Webhook
+    from forebay.server.system.http_client import httpx
 
 LEAVE_S: Final = 2  # that events may take that wait when the broker stops
 

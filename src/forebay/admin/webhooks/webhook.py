@@ -14,13 +14,13 @@ from collections import deque
 from fnmatch import fnmatchcase
 from typing import Final
 
-import httpx
 import orjson
 
 from forebay import __version__
 from forebay.core.option_groups import OLDEST, WebhookOptions
 from forebay.node.telemetry.events import Told, matching
 from forebay.routing.topic_trie import matches, swap_key
+from forebay.server.system.http_client import httpx
 
 SIGNATURE: Final = "X-Forebay-Signature"
 EVENT: Final = "X-Forebay-Event"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-import httpx
+from forebay.server.system.http_client import httpx
 
 # A connection that is kept may end as a question goes out; servers that write head and body apart take 40 ms on it.
 UNKEPT = httpx.Limits(max_keepalive_connections=0)

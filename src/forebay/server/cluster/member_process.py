@@ -58,6 +58,7 @@ from forebay.server.faults import Faults, end_process
 from forebay.server.listen import Endpoint
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.clock import SystemClock
+from forebay.server.system.commit_thread import load_commit_thread
 from forebay.server.system.disk import DataDisk
 from forebay.server.system.disk_work import Work, Worker
 from forebay.server.system.replacement import Replacement
@@ -161,6 +162,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         for line in self.group.found.report:
             logger.warning("%s", line)
         self.own_disk.tell_room(True, self.group.look_whether_it_can_lead())
+        load_commit_thread()
 
     async def start(self) -> None:
         """Take part: from here on others can lead this node, and it can lead them."""

@@ -23,7 +23,7 @@ from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
 from forebay.server.listen import endpoints, http_endpoints, make_protocol, metrics_endpoints
 from forebay.server.run import MakeService, Service, Signals, grace, how_to_mend, on_hangup
-from forebay.server.system.heap import tune_collector
+from forebay.server.system.heap import resume_collector, tune_collector
 from forebay.server.system.notify import READY, STOPPING, WATCHDOG, is_watched, notify
 from forebay.server.system.replacement import heed_signals
 from forebay.server.telemetry.status import AppStatus
@@ -61,6 +61,7 @@ async def run_member(
     sys.stdout.write("ready " + json.dumps(ready) + "\n")
     sys.stdout.flush()
     notify(READY)
+    resume_collector()  # a node may follow for as long as it lives
     await signals.stop.wait()
     notify(STOPPING)
     app = member.app

@@ -38,13 +38,18 @@ class Heap:
 
 
 def pause_collector() -> None:
-    """Leave the garbage collector off until `tune_collector`: what a start makes lives as long as the process."""
+    """Leave the garbage collector off until `resume_collector`: what a start makes lives as long as the process."""
     gc.disable()
 
 
 def tune_collector() -> None:
-    """Keep the garbage collector off what lives as long as the process."""
+    """Collect what a start has left behind, and go on as `resume_collector`."""
     gc.collect()
+    resume_collector()
+
+
+def resume_collector() -> None:
+    """Collect garbage again, but for what is there by now, which lives as long as the process."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     gc.enable()

@@ -12,11 +12,11 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-import httpx
 import orjson
 
 from forebay.core.errors import ForebayError
 from forebay.server.cluster.keep_alive import KEEP_ALIVE
+from forebay.server.system.http_client import httpx
 
 Json = dict[str, Any]
 
