@@ -9,12 +9,14 @@ from librt.strings import BytesWriter, write_i64_le
 
 from forebay.core.message import AMQP091, MQTT
 from forebay.log.queue_log import BlockIndex, QueueLog
+from forebay.queue.declaration.limits import STRICT, Limits
 from forebay.queue.fairness import BURST
 from forebay.queue.key_filter import filter_key
 from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery
 from forebay.queue.leases.page import PAGE_RECORDS
 from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
+from tests.unit.queue.test_sifting import KeyFacts
 
 
 def filled(folder: Path, count: int, keys: list[bytes] | None = None) -> QueueLog:
@@ -193,6 +195,55 @@ def test_only_what_a_crash_or_a_consumer_has_had_is_marked_redelivered(tmp_path:
     group.give_back(lease, 2, 1, 0, FAILED)
     (again,) = dispatch(group)
     assert (again.redelivered, again.deliveries, again.failures) == (True, 2, 1)
+
+
+def test_one_record_is_taken_by_who_asks_for_it(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    group = group_on(log)
+    asking = Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED)
+    first = group.take_one(asking, 1)
+    assert first is not None and first.lease is not None
+    assert (first.block.base + first.index, first.count) == (0, 1)
+    second = group.take_one(Consumer(2, 1, 1, 1, 0, b"", True, UNLIMITED), 1)
+    assert second is not None
+    assert (second.block.base + second.index, second.count, second.lease) == (1, 1, None)
+    assert group.take_one(asking, 1) is None
+    log.append(MQTT, b"", b"k", b"", b"x")
+    log.seal(1)
+    third = group.take_one(asking, 1)
+    assert third is not None and third.block.base == 2
+
+
+def test_one_record_is_taken_by_the_order_of_the_queue(tmp_path: Path) -> None:
+    """Records that came since the last turn are taken in first."""
+    limits = Limits()
+    limits.priority_mode = STRICT
+    limits.max_priority = 9
+    log = memory_log(str(tmp_path))
+    group = WorkGroup(1, b"", b"", log, 0, limits, KeyFacts())
+    group.ready_queue.make_ordered(False)
+    for priority in (1, 7):
+        log.append(MQTT, b"", b"%d" % priority, b"", b"x")
+        log.seal(1)
+    taken = [group.take_one(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED), 1) for _ in range(3)]
+    assert [None if each is None else int(each.block.base) for each in taken] == [1, 0, None]
+
+
+def test_attempts_go_with_the_dead_letter_and_are_forgotten_by_the_queue(tmp_path: Path) -> None:
+    limits = Limits()
+    limits.dead_letter_exchange = b"dead"
+    group = WorkGroup(1, b"", b"", filled(tmp_path, 3), 0, limits)
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    for _ in range(2):  # delivered twice, and returned once
+        (delivery,) = dispatch(group)
+        assert delivery.lease is not None
+        group.give_back(delivery.lease, 0, 3, 0, FAILED)
+    (delivery,) = dispatch(group)
+    assert delivery.lease is not None
+    assert group.reject(delivery.lease, 1, 1) == 1
+    assert sorted(group.attempts.by_offset) == [0, 2]
+    (run,) = group.dead_letters.runs
+    assert (run.first, run.count, run.cause, run.deliveries, run.failures) == (1, 1, "rejected", 3, 2)
 
 
 def test_what_a_filter_passes_over_is_settled(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from forebay.core.errors import RequestError
 from forebay.replica.member import Member
 from forebay.replica.membership import PresentNode
 from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
-from forebay.replica.register import IN_SYNC, OPERATOR, TRANSFER
+from forebay.replica.register import IN_SYNC, OPERATOR, TAKE_OVER, TRANSFER, RegisterValue, View
+from forebay.replica.settings import ReplicaSettings
 from tests.replica_rig import ADDRESSES, MS, HeldMember, frames, leader, store, value
+from tests.simulation.replica.logs import SimLog
 
 
 def test_a_leader_takes_in_who_is_there() -> None:
@@ -50,6 +52,19 @@ def test_a_drain_is_refused_where_nobody_can_lead() -> None:
     held = leader(in_sync="a", min_in_sync=1)
     with pytest.raises(RequestError, match="no other member is in sync"):
         held.member.drain(held.now)
+
+
+def test_a_leader_does_not_remove_itself() -> None:
+    member = Member("node-a", "s", 0, SimLog("node-a", frames(1, 1)), ReplicaSettings())
+    member.start(1)
+    members = dict.fromkeys(("node-a", "node-b"), ADDRESSES)
+    member.seen(View(1, RegisterValue("test", 2, "node-a", {"node-a": "s"}, members, 1, TAKE_OVER, "")), 1)
+    member.promised(2, 1)
+    with pytest.raises(RequestError, match="'node-a' leads: transfer that first"):
+        member.remove(b"node-a".decode(), 1)  # a text of its own, as it comes from an operator
+    member.remove("node-b", 1)
+    change = member.take().change
+    assert change is not None and set(change.value.members) == {"node-a"}
 
 
 def test_the_minimum_is_changed_within_what_is_in_sync() -> None:
