@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import CorruptFile, StorageError
+from forebay.log.folder.required import MissingFile
 from forebay.log.store import Store
 from tests.stores import SMALL, Everything, Opened, SmallDisk, TestClock, bodies, copied
 
@@ -88,11 +89,14 @@ def test_a_missing_segment_is_told_with_its_queue_and_offsets(folder: Path) -> N
 
 def test_several_missing_segments_are_told_of_at_once(folder: Path) -> None:
     paths = sorted(folder.glob("queues/*/*.seg"))
-    for path in paths[:3]:
+    paths[0].unlink()
+    alone = str(refusal(folder))
+    for path in paths[1:3]:
         path.unlink()
     damage = refusal(folder)
     assert damage.path == str(paths[0])
-    assert "2 more" in str(damage)
+    assert str(damage) == f"{alone}; and 2 more", "the offsets are those of the file that is named"
+    assert isinstance(damage, MissingFile) and damage.paths == list(map(str, paths[:3]))
 
 
 def test_a_log_that_was_cut_after_a_stop_is_no_torn_write(tmp_path: Path) -> None:
