@@ -10,7 +10,7 @@ from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery
-from forebay.queue.properties import NoSubject, PropertyReader
+from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.delayed import FROM_NOW
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
@@ -36,15 +36,21 @@ class KeyFacts(PropertyReader):
         return KeySubject(block.routing_key(index))
 
 
-class KeySubject(NoSubject):
+class KeySubject(Subject):
     """Each header has the routing key for its value."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
         self.key = key
 
+    def property(self, name: str) -> object:
+        return None
+
     def header(self, name: str) -> object:
         return self.key
+
+    def parse_body(self) -> object:
+        return None
 
 
 class Rig:

@@ -160,6 +160,7 @@ class ClientSession:
         # recovery
         self.kept: list[int] = []  # first, end, ... of what waited below `covered`
         self.taken: list[int] = []  # first, end, ... of what was taken out of the backlog since
+        self.unreadable: list[int] = []  # first, end, ... of what waited and could not be read
 
     def lost(self) -> i64:
         """Messages that it will never get: dropped from its queue, or not given to its connection."""

@@ -8,6 +8,7 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.mqtt.client_session import STORED, ClientSession, Subscription, Will
+from forebay.log.housekeeping import merged
 
 WillFields = tuple[bytes, bytes, bytes, int, bool, int]  # topic, body, properties, QoS, RETAIN, delay in seconds
 
@@ -96,9 +97,11 @@ def will_fields(will: Will) -> WillFields:
 
 
 def kept_note(client: ClientSession, end: i64) -> KeptMessages:
-    """The records below `end` that a session still has to get, and what is in flight."""
+    """Return a note of the records below `end` that a session still has to get, and of what is in flight."""
     bounds: list[int] = []
-    for first, last in client.mqueue.logged(0, end):
+    unreadable = client.unreadable
+    spans = [(unreadable[at], unreadable[at + 1]) for at in range(0, len(unreadable), 2)]
+    for first, last in merged(client.mqueue.logged(0, end) + spans) if spans else client.mqueue.logged(0, end):
         bounds += [first, last]
     return KeptMessages(int(end), bounds, list(client.inflight.items()), sorted(client.received))
 

@@ -166,11 +166,17 @@ class Backlogs:
             self.sessions.unreadable.append(span)
 
     def put_back(self, client: ClientSession, offset: i64) -> None:
-        """A record that waited when the last checkpoint was made."""
-        block = self.block if self.has(offset) else None
-        if block is not None and block.base <= offset < block.end and not client.has_taken(offset):
-            recipient = self.sessions.recipient(client, block, offset - block.base)
-            self.sessions.keep(recipient, block, offset - block.base, 1)
+        """Let a record wait that waited when the last checkpoint was made."""
+        if client.has_taken(offset) or not self.has(offset):
+            return
+        block = self.block
+        if block is None or not block.base <= offset < block.end:
+            # The disk refuses it. The next checkpoint says that it waits, for the start that finds it readable.
+            client.unreadable.append(int(offset))
+            client.unreadable.append(int(offset) + 1)
+            return
+        recipient = self.sessions.recipient(client, block, offset - block.base)
+        self.sessions.keep(recipient, block, offset - block.base, 1)
 
     def match(self, block: Block, index: i64) -> None:
         """A record of after it: whoever was subscribed in time and has not got it yet."""

@@ -122,7 +122,7 @@ def spoil(folder: Path, first: int) -> None:
 
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("damaged", [0, 1, 2])
-def test_what_cannot_be_read_is_kept_and_the_rest_is_delivered(tmp_path: Path, damaged: int, checkpoint: bool) -> None:
+def test_what_cannot_be_read_is_kept_and_comes_once_it_can(tmp_path: Path, damaged: int, checkpoint: bool) -> None:
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("reader"), ("t/#", 1)).vanish()
     writer = rig.connected("writer")
@@ -142,6 +142,12 @@ def test_what_cannot_be_read_is_kept_and_the_rest_is_delivered(tmp_path: Path, d
     rig.later(1000)
     assert sessions.log.start <= damaged, "what cannot be read is not forgotten"
     assert (0, 3) in sessions.live(0, 3)
+    rig.crash()  # once more: each start writes a checkpoint
+    spoil(tmp_path, damaged)
+    rig.crash()
+    reader = rig.durable("reader", True)
+    assert sorted(reader.delivery().body[:1] for _ in range(3)) == [b"0", b"1", b"2"]
+    reader.quiet()
     rig.close()
 
 
