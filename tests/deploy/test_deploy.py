@@ -62,7 +62,9 @@ def test_the_unit_starts_reloads_and_stops_the_broker_as_it_is_meant_to() -> Non
 
 
 def test_the_unit_s_configuration_is_good() -> None:
-    assert [each.text for each in check(str(DEPLOY / "systemd/forebay.yaml")) if each.level == ERROR] == []
+    file = str(DEPLOY / "systemd/forebay.yaml")
+    assert [each.text for each in check(file) if each.level == ERROR] == []
+    assert load_options({}, {}, file).users == {}, "who installs it names the users"
 
 
 # ---- container
@@ -80,7 +82,10 @@ def container() -> dict[str, list[str]]:
 
 
 def container_environment() -> dict[str, str]:
-    return dict(each.split("=", 1) for each in shlex.split(container()["ENV"][0]))
+    """The options in the container's environment, for a broker with a file of its own."""
+    found = dict(each.split("=", 1) for each in shlex.split(container()["ENV"][0]))
+    assert found.pop("FOREBAY_CONFIG") in container()["COPY"][1]
+    return found
 
 
 def test_the_container_s_environment_is_options_and_its_ports_are_listeners() -> None:
@@ -90,6 +95,14 @@ def test_the_container_s_environment_is_options_and_its_ports_are_listeners() ->
     assert {each.rpartition(":")[0] for each in listeners} == {"0.0.0.0"}
     assert sorted(container()["EXPOSE"][0].split()) == sorted(each.rpartition(":")[2] for each in listeners)
     assert container()["USER"] == ["10001:10001"]
+
+
+def test_the_container_has_no_user_until_somebody_names_one() -> None:
+    environment = container_environment()
+    file = DEPLOY.parent / container()["COPY"][1].split()[0]
+    assert load_options({}, environment, str(file)).users == {}
+    named = {**environment, "FOREBAY_USERS": '{"ann": "a long password"}'}
+    assert load_options({}, named, str(file)).users == {"ann": "a long password"}
 
 
 def test_the_container_s_health_check_says_whether_the_broker_lives(start_broker: Start) -> None:
