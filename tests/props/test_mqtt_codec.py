@@ -120,6 +120,7 @@ def any_packet(draw: st.DrawFn, version: int) -> Packet:
         return Suback(kind, draw(PACKET_ID), draw(st.binary(min_size=least, max_size=4 * least)), properties)
     if kind in {codes.PINGREQ, codes.PINGRESP}:
         return Ack(kind, 0, 0, b"")
+    code = draw(st.sampled_from([0, *sorted(codes.REASON_CODES[kind])]))
     id = draw(PACKET_ID) if kind <= codes.PUBCOMP else 0
     return Ack(kind, id, code if version == V5 else 0, properties)
 
@@ -238,7 +239,8 @@ def test_a_subscribe_of_a_client_that_shares_no_code_is_understood(data: st.Data
 @given(st.data(), st.sampled_from([codes.PUBACK, codes.PUBREC, codes.PUBREL, codes.PUBCOMP]), PACKET_ID)
 def test_an_acknowledgement_is_as_short_as_may_be(data: st.DataObject, kind: int, id: int) -> None:
     """Reason code and property length are left out where they say nothing (3.4.2.1, 3.4.2.2.1); both forms are read."""
-    code, properties = data.draw(st.integers(0, 255)), data.draw(block(kind, V5))
+    code = data.draw(st.sampled_from([0, *sorted(codes.REASON_CODES[kind])]))
+    properties = data.draw(block(kind, V5))
     octets = encode_packet(Ack(kind, id, code, properties), V5)
     start, end, first = parts(octets)
     if properties:

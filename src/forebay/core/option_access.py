@@ -86,6 +86,13 @@ class AccessOptions(PlaceOptions):
     )
 
     # how much
+    amqp_login_frame_octets_max: int = integer(
+        4096,
+        "octets",
+        4096,
+        16 * MIB,
+        "The longest AMQP frame before connection.tune-ok. Long tokens as passwords need more.",
+    )
     client_topology_octets_max: int = integer(
         64 * MIB,
         "octets",

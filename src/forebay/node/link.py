@@ -32,6 +32,11 @@ STOPPING: Final = 64  # the broker takes its leave
 UNREAD: Final = CHOKED | HELD | INDEBTED  # so that hearing nothing of the client says nothing of it
 
 
+def is_undecided(data: bytes) -> bool:
+    """Return whether it takes more octets than these to tell which protocol a client speaks."""
+    return b"AMQP".startswith(data) or b"FBLK".startswith(data)
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkOwner:
     """The node as its connections call it, and the parts that have only a connection in hand.
@@ -192,7 +197,7 @@ class Link:
                 data = self.rest + data
             session = self.session
             if session is None:
-                if len(data) < SNIFF_OCTETS:
+                if len(data) < SNIFF_OCTETS and is_undecided(data):
                     self.rest = data
                     return
                 session = self.session = node.start_session(self, data)

@@ -24,6 +24,7 @@ from forebay.server.net import Connection
 
 SUBPROTOCOL: Final = Subprotocol("mqtt")  # [MQTT-6.0.0-3]
 THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+REQUEST: Final = b"GET /"
 DATA: Final = (Opcode.BINARY, Opcode.CONT)
 logger = logging.getLogger("forebay")
 # The library tells of each connection's coming and going; what it says of errors is worth a line.
@@ -72,6 +73,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
             logger=library_logger,
         )
         self.full = False  # the client does not read: its transport takes no more for now
+        self.begun = b""  # the first octets
         self.unread_octets = 0  # answers to pings since then
         self.leaving: asyncio.TimerHandle | None = None
 
@@ -89,6 +91,12 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         """Take in frames, or the request that begins them."""
         frames = self.frames
         opening = frames.state is State.CONNECTING
+        if opening and not self.begun:
+            self.begun = data[: len(REQUEST)]
+            if not REQUEST.startswith(self.begun):
+                self.log(f"it begins with {self.begun!r}, which is no request for a WebSocket")
+                self.transport.abort()
+                return
         frames.receive_data(data)
         events = frames.events_received()
         if opening:

@@ -88,7 +88,7 @@ class ConnectionState:
         self.user = b""
         self.publishes = False
         self.rights = Rights("", b"", Grants(None, {}))
-        self.frame_octets_max: i64 = min(options.amqp_frame_octets_max, options.login_octets_max)  # until it is tuned
+        self.frame_octets_max: i64 = options.amqp_login_frame_octets_max  # until it is tuned
         self.message_octets_max: i64 = options.message_octets_max
         self.table_depth_max: i64 = options.table_depth_max
         self.targets: dict[bytes, PublishTarget] = {}

@@ -27,7 +27,16 @@ from forebay.core.options import Options
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
-from forebay.session.mqtt.entry.connect import GRACE_US, Terms, begins_v5, changed_expiry, credentials, is_v5, will_of
+from forebay.session.mqtt.entry.connect import (
+    GRACE_US,
+    Terms,
+    begins_v5,
+    changed_expiry,
+    check_begun,
+    credentials,
+    is_v5,
+    will_of,
+)
 from forebay.session.mqtt.entry.redirect import redirect_answer, server_reference
 from forebay.session.mqtt.incoming.long import LongInbox, is_long
 from forebay.session.mqtt.incoming.publish import Confirms, Inbox
@@ -135,8 +144,8 @@ class MqttSession(Session):
                 at = self.go_on(data, 0)
                 if self.is_proving():
                     return int(at)
-            if not self.connected and self.connect is None and size and data[0] != CONNECT << 4:
-                raise unexpected(f"first packet of type {data[0] >> 4}: must be CONNECT")
+            if self.version == 0 and size:
+                check_begun(data)
             while at + 2 <= size:
                 found = frame(data, at, size, self.octets_max)
                 if found == 0:
@@ -422,6 +431,7 @@ class MqttSession(Session):
     def on_disconnect(self, packet: Ack) -> None:
         client = self.client
         terms = self.terms
+        codes.check_client_end(packet.code)
         self.closing = True
         if client is None or terms is None:
             return

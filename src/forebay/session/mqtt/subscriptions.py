@@ -33,6 +33,7 @@ from forebay.session.session import note_denied
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.wire.mqtt.codes import (
     FAILURE,
+    FILTER_INVALID,
     NO_SUBSCRIPTION,
     QUOTA_EXCEEDED,
     REQUEST_CODES,
@@ -275,7 +276,11 @@ class Subscriptions:
     # ---- the end of a subscription
 
     def end(self, filter: bytes) -> i64:
-        """End the subscription to one filter: the code that says whether there was one."""
+        """End the subscription to one filter: the code that says whether there was one, or that there can be none."""
+        wrong = filter_error(filter, self.levels_max)
+        if wrong and filter not in self.client.subscriptions:
+            self.refused(FILTER_INVALID, wrong)
+            return FILTER_INVALID
         return SUCCESS if self.remove(filter) else NO_SUBSCRIPTION
 
     def remove(self, filter: bytes) -> bool:

@@ -115,6 +115,21 @@ PEER_CODES: Final = {
     UNSPECIFIED: FAILURE,
 }
 
+# Reason codes that a packet of each type may carry beside 0 (2.4), whoever sends it.
+_ACK_CODES: Final = frozenset((0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99))
+_CLIENT_ENDS: Final = frozenset((0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99))
+_SERVER_ENDS: Final = frozenset(
+    (0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0, 0xA1, 0xA2)
+)
+REASON_CODES: Final = {
+    PUBACK: _ACK_CODES,
+    PUBREC: _ACK_CODES,
+    PUBREL: frozenset((ID_NOT_FOUND,)),
+    PUBCOMP: frozenset((ID_NOT_FOUND,)),
+    DISCONNECT: _CLIENT_ENDS | _SERVER_ENDS,
+    AUTH: frozenset((CONTINUE_AUTHENTICATION, RE_AUTHENTICATE)),
+}
+
 # SUBACK codes of a refused subscription.
 REQUEST_CODES: Final = {
     NOT_FOUND: FILTER_INVALID,
@@ -132,6 +147,12 @@ REQUEST_CODES: Final = {
 def malformed(text: str) -> PeerError:
     """The error for octets that no packet can have."""
     return PeerError(MALFORMED, text)
+
+
+def check_client_end(code: i64) -> None:
+    """Refuse a client's DISCONNECT with PeerError if only servers may send its reason code."""
+    if code in _SERVER_ENDS:
+        raise unexpected(f"DISCONNECT: reason code {code:#04x}: only servers send it")
 
 
 def unexpected(text: str) -> PeerError:

@@ -21,6 +21,7 @@ from forebay.wire.mqtt.codes import (
     PUBACK,
     PUBCOMP,
     PUBREL,
+    REASON_CODES,
     SUBACK,
     SUBSCRIBE,
     UNSUBACK,
@@ -331,8 +332,10 @@ def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i
 
 
 def decode_code(packet: Ack, data: bytes, at: i64, end: i64, users_max: i64) -> None:
-    """Reason code and properties, of which either may be left out at the end."""
+    """Decode reason code and properties, of which either may be left out at the end."""
     packet.code = i64(data[at])
+    if packet.code and packet.code not in REASON_CODES[int(packet.kind)]:
+        raise malformed(f"packet type {packet.kind}: reason code {packet.code:#04x}: there is none such")
     at += 1
     if at < end:
         packet.properties = decode_block(data, at, end, packet.kind, users_max)

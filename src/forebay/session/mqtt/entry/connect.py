@@ -13,11 +13,12 @@ from forebay.session.mqtt.outgoing.encode import PACKET_OCTETS_MAX, PacketEncode
 from forebay.session.mqtt.outgoing.window import IDS_MAX
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
-from forebay.wire.mqtt.codes import V5, V311, check_topic_name
+from forebay.wire.mqtt.codes import CONNECT, V5, V311, check_topic_name, malformed, unexpected
 from forebay.wire.mqtt.packets import Connect
 
 ANONYMOUS: Final = "guest"  # the user of a client that gives none, with the password of the same name
 GRACE_US: Final = 1_500_000  # of silence a second of keep alive: one and a half times [MQTT-3.1.2-22]
+PROTOCOL_NAME: Final = b"\x00\x04MQTT"
 
 
 @final
@@ -130,6 +131,19 @@ def changed_expiry(client: ClientSession, terms: Terms, block: bytes) -> i64:
     return min(terms.limit_expiry(expiry_s), i64(NEVER))
 
 
+def check_begun(data: bytes) -> None:
+    """Refuse with PeerError if the first octets of a connection, one at least, can begin no CONNECT."""
+    if data[0] != CONNECT << 4:
+        raise unexpected(f"first packet of type {data[0] >> 4}: must be CONNECT")
+    at: i64 = 1
+    size: i64 = len(data)
+    while at < size and data[at] > 127:
+        at += 1
+    name = data[at + 1 : at + 1 + len(PROTOCOL_NAME)]
+    if name and not PROTOCOL_NAME.startswith(name):
+        raise malformed("CONNECT: protocol name: not MQTT")
+
+
 def begins_v5(data: bytes) -> bool:
     """True if a whole CONNECT is of version 5: see `is_v5`."""
     at: i64 = 1
@@ -141,4 +155,4 @@ def begins_v5(data: bytes) -> bool:
 
 def is_v5(data: bytes, at: i64) -> bool:
     """True if a CONNECT's body begins as one of version 5, which tells how to answer even where the rest is broken."""
-    return data[at : at + 7] == b"\x00\x04MQTT" + bytes([V5])
+    return data[at : at + 7] == PROTOCOL_NAME + bytes([V5])

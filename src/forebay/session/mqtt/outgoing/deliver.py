@@ -55,7 +55,7 @@ from forebay.session.mqtt.outgoing.window import (
     Flight,
     Window,
 )
-from forebay.wire.mqtt.codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
+from forebay.wire.mqtt.codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311, unexpected
 from forebay.wire.mqtt.encoding import write_ack
 
 LONG_OCTETS: Final = 32 << 10  # of what many get alike, that each would have a copy of
@@ -519,8 +519,10 @@ class Outbox:
     def acknowledged(self, id: i64, code: i64) -> None:
         """PUBACK: the window has one place more, and the record is settled where that is how the client settles."""
         flight = self.window.find(id)
-        if flight is None or flight.kind not in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+        if flight is None:
             return
+        if flight.kind not in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+            raise unexpected(f"PUBACK: packet identifier {id}: its message has QoS 2")
         if flight.kind == LOGGED_1:
             self.complete(id)
             return
@@ -541,20 +543,21 @@ class Outbox:
     def received(self, id: i64, code: i64) -> None:
         """PUBREC: the message is the client's; PUBREL follows, of a durable session once that is on disk."""
         flight = self.window.find(id)
-        kind = DIRECT_1 if flight is None else flight.kind
-        if flight is None or kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+        if flight is None:
             if code < FAILURE:
                 self.encoder.others_sent += 1
                 write_ack(self.out, PUBREL, id, ID_NOT_FOUND if self.encoder.version == V5 else 0, b"")
             return
+        if flight.kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+            raise unexpected(f"PUBREC: packet identifier {id}: its message has QoS 1")
         if flight.lease is not None:
             self.vhost.settling.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
         if code >= FAILURE:
-            if kind not in (RELEASED, RELEASED_LOGGED):
+            if flight.kind not in (RELEASED, RELEASED_LOGGED):
                 self.complete(id)
             return
         self.encoder.others_sent += 1
-        if kind == LOGGED_2:
+        if flight.kind == LOGGED_2:
             self.window.slots[id] = RELEASED_LOGGED_FLIGHT
             # Last, as PUBREL packets go out in the order in which PUBREC came [MQTT-4.6.0-4].
             del self.client.inflight[int(id)]
@@ -562,7 +565,7 @@ class Outbox:
             self.vhost.sessions.operate(self.client, NOTE_RELEASED, id, 0, True)
             write_ack(self.held, PUBREL, id, 0, b"")
         else:
-            if kind == RELEASED_LOGGED:
+            if flight.kind == RELEASED_LOGGED:
                 write_ack(self.held, PUBREL, id, 0, b"")  # the note of the first PUBREC may be on its way still
                 return
             self.window.slots[id] = RELEASED_FLIGHT
@@ -571,9 +574,10 @@ class Outbox:
     def completed(self, id: i64) -> None:
         """PUBCOMP: the exchange is over."""
         flight = self.window.find(id)
-        if flight is None or flight.kind not in (RELEASED, RELEASED_LOGGED):
-            return
-        self.complete(id)
+        if flight is not None and flight.kind not in (RELEASED, RELEASED_LOGGED):
+            raise unexpected(f"PUBCOMP: packet identifier {id}: no PUBREL has been sent")
+        if flight is not None:
+            self.complete(id)
 
     def complete(self, id: i64) -> None:
         """Complete an identifier: nothing more is expected for it."""
