@@ -9,6 +9,8 @@ from forebay.core.option_groups import PermissionOptions, VhostOptions
 from forebay.core.option_places import PlaceOptions
 from forebay.core.option_table import (
     FILE,
+    GIB,
+    KIB,
     MIB,
     NAMES,
     SECRET,
@@ -86,6 +88,24 @@ class AccessOptions(PlaceOptions):
     )
 
     # how much
+    connections_login_max: int = integer(
+        1000,
+        "connections",
+        1,
+        10**6,
+        "Connections, among `connections_max`, whose clients have not logged in. Beyond it, and where all places are "
+        "taken, the oldest of them ends when another one comes.",
+        reloadable=True,
+    )
+    login_buffers_octets_max: int = integer(
+        8 * MIB,
+        "octets",
+        64 * KIB,
+        GIB,
+        "Octets of unfinished packets of all clients together that have not logged in, TLS handshakes among them. "
+        "Beyond it the oldest unfinished connections end.",
+        reloadable=True,
+    )
     amqp_login_frame_octets_max: int = integer(
         4096,
         "octets",

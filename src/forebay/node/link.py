@@ -59,6 +59,10 @@ class LinkOwner:
         """The session has taken in what came: read no more of it in this turn where that is enough."""
         raise NotImplementedError
 
+    def note_unfinished(self, link: Link, octets: int) -> None:
+        """Note the octets of an unfinished packet of a client that has not logged in."""
+        raise NotImplementedError
+
     def pause(self, link: Link, paused: bool) -> None:
         """The connection takes no more octets for now, or takes them again."""
         raise NotImplementedError
@@ -103,6 +107,7 @@ class Link:
     node       that it belongs to
     peer       the client, for people; `loopback`: it is on this very machine
     identity   who the client is by its certificate
+    is_new     its client has not logged in
     holds      why it is not read: bits, 0 where nothing is against it
     closing    it takes part in nothing any more: its client may still have to take its last octets
     closing_us  since when that is so
@@ -122,6 +127,7 @@ class Link:
         "full",
         "holds",
         "identity",
+        "is_new",
         "kept_octets",
         "left",
         "loopback",
@@ -151,6 +157,7 @@ class Link:
         self.peer = "" if peer is None else peer.name
         self.loopback = peer is not None and peer.loopback
         self.identity = ""
+        self.is_new = False
         self.holds = 0
         self.most = 0
         self.left = 0
@@ -190,6 +197,8 @@ class Link:
                 parts.append(data)
                 self.parts_octets += octets
                 if self.parts_octets < self.wanted:
+                    if self.is_new:
+                        node.note_unfinished(self, self.parts_octets)
                     return
                 data = b"".join(parts)
                 self.parts = None
@@ -212,6 +221,8 @@ class Link:
                     self.wanted = wanted
                     self.parts = [self.rest]
                     self.parts_octets = len(self.rest)
+            if self.is_new:
+                node.note_unfinished(self, len(self.rest))
             node.touch(self)
             node.has_read(self, session)
         except Exception as error:  # noqa: BLE001  the connection's boundary

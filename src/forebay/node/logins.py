@@ -12,6 +12,7 @@ from forebay.broker.common import Common
 from forebay.core.options import Options
 from forebay.node.back_pressure.reading import Reading
 from forebay.node.link import PROVING, Link
+from forebay.node.newcomers import Newcomers
 from forebay.node.telemetry.stats import BrokerStats
 
 
@@ -19,16 +20,24 @@ class NodeLogins:
     """Takes from `Auth` what logins ask for, and how they came out.
 
     connections  by the session's number; the node's own
+    newcomers    the connections that have not logged in
     """
 
     def __init__(
-        self, auth: Auth, stats: BrokerStats, common: Common, connections: Mapping[int, Link], reading: Reading
+        self,
+        auth: Auth,
+        stats: BrokerStats,
+        common: Common,
+        connections: Mapping[int, Link],
+        reading: Reading,
+        newcomers: Newcomers,
     ) -> None:
         self.auth = auth
         self.stats = stats
         self.common = common
         self.connections = connections
         self.reading = reading
+        self.newcomers = newcomers
 
     def begin_turn(self) -> Sequence[Proof]:
         """Take note of logins that are over; the proofs that others wait for."""
@@ -49,6 +58,9 @@ class NodeLogins:
 
     def note(self, done: LoginNews) -> None:
         """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
+        for connection in done.connections:
+            if connection in self.connections:
+                self.newcomers.forget(self.connections[connection])
         for place, user in done.accepted:
             self.stats.logins[place.protocol] += 1
             self.common.events.note("auth.success", b"", {"user": user, "peer": place.address})

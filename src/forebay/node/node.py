@@ -50,6 +50,7 @@ from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import Endings
 from forebay.node.link import PROVING, STOPPING, Link, LinkOwner
 from forebay.node.logins import NodeLogins, set_throttle
+from forebay.node.newcomers import Newcomers
 from forebay.node.peer import split_name
 from forebay.node.protocols import make_session, protocol_of
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
@@ -117,7 +118,8 @@ class Node(LinkOwner):
         self.pressure = Pressure(options, self.store, shares, self.connections, self.journal, self.reading)
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
         self.announcer = Announcer(self.vhosts)
-        self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.reading)
+        self.newcomers = Newcomers(options, self.journal, self.open)
+        self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.reading, self.newcomers)
         self.rates = Rates(options, self.reading)
         self.is_rated = self.rates.is_on()
         self.deliveries = Deliveries(
@@ -193,11 +195,17 @@ class Node(LinkOwner):
         link.limit(self.options.send_buffer_octets_max)
         link.opened_us = self.clock.now_us()
         self.totals.sockets += 1
-        is_full = self.stopping or len(self.open) >= min(self.options.connections_max, self.handles)
-        if is_full or not self.rates.may_connect(link.peer, link.opened_us):
-            self.cut(link)
-        else:
+        is_full = len(self.open) >= min(self.options.connections_max, self.handles)
+        may_come = not self.stopping and self.rates.may_connect(link.peer, link.opened_us)
+        if may_come and self.newcomers.make_room(is_full, link.opened_us):
             self.open[link] = None
+            self.newcomers.add(link)
+        else:
+            self.cut(link)
+
+    def note_unfinished(self, link: Link, octets: int) -> None:
+        """Note the octets of an unfinished packet of a client that has not logged in."""
+        self.newcomers.note(link, octets)
 
     def received(self, link: Link, octets: bytes) -> None:
         """A client has sent this."""
@@ -323,6 +331,8 @@ class Node(LinkOwner):
         """Have the connection take part in nothing any more."""
         self.dirty.pop(link, None)
         self.waiting.pop(link, None)
+        if link.is_new:
+            self.newcomers.forget(link)
         if self.gate is not None:
             self.gate.forget(link)
         if self.endings.leave(link):
@@ -550,6 +560,7 @@ class Node(LinkOwner):
         if second % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhosts.commit_streams()
         self.vhosts.sweep(now_us)
+        self.newcomers.every_second()
         self.pressure.every_second(around.memory_octets, around.free_octets, now_us)
         self.announcer.alarms(self.alarms.look())
         if self.stats.is_due(second):

@@ -29,6 +29,8 @@ from forebay.server.transport.websocket import WebSocket, WebSocketSettings
 BACKLOG: Final = 16_384  # clients that come back all at once would wait for seconds; the system has a limit of its own
 HTTP: Final = "http"
 ACCEPTS_A_TURN: Final = 100
+HANDSHAKE_OCTETS: Final = 64 << 10  # memory of one TLS handshake, about
+START_GRACE_S: Final = 0.25  # for which a connection may be at its header or TLS while others wait for its place
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
 MICROSECONDS_S: Final = 1e-6
 MILLISECONDS: Final = 1000
@@ -62,7 +64,7 @@ class Endpoint:
     proxied       whether a PROXY header comes first
     handshake_s   how long the header may take, and then TLS
     leave_s       how long a client may take to end TLS
-    starting_max  connections that may be at their header or TLS at one time
+    starting_max  connections that may be at their header or TLS at one time; beyond it the oldest goes
     """
 
     name: str
@@ -147,11 +149,18 @@ def wanted_endpoints(options: Options, wanted: Sequence[Wanted]) -> list[Endpoin
             proxied=options.proxy_protocol,
             handshake_s=options.handshake_timeout_ms / MILLISECONDS,
             leave_s=leave_seconds(options),
-            starting_max=options.connections_max,
+            starting_max=starting_max(options, tls is not None),
         )
         for name, address, protocol, tls, settings in wanted
         if address
     ]
+
+
+def starting_max(options: Options, secured: bool) -> int:
+    """Return how many connections of one listener may be on the way to their protocol at one time."""
+    if not secured:
+        return options.connections_login_max
+    return max(1, min(options.connections_login_max, options.login_buffers_octets_max // HANDSHAKE_OCTETS))
 
 
 def leave_seconds(options: Options) -> float:
@@ -189,7 +198,7 @@ class Acceptor:
         self.endpoint = endpoint
         self.sockets = sockets
         self.loop = asyncio.get_running_loop()
-        self.starting: set[asyncio.Task[None]] = set()
+        self.starting: dict[asyncio.Task[None], float] = {}  # since when, the oldest first
         self.closed = False
         for listening in sockets:
             self.watch(listening)
@@ -201,6 +210,11 @@ class Acceptor:
     def accept(self, listening: socket.socket) -> None:
         """Take the connections that wait."""
         for _ in range(ACCEPTS_A_TURN):
+            wait_s = self.wait_for_room()
+            if wait_s > 0:
+                self.loop.remove_reader(listening)
+                self.loop.call_later(wait_s, self.watch, listening)
+                return
             try:
                 taken, address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
@@ -211,12 +225,24 @@ class Acceptor:
                 self.loop.remove_reader(listening)
                 self.loop.call_later(ACCEPT_PAUSE_S, self.watch, listening)
                 return
-            if len(self.starting) >= self.endpoint.starting_max:
-                taken.close()
-                continue
             task = self.loop.create_task(self.start(taken, address))
-            self.starting.add(task)
-            task.add_done_callback(self.starting.discard)
+            self.starting[task] = self.loop.time()
+            task.add_done_callback(self.has_started)
+
+    def has_started(self, task: asyncio.Task[None]) -> None:
+        """Count a connection no more that has come to its protocol, or failed."""
+        self.starting.pop(task, None)
+
+    def wait_for_room(self) -> float:
+        """Return for how many seconds the next connection has to wait; ends the oldest one that is too slow for it."""
+        if len(self.starting) < self.endpoint.starting_max:
+            return 0.0
+        task, since = next(iter(self.starting.items()))
+        wait_s = since + START_GRACE_S - self.loop.time()
+        if wait_s <= 0:
+            del self.starting[task]
+            task.cancel()
+        return wait_s
 
     async def start(self, taken: socket.socket, address: tuple[Any, ...]) -> None:
         """Bring a connection to where it speaks its protocol; one that fails at that is closed."""
@@ -259,7 +285,7 @@ class Acceptor:
         for listening in self.sockets:
             self.loop.remove_reader(listening)
             listening.close()
-        for task in self.starting:
+        for task in list(self.starting):
             task.cancel()
 
 

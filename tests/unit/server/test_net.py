@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.conformance.mqtt.raw import connected
 
 
 @pytest.mark.parametrize("octets", [b"", b"AM"])
@@ -39,7 +40,7 @@ def test_every_listener_speaks_every_protocol(broker: BrokerProcess, port: str, 
 
 def test_connections_beyond_the_limit_are_refused(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker(connections_max=2)
-    first = [socket.create_connection(("127.0.0.1", broker.mqtt_port), timeout=20) for _ in range(2)]
+    first = [connected(broker, name) for name in ("a", "b")]
     third = socket.create_connection(("127.0.0.1", broker.mqtt_port), timeout=20)
     with third, suppress(ConnectionResetError):
         assert third.recv(1) == b""

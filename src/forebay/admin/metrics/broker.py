@@ -156,6 +156,22 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: look.app.options.connections_max,
     ),
     Row(
+        gauge("forebay_connections_without_login", family.NODE, "Connections whose clients have not logged in."),
+        lambda look: len(look.app.node.newcomers.links),
+    ),
+    Row(
+        gauge("forebay_login_buffers_octets", family.NODE, "Unfinished packets of clients that have not logged in."),
+        lambda look: look.app.node.newcomers.octets,
+    ),
+    Row(
+        counter(
+            "forebay_connections_ended_before_login",
+            family.NODE,
+            "Connections ended before a login because of connections_login_max or login_buffers_octets_max.",
+        ),
+        lambda look: sum(look.app.node.newcomers.ended.values()),
+    ),
+    Row(
         gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; the name is RabbitMQ's."),
         lambda look: (look.now_us - look.app.stats.topics.started_us) / SECOND_US,
     ),

@@ -167,13 +167,14 @@ class LoginNews:
 
     proofs    to be run by whoever has threads
     refusals  logins that were refused
-    accepted  those that were not, with the user
+    accepted  those that were not, with the user; `connections` has the numbers of theirs
     """
 
     def __init__(self) -> None:
         self.proofs: list[Proof] = []
         self.refusals: list[LoginRefusal] = []
         self.accepted: list[tuple[LoginContext, str]] = []
+        self.connections: list[int] = []
 
 
 class Auth:
@@ -426,6 +427,7 @@ class Auth:
             self.throttle.succeeded(place.address, user)
             self.has_news = True
             self.news.accepted.append((place, user))
+            self.news.connections.append(connection)
 
 
 def check_configured(user: str, hash: str) -> None:

@@ -101,6 +101,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.options = app.node.options = new
     app.vhosts.options = new
     app.pressure.options = app.pressure.buffers.options = app.pressure.disk_answer.options = new
+    app.node.newcomers.options = new
     app.pressure.shares.set(new)
     app.rates.set(new)
     app.node.is_rated = app.rates.is_on()

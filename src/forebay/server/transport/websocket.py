@@ -73,6 +73,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
             logger=library_logger,
         )
         self.full = False  # the client does not read: its transport takes no more for now
+        self.head_octets = 0  # of the request
         self.begun = b""  # the first octets
         self.unread_octets = 0  # answers to pings since then
         self.leaving: asyncio.TimerHandle | None = None
@@ -100,9 +101,25 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         frames.receive_data(data)
         events = frames.events_received()
         if opening:
+            self.head_octets += len(data)
+        if self.connection.is_new and self.is_too_long(self.head_octets if opening else len(frames.reader.buffer)):
+            return
+        if opening:
             self.open(events)
         else:
             self.take(events)
+
+    def is_too_long(self, octets: int) -> bool:
+        """Return whether a request or frame of a client that has not logged in is ended, as it takes too much."""
+        connection = self.connection
+        most = connection.host.node.options.login_octets_max
+        if octets > most:
+            self.log(f"a request or frame of more than {most} octets before a login, login_octets_max")
+            self.transport.abort()
+            return True
+        held = len(connection.rest) if connection.parts is None else connection.parts_octets
+        connection.node.note_unfinished(connection, octets + held)
+        return connection.closing
 
     def open(self, events: list[Event]) -> None:
         """Answer the request once it is whole."""
