@@ -189,8 +189,8 @@ class Vhost:
             internal.end_turn(now_us)
         out = self.sessions.take_deliveries()
         self.fanout.dispatch(now_us, out)
-        if self.fanout.spread.has_work():
-            self.sessions.spread(out)
+        if self.fanout.wide.has_work():
+            self.sessions.deliver_wide(out)
         self.replies.dispatch(now_us, out)
         self.dispatcher.end_turn(out)
         if self.sessions.log.writer.count:  # dead letters to durable sessions

@@ -20,6 +20,7 @@ AT_ONCE: Final = 2_000  # steps of one packet that are taken at once: what costs
 REACH_A_TURN: Final = 40_000  # points of a turn's publishes: two for each queue, and half a one for each subscriber
 UNCUT: Final = 1 << 60
 POINT_SHIFT: Final = 1  # steps, as a power of two, that count as one point of a connection's meter
+USUAL_POINTS: Final = 10  # that whoever begins the work counts in any case
 
 
 class CutWork(ABC):
@@ -130,10 +131,10 @@ class WorkInHand:
         return len(self.parts) > 0 and self.epoch != epoch
 
     def take_spent(self) -> i64:
-        """Return the points of a meter for the steps since the last call."""
+        """Return the points of a meter for the steps since the last call, but for those that every packet takes."""
         spent = self.spent
         self.spent = 0
-        return spent >> POINT_SHIFT
+        return max((spent >> POINT_SHIFT) - USUAL_POINTS, 0)
 
     def finish(self) -> None:
         """Forget the work: the packet is dealt with."""

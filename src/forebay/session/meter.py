@@ -12,7 +12,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.mqtt.spread import Batch
+from forebay.broker.mqtt.wide_deliveries import Batch
 from forebay.core.errors import Later
 from forebay.queue.pace import UNLIMITED, Pace
 from forebay.wire.amqp091.methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET

@@ -278,3 +278,25 @@ def test_publishes_to_many_queues_share_a_turn(tmp_path: Path) -> None:
             raw.confirmed(10)
         assert first.count("q0") == first.count(f"q{queues - 1}") == (20, 0)
     rig.close()
+
+
+def test_messages_that_match_many_headers_bindings_are_spread_over_turns(tmp_path: Path) -> None:
+    """What each of them takes is counted: the rest of a read waits for the next turn."""
+    rig = MqttRig(tmp_path)
+    vhost = rig.vhost
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
+    for number in range(3000):
+        vhost.catalog.bind(b"q", b"amq.headers", b"%d" % number, {"a": 1})
+    with connect(rig) as raw:
+        raw.confirm()
+        many: list[bytes] = []
+        for number in range(20):  # their properties differ, so that each is looked up
+            content = Properties()
+            content.headers = [("a", 1), ("n", number)]
+            many.append(amqp_publish(1, "", b"x", "amq.headers", encode_properties(content)))
+        raw.send(*many)
+        line = cast(Line, raw.socket)
+        assert line.session is not None and line.session.meter.is_over
+        raw.confirmed(20)
+        assert raw.count("q") == (20, 0)
+    rig.close()

@@ -14,7 +14,7 @@ from mypy_extensions import i64, u8
 from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.audience import WIDE_MIN, Audience, AudienceBuilder, ClientPart, Recipient
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
-from forebay.broker.mqtt.spread import Spread
+from forebay.broker.mqtt.wide_deliveries import WideDeliveries
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter
 from forebay.queue.leases.lease import Delivery, Encodings
@@ -132,7 +132,7 @@ class Gathered:
 class Fanout:
     """All topic subscriptions of a vhost, and what this turn has for those that need no disk.
 
-    spread    what is delivered to very many over several turns
+    wide      what is delivered to very many over several turns
     crowding  which sessions do not keep up
     losers    those that have lost messages, of which nobody was told yet
     dropped   QoS 0 messages not given to a connection that does not keep up
@@ -149,7 +149,7 @@ class Fanout:
         self.runs = Runs()
         self.octets: i64 = 0  # of this turn's bodies, each as often as it is delivered
         self.gathered: list[Gathered] = []  # what came before that, in blocks of its own
-        self.spread = Spread()
+        self.wide = WideDeliveries()
         self.crowding = crowding
         self.losers: dict[ClientSession, None] = {}
         self.dropped: i64 = 0
@@ -238,7 +238,7 @@ class Fanout:
 
     def has_work(self) -> bool:
         """True if there is something to deliver."""
-        return self.writer.count > 0 or bool(self.gathered) or bool(self.spread.batches)
+        return self.writer.count > 0 or bool(self.gathered) or bool(self.wide.batches)
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
         """Deliver the turn's messages."""
@@ -262,7 +262,7 @@ class Fanout:
             recipients = runs.audiences[at].direct
             encodings = Encodings() if len(recipients) >= SHARED_MIN else None
             if len(recipients) > WIDE_MIN:
-                self.spread.add(recipients, block, index, count, encodings)
+                self.wide.add(recipients, block, index, count, encodings)
             else:
                 for recipient in recipients:
                     self.deliver_to(recipient, block, index, count, encodings, out)

@@ -56,14 +56,14 @@ class StoredSessions(Sessions):
         found = [each for each in found if each[0] < each[1]]
         for client in self.by_number.values():
             found += client.wanted(first, end)
-        for run in self.fanout.spread.waiting(LOGGED):
+        for run in self.fanout.wide.waiting(LOGGED):
             if run.first() < end and first < run.first() + run.count:
                 found.append((int(max(first, run.first())), int(min(end, run.first() + run.count))))
         return merged(found)
 
     def checkpoint(self) -> list[FrameEntry]:
         self.keep_out()
-        self.keep_spread(None)
+        self.keep_wide(None)
         entries = [self.entry(0, NextSession(int(self.next_number)).encoded())]
         for client in self.by_number.values():
             if not client.durable:

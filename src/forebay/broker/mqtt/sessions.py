@@ -36,7 +36,7 @@ from forebay.broker.mqtt.noted_sessions import (
     session_note,
     subscription_note,
 )
-from forebay.broker.mqtt.spread import OFFLINE_POINTS, ONLINE_POINTS
+from forebay.broker.mqtt.wide_deliveries import OFFLINE_POINTS, ONLINE_POINTS
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
 from forebay.log.store import Store
@@ -363,7 +363,7 @@ class Sessions(InternalLog):
             count = runs.counts[at]
             recipients = runs.audiences[at].logged
             if len(recipients) > WIDE_MIN:
-                self.fanout.spread.add(recipients, block, index, count, None)
+                self.fanout.wide.add(recipients, block, index, count, None)
             else:
                 for recipient in recipients:
                     self.out.append(Delivery(recipient, block, index, count, None))
@@ -434,17 +434,17 @@ class Sessions(InternalLog):
         self.out = []
         return out
 
-    def spread(self, out: list[Delivery]) -> None:
+    def deliver_wide(self, out: list[Delivery]) -> None:
         """Go on with what is delivered to very many, as far as this turn is for it."""
-        spread = self.fanout.spread
-        spread.begin()
-        run = spread.run()
+        wide = self.fanout.wide
+        wide.begin()
+        run = wide.run()
         while run is not None:
-            while run.at < len(run.recipients) and spread.left > 0:
+            while run.at < len(run.recipients) and wide.left > 0:
                 recipient = run.recipients[run.at]
                 run.at += 1
                 client = recipient.client
-                spread.left -= ONLINE_POINTS if client.connection else OFFLINE_POINTS
+                wide.left -= ONLINE_POINTS if client.connection else OFFLINE_POINTS
                 if client.ended or client in run.passed_by:
                     continue
                 if recipient.queue == DIRECT:
@@ -454,11 +454,11 @@ class Sessions(InternalLog):
                     out.append(Delivery(recipient, run.block, run.index, run.count, None))
                 else:
                     self.keep(recipient, run.block, run.index, run.count)
-            run = spread.run()
+            run = wide.run()
 
-    def keep_spread(self, client: ClientSession | None) -> None:
+    def keep_wide(self, client: ClientSession | None) -> None:
         """Let what is on its way to a client among very many wait in its message queue; None for all clients."""
-        for run in self.fanout.spread.waiting(LOGGED):
+        for run in self.fanout.wide.waiting(LOGGED):
             for at in range(run.at, len(run.recipients)):
                 recipient = run.recipients[at]
                 if client is not None and recipient.client is not client:
@@ -474,7 +474,7 @@ class Sessions(InternalLog):
         lowest = none
         for each in self.out:
             lowest = min(lowest, each.block.base + each.index)
-        for run in self.fanout.spread.waiting(LOGGED):
+        for run in self.fanout.wide.waiting(LOGGED):
             lowest = min(lowest, run.first())
         return lowest
 
@@ -511,7 +511,7 @@ class Sessions(InternalLog):
             if client.lowered:
                 client.lowered = False
                 if not client.ended:
-                    self.keep_spread(client)
+                    self.keep_wide(client)
                     self.note_of(client, kept_note(client, self.log.end), False)
 
     def note_of(self, client: ClientSession, said: SessionNote, urgent: bool) -> None:

@@ -32,6 +32,7 @@ from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import Exchange, TopicExchange, text
 from forebay.routing.flow import Flow
 from forebay.routing.hash_exchange import HashExchange
+from forebay.routing.headers_exchange import HeadersExchange
 from forebay.routing.topic_trie import check_topic, find_destinations, swap_key
 from forebay.wire.convert import decode
 
@@ -385,7 +386,10 @@ class Router:
         if isinstance(where, HashExchange):
             return where.pick(where.value_of(keys[0], content))
         if content is not None and where.by_content:
-            return where.route(keys[0], content.headers)
+            matching = where.route(keys[0], content.headers)
+            if isinstance(where, HeadersExchange):
+                work.take_at_once(where.spent)
+            return matching
         if len(keys) == 1:
             one = where.route(keys[0], [])
             work.take_at_once(len(one))

@@ -369,7 +369,7 @@ class Publisher:
         if route.is_counted:
             self.vhost.common.budget.start_publish(route.points)
             if route.is_wide:
-                self.link.meter.await_delivery(self.vhost.fanout.spread.ticket())
+                self.link.meter.await_delivery(self.vhost.fanout.wide.ticket())
 
     def is_in_batch(self, raw: bytes) -> bool:
         """Return whether a publish follows one to the same target that is to be delivered to very many, in its turn."""
@@ -377,7 +377,7 @@ class Publisher:
         target = self.target
         return (
             batch is not None
-            and batch is self.vhost.fanout.spread.open
+            and batch is self.vhost.fanout.wide.open
             and target is not None
             and target.route.is_wide
             and target.raw == raw

@@ -148,9 +148,7 @@ class Inbox:
                 return
         format: i64 = MQTT | kept_qos << QOS_SHIFT
         if route.headers_exchange is not None:
-            self.meter.start(0)
-            route = vhost.router.resolve(route, u8(format), properties, self.work)
-            self.finish_work()
+            route = self.resolve(route, u8(format), properties)
         if route.is_counted:
             self.start_counted(route, topic)
         body = data[packet.properties_end : end] if long is None else long
@@ -158,11 +156,7 @@ class Inbox:
             return
         if flags & 1:
             format |= RETAIN
-            if is_topic(route.routing_key) and not vhost.publishing.retain(
-                route.routing_key, u8(format), properties, body
-            ):
-                self.identity = None
-                self.answer(packet, REJECTED)
+            if is_topic(route.routing_key) and not self.retain(packet, route, u8(format), properties, body):
                 return
         if self.expiry_max_s:
             properties = props.with_expiry_at_most(properties, self.expiry_max_s)
@@ -175,6 +169,21 @@ class Inbox:
             self.unconfirmed += 1
         elif qos or outcome == REJECTED:
             self.answer(packet, outcome)
+
+    def resolve(self, route: Route, format: u8, properties: bytes) -> Route:
+        """Return the route of a message whose destinations depend on its content. Raise Later as `find_route` does."""
+        self.meter.start(0)
+        found = self.vhost.router.resolve(route, format, properties, self.work)
+        self.finish_work()
+        return found
+
+    def retain(self, packet: Publish, route: Route, format: u8, properties: bytes, body: bytes) -> bool:
+        """Have a message retained. Return False, with the publish refused, if that cannot be."""
+        if self.vhost.publishing.retain(route.routing_key, format, properties, body):
+            return True
+        self.identity = None
+        self.answer(packet, REJECTED)
+        return False
 
     def lowered(self, qos: i64) -> i64:
         """The QoS of a message that comes with more than the maximum; PeerError where the client was told that.
@@ -300,12 +309,12 @@ class Inbox:
         self.vhost.common.budget.start_publish(route.points)
         if route.is_wide:
             self.wide_topic = topic
-            self.meter.await_delivery(self.vhost.fanout.spread.ticket())
+            self.meter.await_delivery(self.vhost.fanout.wide.ticket())
 
     def is_in_batch(self, topic: bytes) -> bool:
         """Return whether a publish follows one to the same topic that is to be delivered to very many, in its turn."""
         batch = self.meter.awaited
-        return batch is not None and batch is self.vhost.fanout.spread.open and topic == self.wide_topic
+        return batch is not None and batch is self.vhost.fanout.wide.open and topic == self.wide_topic
 
     def finish_work(self) -> None:
         """Count the work that finding a route took, and forget it."""

@@ -60,7 +60,7 @@ class Batch:
 
 
 @final
-class Spread:
+class WideDeliveries:
     """The wide runs of a vhost that are not delivered yet.
 
     open     the batch of this turn; None while nobody has published anything wide in it

@@ -17,7 +17,7 @@ POINTS = 200  # of a turn
 def make_rig(folder: Path, points: int = POINTS) -> MqttRig:
     """A rig with very many sessions that are kept, whose clients are away."""
     rig = MqttRig(folder)
-    rig.vhost.fanout.spread.most = points
+    rig.vhost.fanout.wide.most = points
     clients = rig.vhost.clients
     for number in range(COUNT):
         client = clients.attach(b"away-%d" % number, 1_000_000 + number, False, 1000, None)
@@ -47,7 +47,7 @@ def counts(rig: MqttRig) -> set[int]:
 def finish(rig: MqttRig) -> int:
     """Turns until all is delivered."""
     turns = 0
-    while rig.vhost.fanout.spread.batches:
+    while rig.vhost.fanout.wide.batches:
         rig.turn()
         turns += 1
         assert turns < 1000
