@@ -158,6 +158,41 @@ def test_few_subscriptions_are_never_cut(tmp_path: Path) -> None:
     rig.close()
 
 
+def test_what_is_sent_again_to_very_many_subscriptions_comes_in_parts(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    sink = rig.connected("sink", expiry(1000), False)
+    sink.send(subscribe(1, *[(each, 1) for each in every_filter()]))
+    sink.granted()
+    source = rig.connected("source")
+    bodies = [b"%d" % number for number in range(20)]
+    for body in bodies:
+        source.publish(TOPIC, body)
+    assert [sink.delivery().body for _ in bodies] == bodies  # none of which is acknowledged
+    sink.vanish()
+    sink = rig.connected("sink", expiry(1000), False, present=True)
+    assert sink.session.outbox.unsent
+    for _ in range(6):
+        rig.wait(1)
+    assert sink.session.outbox.unsent is None
+    assert [take(sink).body for _ in bodies] == bodies
+    rig.close()
+
+
+def test_delayed_messages_that_match_very_much_are_released_one_after_the_other(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    sink = wide_subscriber(rig)
+    source = rig.connected("source")
+    source.send(*[publish(f"$delayed/1/{TOPIC}", b"%d" % number, 1, number + 1) for number in range(8)])
+    for number in range(8):
+        source.acked(number + 1)
+    rig.clock.us += 1_000_000
+    rig.vhost.mover.release(rig.clock.us)
+    assert 0 < rig.vhost.delayed.count() < 8
+    rig.wait(1)
+    assert sorted(take(sink).body for _ in range(8)) == [b"%d" % number for number in range(8)]
+    rig.close()
+
+
 # ---- AMQP
 
 

@@ -21,6 +21,7 @@ from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT, REJ
 from forebay.message.fields import marks_of
 from forebay.message.record import StoredRecord
 from forebay.queue.queue import Queue
+from forebay.routing.cut_work import STEPS_A_TURN
 from forebay.routing.exchange import text
 from forebay.wire.convert import convert
 
@@ -96,11 +97,21 @@ class Mover:
     # ---- delayed messages
 
     def release(self, now_us: i64) -> None:
-        """Publish the delayed messages whose time has come; those for which the disk has no room wait on."""
+        """Publish the delayed messages whose time has come; those for which the disk has no room wait on.
+
+        The rest waits for the next call where to find their ways has taken long.
+        """
         delayed = self.publishing.delayed
-        for message in delayed.due(now_us, DELAYED_AT_ONCE):
-            if self.publish_due(message) == NO_ROOM:
-                delayed.put_back(message, now_us + RETRY_US)
+        work = self.publishing.router.uncut
+        work.spent = 0
+        for _ in range(DELAYED_AT_ONCE):
+            messages = delayed.due(now_us, 1)
+            if not messages:
+                return
+            if self.publish_due(messages[0]) == NO_ROOM:
+                delayed.put_back(messages[0], now_us + RETRY_US)
+            if work.spent >= STEPS_A_TURN:
+                return
 
     def publish_due(self, message: DelayedMessage) -> i64:
         """Publish a message whose time has come; nobody hears of what the topic, an exchange or a limit refuses."""

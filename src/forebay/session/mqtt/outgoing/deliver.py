@@ -38,6 +38,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.pieces import Part
 from forebay.log.block import Block
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Encodings, Lease
+from forebay.routing.cut_work import STEPS_A_TURN
 from forebay.session.mqtt.outgoing.encode import DUP, PacketEncoder, QueueSubscription, qos_of
 from forebay.session.mqtt.outgoing.feed import Feeder
 from forebay.session.mqtt.outgoing.runs import AcknowledgedRun, WaitingRun
@@ -486,8 +487,9 @@ class Outbox:
         unsent = self.unsent
         assert unsent is not None
         sent = 0
+        steps: i64 = 0
         for id in unsent:
-            if self.window.is_full():
+            if self.window.is_full() or steps >= STEPS_A_TURN:
                 break
             sent += 1
             word: i64 = self.client.inflight[id]
@@ -497,6 +499,7 @@ class Outbox:
                 write_ack(self.out, PUBREL, id, 0, b"")
             else:
                 self.send_offset_again(id, word)
+                steps += self.vhost.fanout.trie.spent
         self.unsent = unsent[sent:] or None
 
     def send_offset_again(self, id: i64, word: i64) -> None:
