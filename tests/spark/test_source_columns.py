@@ -81,6 +81,28 @@ def test_columns_of_messages(feed: Feed) -> None:
     assert sensor["headers"] == [{"key": "h", "value": bytearray(b"x")}, {"key": "h", "value": bytearray(b"y")}]
 
 
+def test_a_comma_in_a_name_and_octets_in_a_correlation_id(feed: Feed) -> None:
+    """MQTT's correlation data are any octets; a name with a comma is given in a list of JSON."""
+    feed.stream("s,1")
+    feed.channel.queue_bind("s,1", "amq.topic", "#")
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
+    client.username_pw_set("guest", "guest")
+    client.connect("127.0.0.1", feed.broker.mqtt_port)
+    client.loop_start()
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho types it no better
+    properties.CorrelationData = b"id-\xff\xfe"
+    client.publish("a/b", b"answer", qos=1, properties=properties).wait_for_publish(60)
+    client.disconnect()
+    client.loop_stop()
+    reader = feed.reader("s").option("subscribe", '["s,1"]')
+    (row,) = reader.schema("queue string, routing_key binary, correlation_id binary").load().collect()
+    assert row.asDict() == {
+        "queue": "s,1",
+        "routing_key": bytearray(b"a/b"),
+        "correlation_id": bytearray(b"id-\xff\xfe"),
+    }
+
+
 def test_a_function_over_arrow_batches_reads_what_the_source_does(feed: Feed) -> None:
     feed.stream("s")
     feed.stream("t")
