@@ -10,9 +10,9 @@ from forebay.broker.auth.login import Auth, LoginNews
 from forebay.broker.auth.throttle import SECOND_US, Throttle
 from forebay.broker.common import Common
 from forebay.core.options import Options
+from forebay.node.back_pressure.newcomers import Newcomers
 from forebay.node.back_pressure.reading import Reading
 from forebay.node.link import PROVING, Link
-from forebay.node.newcomers import Newcomers
 from forebay.node.telemetry.stats import BrokerStats
 
 

@@ -40,6 +40,7 @@ from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.log.wal import Commit
 from forebay.management.definitions.configured import declare_configured
 from forebay.management.table import Control
+from forebay.node.back_pressure.newcomers import Newcomers
 from forebay.node.back_pressure.pressure import Pressure
 from forebay.node.back_pressure.rates import Rates
 from forebay.node.back_pressure.reading import Reading
@@ -50,7 +51,6 @@ from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import Endings
 from forebay.node.link import PROVING, STOPPING, Link, LinkOwner
 from forebay.node.logins import NodeLogins, set_throttle
-from forebay.node.newcomers import Newcomers
 from forebay.node.peer import split_name
 from forebay.node.protocols import make_session, protocol_of
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
@@ -215,16 +215,10 @@ class Node(LinkOwner):
         """The session that the first octets of a connection ask for."""
         id = self.next_session
         self.next_session += 1
+        vhosts, auth, options, control = self.vhosts, self.auth, self.options, self.control
+        near, identity = link.loopback, link.identity
         session = make_session(
-            id,
-            data,
-            link.default_protocol,
-            self.vhosts,
-            self.auth,
-            self.options,
-            link.loopback,
-            identity=link.identity,
-            control=self.control,
+            id, data, link.default_protocol, vhosts, auth, options, near, identity=identity, control=control
         )
         self.connections[id] = link
         session.place = self.auth.places[id] = LoginContext(split_name(link.peer)[0], protocol_of(session))

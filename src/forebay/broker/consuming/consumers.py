@@ -86,8 +86,7 @@ class Consumers:
     ) -> Consumer:
         """Attach a consumer to a group of a queue.
 
-        queue      name, `$queue/<name>[/<filter>]` or `$dlq/<name>[/<filter>]`; the second makes a queue where there is
-                   none (see `addressed_queue`)
+        queue      name, `$queue/<name>[/<filter>]`, which makes the queue if there is none, or `$dlq/<name>[/<filter>]`
         credit     records it may hold unsettled; 0 is no limit
         arguments  see `ConsumerArguments`
         cancels    it is cancelled when it holds a record for too long; else the record just returns

@@ -469,4 +469,9 @@ class Below(DataDisk):
         self.root = disk.path(folder)
         self.paths = disk.paths
         self.nameless = disk.nameless
+        self.durable_handles = disk.durable_handles
+        self.elsewhere = None
+        self.loop_thread = disk.loop_thread
+        self.free = self.total = 0
+        self.is_asked = False
         self.lock = -1

@@ -85,7 +85,7 @@ def test_notes_are_in_words_and_have_no_hashes(broker: BrokerProcess) -> None:
     notes = [note for frame in of(rows, "frame") for note in frame["notes"]]
     commands = [note["command"] for note in notes if "command" in note]
     assert code == 0
-    assert {"op": "queue", "id": 1, "name": "orders"} in commands
+    assert {"op": "queue", "id": 1, "name": "orders", "user": "guest"} in commands
     assert {"op": "user", "name": "ann", "hash": "***"} in commands
     blocks = [block for frame in of(rows, "frame") for block in frame["blocks"] if block.get("name") == "orders"]
     assert [offset for block in blocks for offset in range(block["first"], block["last"] + 1)] == [0, 1, 2]

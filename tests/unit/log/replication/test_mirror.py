@@ -250,6 +250,7 @@ class FollowingInMemory(Following):
 
     def __init__(self, disk: SimDisk) -> None:
         self.memory = disk
+        self.clock = TestClock()
         self.open(disk)
 
     def restarted(self, chance: Random) -> FollowingInMemory:

@@ -27,7 +27,6 @@ from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
     AWAIT_PUBCOMP,
     AWAIT_PUBREC,
-    COMPLETED,
     PHASE_BITS,
     TAKEN,
     ClientSession,
@@ -38,11 +37,17 @@ from forebay.broker.vhost import Vhost
 from forebay.core.pieces import Part
 from forebay.log.block import Block
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Encodings, Lease
-from forebay.routing.cut_work import STEPS_A_TURN
-from forebay.session.mqtt.outgoing.encode import DUP, PacketEncoder, QueueSubscription, qos_of
+from forebay.session.mqtt.outgoing.encode import PacketEncoder, QueueSubscription, qos_of
 from forebay.session.mqtt.outgoing.feed import Feeder
 from forebay.session.mqtt.outgoing.runs import AcknowledgedRun, WaitingRun
 from forebay.session.mqtt.outgoing.stored_rights import StoredRights
+from forebay.session.mqtt.outgoing.unsent import (
+    LOGGED_FLIGHT_1,
+    LOGGED_FLIGHT_2,
+    RELEASED_LOGGED_FLIGHT,
+    Unsent,
+    complete,
+)
 from forebay.session.mqtt.outgoing.window import (
     DIRECT_1,
     DIRECT_2,
@@ -62,10 +67,7 @@ from forebay.wire.mqtt.encoding import write_ack
 LONG_OCTETS: Final = 32 << 10  # of what many get alike, that each would have a copy of
 DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
 DIRECT_FLIGHT_2: Final = Flight(DIRECT_2, 0, 0, None)
-LOGGED_FLIGHT_1: Final = Flight(LOGGED_1, 0, 0, None)
-LOGGED_FLIGHT_2: Final = Flight(LOGGED_2, 0, 0, None)
 RELEASED_FLIGHT: Final = Flight(RELEASED, 0, 0, None)
-RELEASED_LOGGED_FLIGHT: Final = Flight(RELEASED_LOGGED, 0, 0, None)
 
 
 @final
@@ -89,7 +91,7 @@ class Outbox:
         self.queues: dict[int, QueueSubscription] = {}  # by consumer
         self.backlog: deque[WaitingRun] | None = None
         self.feeder = Feeder(vhost)
-        self.unsent: list[int] | None = None  # identifiers of an earlier connection, to be sent again
+        self.unsent: Unsent | None = None
         self.stored_rights: StoredRights | None = None  # until what was stored for an earlier connection is gone
         self.acked = AcknowledgedRun()
 
@@ -379,7 +381,7 @@ class Outbox:
         if self.is_paused():
             return
         if self.unsent is not None:
-            self.send_again()
+            self.send_again(self.unsent)
         if self.backlog:
             self.drain_backlog(self.backlog)
         if self.unsent is None:
@@ -480,42 +482,12 @@ class Outbox:
         # Messages that became the session's own in this turn (`send_moved`) are in no block before its end.
         self.vhost.sessions.end_turn(self.vhost.turn.now_us)
         self.window.make_slots(highest)
-        self.unsent = list(inflight)
-        self.send_again()
+        self.unsent = Unsent(self.vhost, self.client, self.encoder, self.window, self.out)
+        self.send_again(self.unsent)
 
-    def send_again(self) -> None:
-        unsent = self.unsent
-        assert unsent is not None
-        sent = 0
-        steps: i64 = 0
-        for id in unsent:
-            if self.window.is_full() or steps >= STEPS_A_TURN:
-                break
-            sent += 1
-            word: i64 = self.client.inflight[id]
-            if word & 3 == AWAIT_PUBCOMP:
-                self.window.take(id, RELEASED_LOGGED_FLIGHT)
-                self.encoder.others_sent += 1
-                write_ack(self.out, PUBREL, id, 0, b"")
-            else:
-                self.send_offset_again(id, word)
-                steps += self.vhost.fanout.trie.spent
-        self.unsent = unsent[sent:] or None
-
-    def send_offset_again(self, id: i64, word: i64) -> None:
-        offset = word >> PHASE_BITS
-        block = self.vhost.sessions.log.block(offset)
-        assert block is not None and block.base <= offset, "what is in flight is in the log"
-        index = offset - block.base
-        rights = self.stored_rights
-        if rights is not None and rights.keep_back(self.vhost, block, index, index + 1, False):
-            self.complete(id)
-            return
-        recipient = self.vhost.sessions.recipient(self.client, block, index)
-        qos: i64 = 1 if word & 3 == AWAIT_PUBACK else 2
-        self.window.take(id, LOGGED_FLIGHT_1 if qos == 1 else LOGGED_FLIGHT_2)
-        if not self.encoder.write(self.out, block, index, recipient, id, qos, DUP, False):
-            self.complete(id)
+    def send_again(self, unsent: Unsent) -> None:
+        if unsent.send(self.stored_rights):
+            self.unsent = None
 
     # ---- acknowledgements
 
@@ -584,9 +556,7 @@ class Outbox:
 
     def complete(self, id: i64) -> None:
         """Complete an identifier: nothing more is expected for it."""
-        self.window.free(id)
-        if self.client.inflight.pop(int(id), None) is not None:
-            self.vhost.sessions.operate(self.client, COMPLETED, id, 0, False)
+        complete(self.vhost.sessions, self.client, self.window, id)
 
     def settle(self) -> None:
         """Settle the run of records that the last PUBACKs acknowledged."""
