@@ -533,6 +533,7 @@ def test_a_missing_piece_of_the_log_is_noticed(tmp_path: Path) -> None:
     opened.sync()
     old = opened.store.wals[-1]
     end = old.tail
+    lost = opened.store.lsn
     opened.publish(1, b"b")
     opened.sync()
     assert opened.store.rotate([])
@@ -541,7 +542,8 @@ def test_a_missing_piece_of_the_log_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / old.blocks.path
     shutil.copy(path, tmp_path / "copy")
     path.write_bytes(path.read_bytes()[:end])
-    with pytest.raises(CorruptFile, match="begins with frame"):
+    text = f"the file begins with frame {lost + 1}, the one before it ends before {lost}"
+    with pytest.raises(CorruptFile, match=text):
         Opened(tmp_path, [1])
 
 

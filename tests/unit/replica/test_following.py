@@ -129,6 +129,16 @@ def test_a_heartbeat_is_answered_with_its_own_time_and_the_store() -> None:
     assert (answer.sent_us, answer.store_id, answer.epoch) == (777, store("a"), 2)
 
 
+def test_a_message_of_a_higher_epoch_has_the_register_read() -> None:
+    """It says that another leads, and not who of which store counts."""
+    held = follower()
+    reads = held.reads
+    held.hear("c", Heartbeat(3, 1, 0))
+    assert (held.promise, held.reads) == (3, reads + 1)
+    held.hear("c", Heartbeat(3, 2, 0))
+    assert held.reads == reads + 1
+
+
 def test_a_higher_epoch_is_followed_and_promised() -> None:
     held = follower()
     held.hear("c", Heartbeat(5, 1, 0))

@@ -163,7 +163,9 @@ def test_the_status_says_why_nothing_is_committed() -> None:
     held.acknowledge(4, "b", "c")
     assert held.member.status(held.now).waits == "waits for its own disk, 1 frames behind"
     held.sync()
-    assert held.member.status(held.now).waits == ""
+    found = held.member.status(held.now)
+    assert found.waits == ""
+    assert [(each.frames_behind, each.ms_behind) for each in found.others] == [(0, 0), (0, 0)]
 
 
 def test_the_status_of_a_follower_names_its_leader() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # as Python's documentation says
 
 import httpx  # noqa: E402  behind the line above, which is about it
 

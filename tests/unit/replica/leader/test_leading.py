@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import RequestError
+from forebay.replica.leader.shipping import SendWindow
 from forebay.replica.member import Member
 from forebay.replica.messages import Acknowledgement, Append, CopyOffer, Heartbeat, HeartbeatAnswer, RunsDiffer
 from forebay.replica.outcome import FOLLOWER, LEADER, PREPARING
 from forebay.replica.register import FORCED, IN_SYNC, OPERATOR, TAKE_OVER, TRANSFER
+from forebay.replica.settings import ReplicaSettings
 from tests.replica_rig import MS, SECOND, HeldMember, frames, leader, store, value
 
 # The commit and the barrier.
@@ -493,3 +495,18 @@ def test_answers_to_what_it_did_not_ask_mean_nothing() -> None:
     held.sync()
     held.acknowledge(lsn, "b", "c")
     assert held.commit() == lsn
+
+
+def test_a_window_takes_so_many_frames_also_after_what_was_sent_is_lost() -> None:
+    settings = ReplicaSettings()
+    settings.window_frames_max = 2
+    window = SendWindow(5, 0, settings)
+    for first in (5, 9):
+        window.go_to(first)
+        for lsn in (first, first + 1):
+            assert window.is_open(settings)
+            window.sent(lsn, 10, 0)
+        assert not window.is_open(settings)
+    window.acknowledged(9)
+    assert window.is_open(settings)
+    assert window.octets == 10
