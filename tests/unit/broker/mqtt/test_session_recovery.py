@@ -73,6 +73,21 @@ def test_what_was_taken_since_a_checkpoint_does_not_wait_again(tmp_path: Path) -
     rig.close()
 
 
+def test_qos_0_for_who_was_connected_at_a_crash_waits_from_then_on(tmp_path: Path) -> None:
+    """It is away since the crash: what comes until it is back is kept for it, also over the next crash."""
+    rig = MqttRig(tmp_path)
+    subscribed(rig.durable("away"), ("a", 1)).vanish()  # for this one it is in the log
+    subscribed(rig.durable("sink"), ("a", 0))
+    rig.crash()
+    rig.connected("source").publish("a", b"0", 0)
+    rig.flush()
+    for _ in range(2):
+        assert sessions_of(rig).clients[b"sink"].mqueue.count == 1
+        rig.crash()
+    assert bodies(rig.durable("sink", True), 1) == [b"0"]
+    rig.close()
+
+
 def test_packets_in_flight_of_which_the_log_has_nothing_more_are_taken_as_acknowledged(tmp_path: Path) -> None:
     """The note of their end was lost with a crash, while the log had forgotten the messages already."""
     rig = MqttRig(tmp_path)
