@@ -67,6 +67,7 @@ NEEDED_BY = {
     "namespaces": ["tests/cluster/test_faults.py"],
     "etcd": [
         "docs/tutorials/three-nodes.md",
+        "tests/cluster/test_all_at_once.py",
         "tests/cluster/test_drain.py",
         "tests/cluster/test_faults.py",
         "tests/cluster/test_force.py",
