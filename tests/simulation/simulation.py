@@ -33,6 +33,7 @@ from tests.stores import TestClock
 
 AMQP_CLIENTS: Final = 4
 MQTT_CLIENTS: Final = ((V5, True), (V5, True), (V311, True), (V5, False))  # version, and whether the session lasts
+STEPS_OF_SILENCE: Final = 150  # of a disk: most of a run
 DRAIN_MAX: Final = 10_000
 TAKEN_AT_REST: Final = 20
 NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
@@ -360,6 +361,10 @@ class Simulation:
         self.disk.syncs_left = chance.randint(0, 2)
 
     def slow_disk(self, chance: Random) -> None:
+        if chance.random() < 0.2:
+            self.fault("silent disk", "the disk answers nothing")
+            self.slow_until = self.steps + STEPS_OF_SILENCE
+            return
         self.fault("slow disk", "the disk takes its time")
         self.slow_until = self.steps + chance.randint(2, 20)
 

@@ -10,6 +10,7 @@ from forebay.core.errors import DiskFull, RequestError
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
 from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty, clear
+from forebay.node.disk_silence import DiskSilence
 from forebay.node.group_member import GroupMember, GroupReady
 from forebay.replica.outcome import LEADER
 from forebay.replica.register import View
@@ -48,6 +49,7 @@ class Process:
     is_anew   it is to begin anew
     copying   the folder is being filled from the node that leads; `source` are the files there
     lacking   octets of such a copy that the disk has no room for
+    silence   of its disk
     drain_us  when it tries again to hand over, if it is drained
     """
 
@@ -68,6 +70,7 @@ class Process:
         self.member = group.setup.member(
             machine.name, machine.disk, machine.clock, group.chance, group.options, group.settings
         )
+        self.silence = DiskSilence(self.member, int(group.settings.silence_us))
         self.member.open()
         self.member.look_whether_it_can_lead()
         self.member.replica.start(machine.now())
@@ -131,6 +134,9 @@ class Process:
             return
         if self.broker is None:
             self.member.look_for_room(now)
+        words = self.silence.look(self.broker is not None, now)
+        if words:
+            self.group.told.append(f"{self.name}: {words}")
         if now >= self.second_us:
             self.second_us = now + SECOND_US
             self.every_second(now)

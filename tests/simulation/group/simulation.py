@@ -25,6 +25,7 @@ from tests.simulation.simulation import Action, Setup, Simulation
 MS: Final = 1000
 SECOND_US: Final = 1000 * MS
 SETTLE_TICKS: Final = 40
+NEVER_MS: Final = 60_000  # of a disk: longer than others wait for it
 STRIDE_MAX_US: Final = 1_500_000
 TOLD_US: Final = 70_000_000  # once a minute they hear of all files that nobody needs: by then they have removed them
 
@@ -394,8 +395,10 @@ class GroupSimulation(Simulation):
 
     def slow_disk(self, chance: Random) -> None:
         machine = self.machine(chance)
-        self.fault("slow disk", f"the disk of {machine.name} takes its time")
-        machine.slow_us = self.group.now_us + chance.choice((50, 300, 900, 2000)) * MS
+        ms = chance.choice((50, 300, 900, 2000, NEVER_MS))
+        kind = "silent disk" if ms == NEVER_MS else "slow disk"
+        self.fault(kind, f"the disk of {machine.name} answers nothing for {ms} ms")
+        machine.slow_us = self.group.now_us + ms * MS
 
     def fill_disk(self, chance: Random) -> None:
         """A disk is full, for a while, or has room again."""

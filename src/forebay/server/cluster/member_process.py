@@ -120,7 +120,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.group, self.disk, settings.options.replica_timeout_ms * MS, self.file_done, loop.call_soon_threadsafe
         )
         self.register = make_register(settings, self)
-        self.register.may_stay = lambda: not self.own_disk.is_silent()
+        self.register.may_stay = lambda: not self.own_disk.silence.is_silent()
         self.arrivals = Arrivals()
         self.links = Links(settings, self.group.identity.store, self, self.now_us, self.chance.octets, self.arrivals)
         self.relay = Relay(self.links, options.connections_max)
@@ -512,7 +512,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.end_process()
 
     def end_process(self) -> None:
-        if self.own_disk.is_silent():
+        if self.own_disk.silence.is_silent():
             self.own_disk.await_answer(self, self.end_process)
             return
         self.replacement.prepare()
@@ -580,7 +580,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.reads.stop()
         await self.links.stop()
         await self.register.stop()
-        if self.own_disk.is_silent():
+        if self.own_disk.silence.is_silent():
             self.faults.leave_disk(self.options.drain_timeout_ms)
         self.commits.stop()
         self.jobs.stop()

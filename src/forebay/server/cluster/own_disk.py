@@ -11,18 +11,17 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from forebay.core.errors import DiskFull, RequestError
+from forebay.core.errors import DiskFull
 from forebay.log.folder.identity import StoreIdentity, promise
 from forebay.node.disk_room import LEADING, RoomTrial
+from forebay.node.disk_silence import DiskSilence
 from forebay.node.group_member import GroupMember
-from forebay.replica.settings import MS
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.system.disk import DataDisk, FreeSpace
 from forebay.server.system.disk_work import Work, Worker
 
 PLENTY_OCTETS: Final = 1 << 30  # with so much free there is room to begin to lead
 LOOK_S: Final = 0.05  # between two looks whether the disk answers
-AGAIN_US: Final = 100 * MS  # between two attempts to hand over
 logger = logging.getLogger("forebay")
 
 
@@ -42,8 +41,7 @@ class OwnDisk:
     """Of one node.
 
     asked     a question to the disk is not answered yet
-    since_us  since when this process has looked, without a pause, at what the disk has not answered: for `seen_us`
-    tried_us  when it was tried last to hand over
+    silence   of the disk
     told      the log says that another is to lead, or why none can
     told_full  the log says that the disk has no room for what the leader sends
     """
@@ -58,12 +56,9 @@ class OwnDisk:
     ) -> None:
         self.group = group
         self.disk = disk
-        self.limit_us = limit_us
+        self.silence = DiskSilence(group, limit_us)
         self.files = Worker("files", done, hand_back)
         self.asked: set[str] = set()
-        self.since_us = 0
-        self.seen_us = 0
-        self.tried_us = 0
         self.told = ""
         self.told_full = False
         self.leaving: asyncio.Task[None] | None = None
@@ -144,39 +139,12 @@ class OwnDisk:
     async def leave(self, node: ClusterNode) -> None:
         await node.links.stop()
         await node.register.stop()
-        while self.is_silent():  # noqa: ASYNC110  a commit that comes back tells nobody else
+        while self.silence.is_silent():  # noqa: ASYNC110  a commit that comes back tells nobody else
             await asyncio.sleep(LOOK_S)
 
-    def waited_us(self) -> int:
-        """The time for which a write or sync of frames has been under way; 0 if none is."""
-        store = self.group.store
-        return store.clock.now_us() - store.given_us if store.commit_running is not None else 0
-
-    def is_silent(self) -> bool:
-        """True if one has been under way for too long, as far as this process could see."""
-        return self.waited_us() >= self.limit_us and self.seen_us >= self.limit_us
-
     def look(self, leads: bool, now: int) -> None:
-        """At each look at the clock: have another lead if this one's disk does not answer."""
-        replica = self.group.replica
-        if self.waited_us() == 0 or replica.standing.has_paused(now):
-            self.since_us = now
-        self.seen_us = now - self.since_us
-        is_silent = replica.standing.is_stalled = self.is_silent()
-        if not is_silent:
-            self.told = ""
-        elif leads and now - self.tried_us >= AGAIN_US and replica.changes.pending is None:
-            self.tried_us = now
-            self.hand_over(now)
-
-    def hand_over(self, now: int) -> None:
-        waited_ms = self.waited_us() // MS
-        try:
-            self.group.replica.drain(now)
-        except RequestError as error:
-            words = f"cluster: the own disk has not answered for {waited_ms} ms, and nobody can take over: {error.text}"
-        else:
-            words = f"cluster: the own disk has not answered for {waited_ms} ms: another member takes over"
-        if not self.told:
-            logger.error("%s", words)
-        self.told = words
+        """At each look at the clock: have another lead if this one's disk does not answer; say so once."""
+        words = self.silence.look(leads, now)
+        if words and not self.told:
+            logger.error("cluster: %s", words)
+        self.told = words or (self.told if self.silence.is_silent() else "")
