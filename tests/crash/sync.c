@@ -1,6 +1,7 @@
-/* Preloaded into a broker: fdatasync fails with EIO while the file named by FAIL_SYNC exists, does not return while the
-   one named by HOLD_SYNC does, and takes 200 ms more while the one named by SLOW_SYNC does; reads of segments fail with
-   EIO while the one named by FAIL_READ exists. */
+/* Preloaded into a broker: fdatasync fails with EIO while the file named by FAIL_SYNC exists, and with ENOSPC while the
+   one named by FULL_SYNC does; it does not return while the one named by HOLD_SYNC exists, and takes 200 ms more while
+   the one named by SLOW_SYNC does, 2 s more for VERY_SLOW_SYNC; reads of segments fail with EIO while the one named by
+   FAIL_READ exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,6 +23,12 @@ int fdatasync(int fd) {
         usleep(10000);
     if (is_there("SLOW_SYNC"))
         usleep(200000);
+    if (is_there("VERY_SLOW_SYNC"))
+        usleep(2000000);
+    if (is_there("FULL_SYNC")) {
+        errno = ENOSPC;
+        return -1;
+    }
     if (is_there("FAIL_SYNC")) {
         errno = EIO;
         return -1;

@@ -16,7 +16,7 @@ from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import connected, publish
 from tests.preload import library
-from tests.waiting import pause
+from tests.waiting import pause, until
 
 EXIT_STORAGE = 74
 SOURCE = Path(__file__).with_name("sync.c")
@@ -39,11 +39,14 @@ def start_on_odd_disk(
     return start
 
 
+@pytest.mark.parametrize(
+    ("variable", "error"), [("FAIL_SYNC", "Input/output error"), ("FULL_SYNC", "No space left on device")]
+)
 def test_a_failed_sync_ends_the_broker_unconfirmed(
-    start_on_odd_disk: Callable[[str, Path], BrokerProcess], tmp_path: Path
+    start_on_odd_disk: Callable[[str, Path], BrokerProcess], tmp_path: Path, variable: str, error: str
 ) -> None:
     flag = tmp_path / "fail"
-    broker = start_on_odd_disk("FAIL_SYNC", flag)
+    broker = start_on_odd_disk(variable, flag)
     channel = open_channel(broker)
     channel.queue_declare("q", durable=True)
     for number in range(10):
@@ -53,7 +56,7 @@ def test_a_failed_sync_ends_the_broker_unconfirmed(
         channel.basic_publish("", "q", b"never confirmed")
     assert broker.wait() == EXIT_STORAGE
     assert "nothing more is confirmed" in broker.log_text()
-    assert "Input/output error" in broker.log_text()
+    assert error in broker.log_text()
 
     broker.start()
     channel = open_channel(broker)
@@ -91,6 +94,31 @@ def test_while_the_disk_hangs_nothing_is_confirmed_and_what_needs_no_disk_goes_o
     flag.unlink()
     writer.socket.settimeout(60)
     writer.acked(7)
+    for each in (reader, writer, live):
+        each.close()
+
+
+def test_a_disk_that_takes_two_seconds_each_time_is_said_once_and_everything_is_confirmed(
+    start_on_odd_disk: Callable[[str, Path], BrokerProcess], tmp_path: Path
+) -> None:
+    flag = tmp_path / "slow"
+    broker = start_on_odd_disk("VERY_SLOW_SYNC", flag)
+    open_channel(broker).queue_declare("q", durable=True)
+    open_channel(broker).queue_bind("q", "amq.topic", "kept")
+    reader = connected(broker, "reader")
+    reader.subscribe("live", qos=0)
+    writer = connected(broker, "writer")
+    live = connected(broker, "live writer")
+    flag.touch()
+    for id in range(1, 4):
+        writer.send(publish("kept", b"%d" % id, qos=1, id=id))
+        live.send(publish("live", b"%d" % id))
+        assert reader.delivery().body == b"%d" % id
+        writer.acked(id)
+    assert broker.log_text().count("has not answered within") == 1
+    flag.unlink()
+    until(lambda: "answers again" in broker.log_text())
+    assert broker.log_text().count("has not answered within") == 1
     for each in (reader, writer, live):
         each.close()
 

@@ -1,4 +1,4 @@
-"""The silence of a member's own disk: while a sync does not return, a leader hands over, and nobody relies on a node."""
+"""The silence of a member's own disk: while a sync does not return, a leader hands over, and nobody relies on it."""
 
 from __future__ import annotations
 

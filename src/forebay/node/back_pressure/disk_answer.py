@@ -22,7 +22,7 @@ class DiskAnswer:
     options   those in force; replaced when they are reloaded
     since_us  when what is not answered was begun; 0 while everything is
     began_us  the same of what the log has said
-    busy_us   when something was under way last
+    busy_us   when a commit was under way last
     looked_us  when it was looked last, and `resumed_us` when it was looked again after a pause
     """
 
@@ -42,12 +42,13 @@ class DiskAnswer:
         asked_us  when the disk was asked what it has not answered, beside commits; 0 for nothing
         """
         store = self.store
-        since_us = store.given_us if store.commit_running is not None else 0
+        since_us = 0
+        if store.commit_running is not None:
+            since_us = store.given_us
+            self.busy_us = now_us
         if asked_us and (not since_us or asked_us < since_us):
             since_us = asked_us
         self.since_us = since_us
-        if since_us:
-            self.busy_us = now_us
         if now_us - self.looked_us > PAUSE_US:
             self.resumed_us = now_us  # this process stood still: the disk may have answered long ago
         self.looked_us = now_us
