@@ -465,13 +465,4 @@ class Below(DataDisk):
     """A folder of a data folder that is locked already."""
 
     def __init__(self, disk: DataDisk, folder: str) -> None:
-        self.synced = None
-        self.root = disk.path(folder)
-        self.paths = disk.paths
-        self.nameless = disk.nameless
-        self.durable_handles = disk.durable_handles
-        self.elsewhere = None
-        self.loop_thread = disk.loop_thread
-        self.free = self.total = 0
-        self.is_asked = False
-        self.lock = -1
+        self.begin(disk.path(folder), disk.paths, disk.nameless)

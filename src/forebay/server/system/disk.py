@@ -90,20 +90,27 @@ class DataDisk(Disk):
     """
 
     def __init__(self, root: str, synced: Callable[[int], None] | None = None) -> None:
-        self.synced = synced
-        self.elsewhere: Callable[[HandleClosing | Removal | FreeSpace], None] | None = None
-        self.loop_thread = threading.get_ident()
-        self.free = self.total = 0
-        self.is_asked = False  # how much is free, for the loop
-        self.root = os.path.abspath(root)
-        self.paths: dict[int, str] = {}  # of open files
-        self.nameless: set[int] = set()  # open files whose name is not durable yet
-        self.durable_handles: dict[int, int] = {}  # by the handle of a file: another, whose writes are synced at once
+        self.begin(os.path.abspath(root), {}, set(), synced)
         with storage_errors("make the data directory", self.root):
             os.makedirs(self.root, FOLDER_MODE, exist_ok=True)
             keep_to_owner(self.root)
             self.lock = os.open(os.path.join(self.root, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self.take_lock()
+
+    def begin(
+        self, root: str, paths: dict[int, str], nameless: set[int], synced: Callable[[int], None] | None = None
+    ) -> None:
+        """Have no file open but these, of which some have no durable name yet."""
+        self.synced = synced
+        self.elsewhere: Callable[[HandleClosing | Removal | FreeSpace], None] | None = None
+        self.loop_thread = threading.get_ident()
+        self.free = self.total = 0
+        self.is_asked = False  # how much is free, for the loop
+        self.root = root
+        self.paths = paths
+        self.nameless = nameless
+        self.durable_handles: dict[int, int] = {}  # by the handle of a file: another, whose writes are synced at once
+        self.lock = -1
 
     def take_lock(self) -> None:
         try:
