@@ -10,7 +10,7 @@ from forebay.core.errors import DiskFull, RequestError
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
 from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty, clear
-from forebay.node.disk_silence import DiskSilence
+from forebay.node.back_pressure.disk_silence import DiskSilence
 from forebay.node.group_member import GroupMember, GroupReady
 from forebay.replica.outcome import LEADER
 from forebay.replica.register import View
