@@ -240,8 +240,11 @@ class Router:
         check_topic(topic)
         publisher = b"" if client is None else with_annotation(b"", PUBLISHER, client.client_id)
         if topic.startswith(QUEUE_PREFIX):
+            if work is not None and not work.parts:
+                work.epoch = self.catalog.epoch
             route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic, work), None)
             route.flow = self.catalog.topics.flow
+            route.is_stale = work is not None and work.is_stale(self.catalog.epoch)
             route.publisher = publisher
             return route
         number: i64 = 0 if client is None else client.number
