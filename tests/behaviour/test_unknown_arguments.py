@@ -80,8 +80,13 @@ def test_over_http(broker: BrokerProcess) -> None:
             answer = http.put(path, json=body)
             assert (answer.status_code, f"did you mean {meant}?" in answer.json()["reason"]) == (400, True), answer.text
         definitions = {"queues": [{"name": "new", "vhost": "/", "durable": True, "arguments": SLIP}]}
-        answer = http.post("/definitions", json=definitions)
+        answer = http.post("/definitions", params={"strict": "true"}, json=definitions)
         assert answer.status_code == 400 and "x-dead-leter-exchange" in answer.text
+        answer = http.post("/definitions", json=definitions)
+        (left_out,) = answer.json()["left_out"]
+        assert (answer.status_code, left_out["may_lose_messages"]) == (200, True)
+        assert left_out["field"] == "arguments.x-dead-leter-exchange"
+        assert "did you mean x-dead-letter-exchange?" in left_out["reason"]
 
 
 def test_of_bindings(broker: BrokerProcess) -> None:
@@ -104,8 +109,8 @@ def test_of_bindings(broker: BrokerProcess) -> None:
         answer = http.post("/bindings/%2F/e/amq.direct/q/q", json={"routing_key": "k", "arguments": {"owner": "a"}})
         assert answer.status_code == 400 and "'owner' for a binding" in answer.text, answer.text
         lost = {"source": "amq.direct", "vhost": "/", "destination": "q", "routing_key": "k", "arguments": {"o": 1}}
-        answer = http.post("/definitions", json={"bindings": [lost]})
-        assert answer.status_code == 400 and "'o' for a binding" in answer.text, answer.text
+        (left_out,) = http.post("/definitions", json={"bindings": [lost]}).json()["left_out"]
+        assert (left_out["field"], "only headers exchanges look" in left_out["reason"]) == ("arguments.o", True)
 
 
 def test_of_publishes(broker: BrokerProcess) -> None:

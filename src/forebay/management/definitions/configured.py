@@ -108,9 +108,9 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
     }
     plan = ImportPlan(vhosts, document)
     steps = plan.steps()
-    refusal = plan.refusal(strict=True)
-    if refusal is not None:
-        raise OptionError(refusal.text)
+    faults = plan.faults + [part.text() for part in plan.left_out]
+    if faults:
+        raise OptionError("; ".join(faults))
     return [step for step in steps if step.what.startswith(("exchanges[", "bindings["))]
 
 

@@ -46,10 +46,13 @@ class LeftOut:
         """Return the part as answers in JSON have it."""
         return {"entry": self.entry, "field": self.field, "reason": self.reason, "may_lose_messages": self.may_lose}
 
+    def text(self) -> str:
+        """Return the entry, its field and the reason."""
+        return ": ".join(filter(None, (self.entry, self.field, self.reason)))
+
     def line(self) -> str:
-        """Return the part as one line for people."""
-        parts = (MAY_LOSE if self.may_lose else "", self.entry, self.field, self.reason)
-        return ": ".join(filter(None, parts))
+        """Return the part as one line for people, which says where messages may be lost."""
+        return f"{MAY_LOSE}: {self.text()}" if self.may_lose else self.text()
 
 
 def in_order(parts: Iterable[LeftOut]) -> list[LeftOut]:
