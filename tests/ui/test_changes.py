@@ -454,6 +454,16 @@ def test_definitions_go_out_and_come_in(page: Page, channel: BlockingChannel, tm
     page.get_by_role("button", name="Import").click()
     page.get_by_text("Imported and on disk.").wait_for()
     channel.queue_declare("kept", passive=True)
+    odd = {"name": "odd", "vhost": "/", "arguments": {"x-odd": 1, "x-overflow": "drop-tail"}}
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"queues": [odd]}), encoding="utf-8")
+    page.get_by_label("File").set_input_files(other)
+    page.get_by_text("It has 1 queue.").wait_for()
+    page.get_by_role("button", name="Import").click()
+    page.get_by_text("without 2 parts that cannot be in force here").wait_for()
+    lost = "Messages may be lost, or stay: queues[0] 'odd': arguments.x-overflow"
+    expect(page.get_by_role("listitem").filter(has_text=lost)).to_have_count(1)
+    channel.queue_declare("odd", passive=True)
 
 
 def test_no_question_of_the_browser_is_ever_asked(page: Page, channel: BlockingChannel) -> None:

@@ -15,7 +15,7 @@ export function showDefinitions(main) {
   const where = vhost ? path`/api/definitions/${vhost}` : "/api/definitions";
   const scope = vhost ? `the virtual host ${vhost}` : "all virtual hosts, users and policies";
   const file = makeField({ name: "file", label: "File", type: "file", hint: "A file that this page or RabbitMQ has exported. It is checked first; an import deletes nothing." });
-  const preview = h("p", { class: "muted", "aria-live": "polite" });
+  const preview = h("div", { class: "muted", "aria-live": "polite" });
   const send = h("button", { type: "button", class: "primary", disabled: true }, "Import");
   /** @type {any} */
   let chosen = null;
@@ -35,8 +35,7 @@ export function showDefinitions(main) {
     file.complain("");
     send.disabled = true;
     try {
-      await post(where, chosen);
-      put(preview, "Imported and on disk.");
+      put(preview, ...imported(await post(where, chosen)));
     } catch (error) {
       file.complain(/** @type {Error} */ (error).message);
     } finally {
@@ -53,6 +52,18 @@ export function showDefinitions(main) {
       panel("Import", [h("p", {}, `Into ${vhost ? `the virtual host ${vhost}` : "this broker"}.`), file.element, preview, send], [], true),
     ),
   );
+}
+
+/**
+ * What an import has done: the broker answers with nothing, or with what it has left out.
+ * @param {any} answer
+ */
+function imported(answer) {
+  const leftOut = answer?.left_out ?? [];
+  if (!leftOut.length) return ["Imported and on disk."];
+  /** @param {any} each */
+  const item = (each) => h("li", {}, each.may_lose_messages ? h("strong", {}, "Messages may be lost, or stay: ") : null, [each.entry, each.field, each.reason].filter(Boolean).join(": "));
+  return [h("p", {}, `Imported and on disk, without ${several(leftOut.length, "part")} that cannot be in force here:`), h("ul", {}, leftOut.map(item))];
 }
 
 /** @param {any} found */
