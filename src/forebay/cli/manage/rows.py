@@ -127,7 +127,7 @@ ROWS: Final = {
     ),
     "queue.list": CommandRow(
         "List the queues with their messages.",
-        columns="queue type ready unacked dead_letters_waiting consumers groups octets durable",
+        columns="queue type ready unacked consumers groups octets durable dead_letters_waiting",
     ),
     "queue.show": CommandRow("Show one queue: statistics, arguments, and its groups.", "orders"),
     "queue.declare": CommandRow(
