@@ -313,8 +313,8 @@ class Model:
 
     def purged(self, queue: Queue) -> list[Copy]:
         """Everything is settled but what is delivered, of which nobody knows."""
-        # What has died may wait for room elsewhere.
-        waits = queue.keeps_dead or (self.is_tight and self.dead(queue) is not None)
+        # What has died may wait for room elsewhere, and what came back for its time.
+        waits = queue.keeps_dead or queue.rests or (self.is_tight and self.dead(queue) is not None)
         if queue.users or waits:
             queue.was_careless = True
             return []

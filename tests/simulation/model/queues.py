@@ -142,6 +142,11 @@ class Queue:
         """Whether what has died stays until it is elsewhere."""
         return "x-dead-letter-strategy" in self.arguments
 
+    @property
+    def rests(self) -> bool:
+        """Whether what comes back waits before it is delivered again."""
+        return "x-delayed-retry-type" in self.arguments
+
     def may_go(self, copy: Copy, now_us: int) -> bool:
         """Whether the queue itself may have ended a message that nobody has settled."""
         lives_ms = min(self.number_of("x-message-ttl"), copy.lives_ms, copy.message.expiry_ms)
