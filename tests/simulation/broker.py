@@ -205,11 +205,6 @@ class Broker:
             if self.node.ticks % TICKS_A_SECOND == 0:
                 self.swept_us = self.clock.us
 
-    def look_at_clock(self) -> None:
-        """Have the broker do what is due by now, though no time goes by."""
-        self.node.vhosts.tick(self.clock.us)
-        self.node.is_due = True
-
     def end_job(self) -> None:
         job, self.job = self.job, None
         if job is not None:
