@@ -19,11 +19,11 @@ from tests.logs import memory_log
 KINDS = ["work", "ordered", "stream"]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     count=st.integers(2, 9),
-    turns=st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=4), max_size=25),
+    turns=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=4), max_size=12),
     window=st.sampled_from([1000, UNLIMITED]),
     no_ack=st.booleans(),
 )
