@@ -71,6 +71,7 @@ NEEDED_BY = {
         "tests/cluster/test_drain.py",
         "tests/cluster/test_faults.py",
         "tests/cluster/test_force.py",
+        "tests/cluster/test_frozen_disk.py",
         "tests/cluster/test_full_disk.py",
         "tests/cluster/test_groups.py",
         "tests/cluster/test_health.py",

@@ -215,10 +215,9 @@ class Node(LinkOwner):
         """The session that the first octets of a connection ask for."""
         id = self.next_session
         self.next_session += 1
-        vhosts, auth, options, control = self.vhosts, self.auth, self.options, self.control
-        near, identity = link.loopback, link.identity
+        vhosts, auth, near, control = self.vhosts, self.auth, link.loopback, self.control
         session = make_session(
-            id, data, link.default_protocol, vhosts, auth, options, near, identity=identity, control=control
+            id, data, link.default_protocol, vhosts, auth, self.options, near, identity=link.identity, control=control
         )
         self.connections[id] = link
         session.place = self.auth.places[id] = LoginContext(split_name(link.peer)[0], protocol_of(session))
