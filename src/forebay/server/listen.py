@@ -30,7 +30,9 @@ BACKLOG: Final = 16_384  # clients that come back all at once would wait for sec
 HTTP: Final = "http"
 ACCEPTS_A_TURN: Final = 100
 HANDSHAKE_OCTETS: Final = 64 << 10  # memory of one TLS handshake, about
-START_GRACE_S: Final = 0.25  # for which a connection may be at its header or TLS while others wait for its place
+# For which a connection may be at its header or TLS while others wait for its place. A handshake takes two round trips
+# of up to 0.4 s over mobile networks: with less, a crowd that comes back at once would never get in.
+START_GRACE_S: Final = 1.0
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
 MICROSECONDS_S: Final = 1e-6
 MILLISECONDS: Final = 1000
