@@ -63,6 +63,7 @@ HEAD_SUM_AT: Final = 84
 BLOCK_OCTETS_MAX: Final = 1 << 28  # a longer one is refused by readers; writers seal long before
 LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block, or not at all
 ZEROS: Final = b"\0\0\0\0\0\0\0\0"
+RECORD_OCTETS: Final = 8 + 1 + 4 * 4  # its timestamp, its format, its offsets into four columns
 OBJECT_OCTETS: Final = 400  # what a cached block costs beside its data, for memory budgets
 
 
@@ -160,6 +161,20 @@ class Block:
     def body_span(self, index: i64, count: i64) -> i64:
         """Octets of the bodies of `count` records."""
         at = self.body_at + 4 * index
+        return i64(read_i32_le(self.data, at + 4 * count)) - i64(read_i32_le(self.data, at))
+
+    def span(self, index: i64, count: i64) -> i64:
+        """Return the octets of `count` records in all columns; head and padding are no record's."""
+        octets = count * RECORD_OCTETS
+        for column in (self.exchange_at, self.key_at, self.properties_at, self.body_at):
+            octets += self.column_span(column, index, count)
+        if self.annotated:
+            octets += 4 * count + self.column_span(self.annotations_at, index, count)
+        return octets
+
+    def column_span(self, offsets_at: i64, index: i64, count: i64) -> i64:
+        """Return the octets that `count` records have in the column whose offsets stand there."""
+        at = offsets_at + 4 * index
         return i64(read_i32_le(self.data, at + 4 * count)) - i64(read_i32_le(self.data, at))
 
     def length(self, offsets_at: i64) -> i64:

@@ -272,8 +272,16 @@ class QueueShape(TypedDict, total=False):
     messages_ready_details: Details
     messages_unacknowledged: int
     messages_unacknowledged_details: Details
+    messages_ram: Annotated[int, Field(description="Those in memory; of a log that is there in part an estimate.")]
+    messages_ready_ram: int
+    messages_unacknowledged_ram: int
     messages_persistent: int
     message_bytes: Annotated[int, Field(description="What the queue's log holds, with what belongs to it.")]
+    message_bytes_ready: Annotated[int, Field(description="What is not unacknowledged of it.")]
+    message_bytes_unacknowledged: Annotated[
+        int, Field(description="What consumers hold; of messages that are not in memory an estimate.")
+    ]
+    message_bytes_ram: Annotated[int, Field(description="What of it is in memory.")]
     message_bytes_persistent: int
     messages_dlx: Annotated[int, Field(description="Dead letters that wait for their exchange to take them.")]
     message_bytes_dlx: int

@@ -23,6 +23,7 @@ from forebay.broker.vhost import Vhost
 from forebay.management.operations.queues import pin_fields
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
+from forebay.queue.sizes import QueueSizes
 from forebay.queue.totals import dead_letter_octets, dead_letters, oldest_us
 from forebay.routing.exchange import text
 from forebay.server.app import App
@@ -151,15 +152,12 @@ class Details:
     def with_stats(self, queue: Queue, declared: dict[str, object]) -> dict[str, object]:
         numbers = queue_numbers(queue)
         series = self.rates.queue_series(queue)
-        log = queue.log
         consumers = int(queue.consumer_count())
         fields: dict[str, object] = {
             **declared,
             **self.rates.stats(series, QUEUE, numbers, self.asked.lengths, STATS, len(numbers)),
             "consumers": consumers,
-            "message_bytes": int(log.octets),
-            "message_bytes_persistent": int(log.octets) if log.durable else 0,
-            "messages_persistent": numbers[STATS] if log.durable else 0,
+            **size_fields(queue, numbers),
             "exclusive_consumer_tag": None,
             "single_active_consumer_tag": None,
         }
@@ -210,6 +208,24 @@ class Details:
         connection = self.app.connections.get(int(queue.owner))
         if connection is not None:
             fields["owner_pid_details"] = peer_fields(connection)
+
+
+def size_fields(queue: Queue, numbers: list[int]) -> dict[str, object]:
+    """Return what a queue's messages take, and how much of them is in memory and on the disk."""
+    sizes = QueueSizes(queue)
+    messages, ready, held = numbers[STATS:]
+    durable = queue.log.durable
+    return {
+        "messages_ram": sizes.count_in_memory(messages),
+        "messages_ready_ram": sizes.count_in_memory(ready),
+        "messages_unacknowledged_ram": sizes.count_in_memory(held),
+        "messages_persistent": messages if durable else 0,
+        "message_bytes": sizes.octets,
+        "message_bytes_ready": sizes.ready,
+        "message_bytes_unacknowledged": sizes.unacked,
+        "message_bytes_ram": sizes.in_memory,
+        "message_bytes_persistent": sizes.octets if durable else 0,
+    }
 
 
 def own_fields(queue: Queue) -> dict[str, object]:
