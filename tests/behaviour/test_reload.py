@@ -101,6 +101,7 @@ def test_every_number_that_may_be_changed_is_in_force_afterwards(running: Reload
 
 # Another value of every other option that may be changed; that of `mqtt_acl` is a file that the test makes.
 OTHERS: dict[str, object] = {
+    "mqtt_client_id_scope": "vhost",
     "address_queues": "refuse",
     "administrators": ["guest"],
     "amqp_delivery_headers": "forebay",

@@ -92,6 +92,7 @@ def test_a_frozen_disk_stops_confirms_and_nothing_else(
     until(lambda: len(told) > 1, meanwhile=partial(channel.connection.process_data_events, 0))
     assert told == [BLOCKED, "goes on"]
     until(lambda: get(broker, "/health").status_code == 200)
+    until(lambda: OVER in broker.log_text())  # a thread writes it
     assert broker.log_text().count(SAID) == 1 and broker.log_text().count(OVER) == 1
     for each in (reader, writer, live):
         each.close()

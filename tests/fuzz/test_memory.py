@@ -25,7 +25,7 @@ OWN_QUEUE: Final = (
     + raw.method(1, raw.PUBLISH, b"\0\0")[:-3]
 )
 HALF: Final = publish("a/b", b"x", 2, 9) + publish("a/b", b"y", 1, 10)[:-1]
-ROUNDS: Final = 3
+ROUNDS: Final = 12
 OBJECTS_MORE: Final = 50
 OCTETS_MORE: Final = 8 << 10
 

@@ -354,19 +354,20 @@ class Model:
                 selector.size -= before - level.count
 
     def restart(self) -> None:
-        """What was held or dying is ready again; how often records came back is known."""
+        """What was held or dying is ready again; how often records came back is known, and until when they wait."""
         self.progress += self.group.take_progress()
         self.returns += self.group.attempts.take_notes()
         self.group = self.fresh_group()
         self.group.start_over(self.started, [])
         self.group.attempts.restore(self.returns)
         self.group.restore(self.progress)
-        self.group.finish_restore()
+        self.group.finish_restore(self.now_us)
         self.members = []
         noted = dict(self.group.attempts.by_offset)
         for row in self.rows:
             if row.state != SETTLED:
-                row.state, row.lease = READY, None
+                waits = row.state == PUT_OFF and row.due_us > self.now_us
+                row.state, row.lease = (PUT_OFF if waits else READY), None
                 packed = noted.get(row.offset, 0)
                 row.deliveries, row.failures = packed & 0xFFFF_FFFF, packed >> 32
 

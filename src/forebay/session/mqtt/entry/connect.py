@@ -19,6 +19,7 @@ from forebay.wire.mqtt.packets import Connect
 ANONYMOUS: Final = "guest"  # the user of a client that gives none, with the password of the same name
 GRACE_US: Final = 1_500_000  # of silence a second of keep alive: one and a half times [MQTT-3.1.2-22]
 PROTOCOL_NAME: Final = b"\x00\x04MQTT"
+OLD_PROTOCOL_NAME: Final = b"\x00\x06MQIsdp"  # of 3.1, whose clients are told that they are too old
 
 
 @final
@@ -139,8 +140,8 @@ def check_begun(data: bytes) -> None:
     size: i64 = len(data)
     while at < size and data[at] > 127:
         at += 1
-    name = data[at + 1 : at + 1 + len(PROTOCOL_NAME)]
-    if name and not PROTOCOL_NAME.startswith(name):
+    name = data[at + 1 : at + 1 + len(OLD_PROTOCOL_NAME)]
+    if not PROTOCOL_NAME.startswith(name[: len(PROTOCOL_NAME)]) and not OLD_PROTOCOL_NAME.startswith(name):
         raise malformed("CONNECT: protocol name: not MQTT")
 
 
