@@ -38,14 +38,15 @@ def kill_all(cluster: Cluster) -> None:
         node.wait()
 
 
-@pytest.mark.parametrize("missing", ["nobody", "leader", "follower"])
+@pytest.mark.parametrize("missing", ["nobody", "leader"])
 def test_a_confirm_waits_for_no_time_out_after_all_nodes_were_killed(patient: Cluster, missing: str) -> None:
     cluster = patient
     publisher = Publisher(list(cluster.nodes.values()), "work")
     publisher.publish(50)
     led = cluster.leader()
     epoch = cluster.record()["epoch"]
-    absent: dict[str, ClusterNode | None] = {"nobody": None, "leader": led, "follower": cluster.followers()[0]}
+    # Without a follower it may have to wait: see "All nodes start again" in docs/reference/reliability.md.
+    absent: dict[str, ClusterNode | None] = {"nobody": None, "leader": led}
     kill_all(cluster)
     started = [node for node in cluster.nodes.values() if node is not absent[missing]]
     for node in started:
