@@ -40,6 +40,7 @@ PORTS = range(16_000, 31_750)  # below those that the system gives to outgoing c
 # those by which Spark renews what it holds, have long given up.
 PORTS_EACH = 1_575
 CLAIMS = Path(tempfile.gettempdir()) / "forebay-test-ports"
+LOG_QUIET_S, LOG_LOOKS = 0.03, 10  # for so long nothing may come, at so many looks at the most
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
 DIAL_WAIT_S = 20  # guards against a hang
@@ -236,7 +237,16 @@ class BrokerProcess:
         self.start()
 
     def log_text(self) -> str:
-        """All that the broker printed, over all starts."""
+        """All that the broker printed, over all starts, with what a thread of it is just about to write."""
+        found = self._log_so_far()
+        for _ in range(LOG_LOOKS if self._process is not None else 0):
+            pause(LOG_QUIET_S)
+            before, found = found, self._log_so_far()
+            if found == before:
+                break
+        return found
+
+    def _log_so_far(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
     def wait_out(self, seconds: float) -> None:
