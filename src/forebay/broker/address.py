@@ -62,6 +62,13 @@ def levels_of(queue: bytes) -> list[str]:
     return [text((prefix or QUEUE_PREFIX)[:-1]), text(queue[len(prefix) :])]
 
 
+def shared_topics(filter: bytes) -> bytes:
+    """Return the topic filter in `$share/<group>/<filter>`; any other filter as it is."""
+    if not filter.startswith(SHARE_PREFIX):
+        return filter
+    return filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
+
+
 def queue_address(address: bytes) -> tuple[bytes, bytes]:
     """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
     cut = address.find(b"/", 7)

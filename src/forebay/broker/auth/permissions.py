@@ -12,13 +12,13 @@ from typing import Final, final
 from forebay.broker.address import (
     DEAD_LETTER_PREFIX,
     QUEUE_PREFIX,
-    SHARE_PREFIX,
     TOPIC_EXCHANGE,
     Addresses,
     dead_letter_address,
     levels_of,
     named_queue,
     queue_address,
+    shared_topics,
     topic_of,
 )
 from forebay.broker.auth.authorizer import EXCHANGE, QUEUE, Authorizer
@@ -352,9 +352,7 @@ class Rights:
         if filter.startswith(DEAD_LETTER_PREFIX):
             self.check_part(READ, filter, dead_letter_address(filter)[0])
             return
-        if filter.startswith(SHARE_PREFIX):
-            filter = filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
-        self.check_source(TOPIC_EXCHANGE, swap_key(filter), True)
+        self.check_source(TOPIC_EXCHANGE, swap_key(shared_topics(filter)), True)
 
     def check_made(self, address: bytes, publishes: bool) -> None:
         """Check that the queue may be made which publishing, or else consuming, at this address would make."""

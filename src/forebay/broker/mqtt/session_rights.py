@@ -99,8 +99,7 @@ class SessionRights:
             except RequestError as error:
                 reason = error.text
         if vhost.clients.unsubscribe(client, filter):
-            fields: dict[str, object] = {"user": client.owner.user, "client_id": client.client_id, "reason": reason}
-            vhost.common.events.note(SUBSCRIBE_DENIED, vhost.name, fields)
+            note_denied(vhost, SUBSCRIBE_DENIED, client, reason)
             vhost.touch()
 
     def withdraw_wills(self, vhost: Vhost) -> None:
@@ -120,6 +119,11 @@ class SessionRights:
                 return True
             except RequestError as error:
                 reason = f"will: {error.text}"
-        fields: dict[str, object] = {"user": client.owner.user, "client_id": client.client_id, "reason": reason}
-        vhost.common.events.note(PUBLISH_DENIED, vhost.name, fields)
+        note_denied(vhost, PUBLISH_DENIED, client, reason)
         return False
+
+
+def note_denied(vhost: Vhost, type: str, client: ClientSession, reason: str) -> None:
+    """Note that the user of a session may not do any more what the session was to do for it."""
+    fields: dict[str, object] = {"user": client.owner.user, "client_id": client.client_id, "reason": reason}
+    vhost.common.events.note(type, vhost.name, fields)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from forebay.broker.address import shared_topics
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
     AWAIT_PUBCOMP,
@@ -210,13 +211,12 @@ def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
 
 def gets(filter: bytes, topic: bytes) -> bool:
     """True if a subscription is to this topic, by itself or with others."""
-    if filter.startswith(b"$share/"):
-        filter = filter[filter.find(b"/", len(b"$share/")) + 1 :]
-    elif not is_topic(filter):
+    topics = shared_topics(filter)
+    if topics == filter and not is_topic(filter):
         return False
-    if topic.startswith(b"$") and filter[:1] in (b"+", b"#"):
+    if topic.startswith(b"$") and topics[:1] in (b"+", b"#"):
         return False  # [MQTT-4.7.2-1]
-    return matches(filter, topic)
+    return matches(topics, topic)
 
 
 def subscription_fields(subscription: Subscription) -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import SHARE_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.address import TOPIC_EXCHANGE, shared_topics
 from forebay.broker.auth.permissions import READ, Rights
 from forebay.broker.events import SUBSCRIBE_DENIED
 from forebay.broker.mqtt.client_session import ClientSession
@@ -58,9 +58,8 @@ class StoredRights:
         return True
 
     def is_subscribed(self, topic: bytes) -> bool:
-        for filter in self.client.subscriptions:
-            cut = filter.find(b"/", len(SHARE_PREFIX)) + 1 if filter.startswith(SHARE_PREFIX) else 0
-            if matches(filter[cut:], topic):
+        for filter in self.client.subscriptions:  # noqa: SIM110  a generator is not of the compiled dialect
+            if matches(shared_topics(filter), topic):
                 return True
         return False
 
