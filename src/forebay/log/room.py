@@ -77,7 +77,7 @@ class LogRoom:
         return frame.file.reserved - frame.end() - self.options.settle_margin_octets - ROOM_SLACK_OCTETS
 
     def reserve(self, frame: GatheredFrame, octets: int) -> bool:
-        """Have room for so many octets of messages; False if the disk is full."""
+        """Reserve room for so many octets of messages, and return False if the disk is full."""
         if self.left(frame) >= octets:
             return True
         need = frame.end() + octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS
@@ -151,7 +151,7 @@ class LogRoom:
         return due
 
     def ask(self, file: WalFile, need: int) -> None:
-        """Have a file reserved to this length, or better to the next whole step, unless something is already."""
+        """Ask for room for a file up to this length, or better a whole step, unless a request is under way."""
         if self.growing is None and self.has_waited():
             self.growing = self.due = self.growth_of(file, need)
 

@@ -181,7 +181,7 @@ class Store:
         return self.log_room.left(self.frame)
 
     def reserve(self, octets: int) -> bool:
-        """Have room for so many octets of messages; False if the disk is full."""
+        """Reserve room for so many octets of messages, and return False if the disk is full."""
         assert self.frame is not None
         return self.log_room.reserve(self.frame, octets)
 

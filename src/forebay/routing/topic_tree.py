@@ -154,7 +154,7 @@ class TreeSearch(CutWork):
         return max(steps, 1) if self.done else steps
 
     def add_children(self, node: TreeNode, depth: i64) -> i64:
-        """Have the nodes right below one looked at. Return the steps that it took."""
+        """Queue the nodes right below a node for the search. Return the steps that it took."""
         children = node.children
         if children is None:
             return 0

@@ -59,7 +59,7 @@ class Settling:
         return 0 if group is None else group.reject(lease, first, count)
 
     def expire(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Have records of a lease die because they have expired; how many were held by it until now."""
+        """Let records of a lease die of their expiry, and return how many of them the lease held."""
         group = self.group_of(lease)
         if isinstance(group, WorkGroup):
             return group.expire_held(lease, first, count)

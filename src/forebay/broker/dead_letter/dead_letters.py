@@ -382,7 +382,7 @@ class DeadLetterBatch:
         return outcome
 
     def keep(self, run: DeadLetterRun, offset: i64, count: i64) -> None:
-        """Have records stay; with the one before them where they are alike.
+        """Keep dead letters that found no place, in one run with those before them where they are alike.
 
         Their attempts are noted: a restart has them ready again, and who gets them is told that somebody had them.
         """

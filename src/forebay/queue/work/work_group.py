@@ -356,7 +356,7 @@ class WorkGroup(Group):
         return self.dead_letter_held(lease, first, count, REJECTED)
 
     def expire_held(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Have records of a lease die because they have expired; how many of them were held by it."""
+        """Let records of a lease die of their expiry, and return how many of them the lease held."""
         return self.dead_letter_held(lease, first, count, EXPIRED)
 
     def dead_letter_held(self, lease: Lease, first: i64, count: i64, cause: str) -> i64:
@@ -477,7 +477,7 @@ class WorkGroup(Group):
             self.release_due(now_us)
 
     def release_due(self, now_us: i64) -> None:
-        """Have delayed records be ready whose time has come."""
+        """Make delayed records ready whose time has come."""
         for first, count in self.delayed.take_due(now_us):
             self.settlement.mark(first, first + count, RETURNED)
             self.ready_queue.add(first, count)
@@ -569,7 +569,7 @@ class WorkGroup(Group):
         self.restore_waiting()
 
     def restore_waiting(self) -> None:
-        """Have wait again what settlements passed over, once these are known: from now on, or from a noted time on."""
+        """Make records that settlements passed over ready again, or delayed until the time that was noted for them."""
         self.ready_queue.restore_cursor()
         for due_us, first, count in self.attempts.take_delays():
             self.settlement.mark(first, first + count, DELAYED)

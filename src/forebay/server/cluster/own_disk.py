@@ -64,13 +64,13 @@ class OwnDisk:
         self.leaving: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Have the loop wait for the disk no more."""
+        """Let a thread wait for the disk from here on, and not the loop."""
         self.disk.free_octets()
         self.disk.elsewhere = self.files.put
         self.group.promiser = self.promise
 
     def promise(self, epoch: int) -> None:
-        """Have a promise written; `GroupMember.promised` when it is."""
+        """Write a promise by the thread, which then calls `GroupMember.promised`."""
         self.files.put(Promise(self.disk, self.group.identity, epoch))
 
     def ask(self) -> None:
@@ -82,7 +82,7 @@ class OwnDisk:
             self.try_room(self.group.trial_to_lead())
 
     def try_room(self, trial: RoomTrial | None) -> None:
-        """Have it tried whether there is room, unless the last trial is not back."""
+        """Try by the thread whether the disk has room, unless the last trial is not back."""
         if trial is not None and "room" not in self.asked:
             self.asked.add("room")
             self.files.put(trial)

@@ -62,7 +62,7 @@ class CommitThread:
         )
 
     def submit(self, commit: Commit) -> None:
-        """Have a commit written and synced."""
+        """Hand a commit to the thread that writes and syncs it."""
         self.handle = commit.handle()
         octets = commit.plain_octets()
         self.octets = len(octets)
@@ -74,7 +74,7 @@ class CommitThread:
         self.context.submit(write)
 
     def ended(self, _: int) -> None:
-        """Have the loop look; called by the thread."""
+        """Wake the loop by the eventfd; the thread calls this."""
         os.eventfd_write(self.fileno, 1)
 
     def came_back(self) -> None:

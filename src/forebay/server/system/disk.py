@@ -100,7 +100,7 @@ class DataDisk(Disk):
     def begin(
         self, root: str, paths: dict[int, str], nameless: set[int], synced: Callable[[int], None] | None = None
     ) -> None:
-        """Have no file open but these, of which some have no durable name yet."""
+        """Begin with these files open, of which some have no durable name yet."""
         self.synced = synced
         self.elsewhere: Callable[[HandleClosing | Removal | FreeSpace], None] | None = None
         self.loop_thread = threading.get_ident()
@@ -259,7 +259,7 @@ class DataDisk(Disk):
                 self.nameless.discard(handle)
 
     def open_durable(self, handle: int) -> None:
-        """Have another handle of a file, whose writes are on the disk when they return."""
+        """Open another handle of a file, whose writes are on the disk when they return."""
         with storage_errors("open", self.paths[handle]):
             flags = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
             self.durable_handles[handle] = os.open(f"/proc/self/fd/{handle}", flags)

@@ -40,7 +40,7 @@ class DiskWork:
         self.job: Job | None = None  # the last that was submitted
 
     def submit(self, commit: Commit) -> None:
-        """Have a commit written and synced."""
+        """Hand a commit to the thread that writes and syncs it."""
         short = self.short
         if short is None or commit.octets > OCTETS_MAX or not commit.is_plain():
             self.commits.put(commit)

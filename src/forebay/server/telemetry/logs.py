@@ -92,7 +92,7 @@ class ThreadHandler(logging.Handler):
 
 
 def flush_log() -> None:
-    """Have all lines written before the process ends, unless the log's folder hangs."""
+    """Wait until all lines of the log are written, unless the log's folder hangs."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 

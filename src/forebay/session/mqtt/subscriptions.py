@@ -170,7 +170,7 @@ class Subscriptions:
         self.searched = wanted
 
     def find_retained(self) -> None:
-        """Have what is retained given to the subscription added last. Raise Later if the search takes another turn."""
+        """Find what is retained for the subscription added last. Raise Later if the search takes another turn."""
         search = self.search
         wanted = self.searched
         if search is None or wanted is None:

@@ -198,13 +198,13 @@ async def quorum_queues_have_leaders(app: Broker, caller: Manager) -> Response:
 
 @router.get("/health/checks/quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern:name}", responses=CHECK)
 async def matching_quorum_queues_have_leaders(app: Broker, caller: Manager, pattern: NamePattern) -> Response:
-    """The same of the quorum queues whose names match."""
+    """Checks whether every quorum queue whose name matches has a leader."""
     return check_leaders(app, None, pattern)
 
 
 @router.get("/health/checks/quorum-queues-without-elected-leaders/vhost/{vhost:name}", responses=CHECK)
 async def quorum_queues_of_vhost_have_leaders(app: Broker, caller: Manager, vhost: VhostName) -> Response:
-    """The same of the quorum queues of a vhost."""
+    """Checks whether every quorum queue of a vhost has a leader."""
     return check_leaders(app, [check_vhost(app, caller, vhost)], "")
 
 
@@ -214,7 +214,7 @@ async def quorum_queues_of_vhost_have_leaders(app: Broker, caller: Manager, vhos
 async def matching_quorum_queues_of_vhost_have_leaders(
     app: Broker, caller: Manager, vhost: VhostName, pattern: NamePattern
 ) -> Response:
-    """The same of the quorum queues of a vhost whose names match."""
+    """Checks whether every quorum queue of a vhost whose name matches has a leader."""
     return check_leaders(app, [check_vhost(app, caller, vhost)], pattern)
 
 

@@ -178,7 +178,7 @@ class Inbox:
         return found
 
     def retain(self, packet: Publish, route: Route, format: u8, properties: bytes, body: bytes) -> bool:
-        """Have a message retained. Return False, with the publish refused, if that cannot be."""
+        """Retain a message. Return False, with the publish refused, if that cannot be."""
         if self.vhost.publishing.retain(route.routing_key, format, properties, body):
             return True
         self.identity = None
