@@ -52,7 +52,7 @@ def rank(file: str) -> int:
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
-    """A file is a worker's whole piece of work."""
+    """A file is a worker's whole piece of work; what a worker leaves that dies is run by the others, or by a new one."""
 
     def _assign_work_unit(self, node: Any) -> None:
         has_jvm = node in self.nodes[:JVMS]
@@ -60,3 +60,27 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
         first = min(fit, key=rank, default=None) or min(self.workqueue, key=rank)
         self.workqueue.move_to_end(first, last=False)
         super()._assign_work_unit(node)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take a worker out, and return the test that it died in; None if it had ended all of its tests.
+
+        That test has failed and is not run again. Of xdist's own, a file whose tests have all ended would be handed out
+        once more, and whoever gets it waits for ever.
+        """
+        files = self.assigned_work.pop(node)
+        left = [(file, test) for file, tests in files.items() for test, has_ended in tests.items() if not has_ended]
+        if not left:
+            return None
+        file, died_in = left[0]
+        files[file][died_in] = True
+        self.workqueue.update({file: files[file] for file, test in left if test != died_in})
+        for other in self.nodes:
+            self._reschedule(other)
+        return str(died_in)
+
+    def schedule(self) -> None:
+        """Hand out files to all workers that have none, also to one that has come in the place of another."""
+        super().schedule()
+        if self.collection:
+            for node in self.nodes:  # a worker begins the only test it has once it knows that there is no other
+                self._reschedule(node)
