@@ -52,7 +52,7 @@ def rank(file: str) -> int:
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
-    """A file is a worker's whole piece of work; what a worker leaves that dies is run by the others, or by a new one."""
+    """A file is a worker's whole piece of work; what is left by one that dies goes to the others, or to a new one."""
 
     def _assign_work_unit(self, node: Any) -> None:
         has_jvm = node in self.nodes[:JVMS]
