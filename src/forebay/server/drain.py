@@ -14,7 +14,7 @@ from typing import Final
 from forebay.server.app import App
 from forebay.server.net import Connection
 
-LEAST_S: Final = 2.0  # for which the disk may take to close the files, however hurried the stop
+LEAST_S: Final = 2.0  # for which the disk may take to write and to close the files, however hurried the stop
 LOOK_S: Final = 0.01  # between two looks whether all have left
 STAY_US: Final = 500_000  # for which a client may go on sending after it was sent everything, the end too
 logger = logging.getLogger("forebay")
@@ -56,7 +56,7 @@ async def close_files(app: App) -> None:
     ended = app.loop.create_future()
     threading.Thread(target=closing.run, args=(app.loop, ended), name="forebay-close", daemon=True).start()
     try:
-        await asyncio.wait_for(ended, max(LEAST_S, limit_ms / 1000))
+        await asyncio.wait_for(ended, disk_limit_s(app))
     except TimeoutError:
         app.faults.leave_disk(limit_ms)
 
@@ -100,11 +100,16 @@ def is_awaited(connection: Connection, now_us: int) -> bool:
 
 
 async def written(app: App) -> None:
-    """Wait until everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
+    """Wait until everything noted is on the disk and no commit on its way, or the time of `disk_limit_s` is over."""
     app.idle.clear()
     app.start_commit(app.store.flush())
     if app.store.in_flight():
         try:
-            await asyncio.wait_for(app.idle.wait(), app.options.drain_timeout_ms / 1000)
+            await asyncio.wait_for(app.idle.wait(), disk_limit_s(app))
         except TimeoutError:
             logger.warning("drain took longer than drain_timeout_ms=%d", app.options.drain_timeout_ms)
+
+
+def disk_limit_s(app: App) -> float:
+    """Return how many seconds the stop waits for the disk, which may be busy however hurried the stop is."""
+    return max(LEAST_S, app.options.drain_timeout_ms / 1000)

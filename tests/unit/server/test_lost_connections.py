@@ -12,6 +12,8 @@ from tests.conformance.mqtt import raw as mqtt
 from tests.held_app import amqp_client, held_app, mqtt_client, until
 from tests.rude import RESET
 
+DRAIN_TIMEOUT_US = 20_000_000  # longer than `drain_timeout_ms` is by default
+
 
 def test_a_heartbeat_is_not_sent_to_a_client_that_has_just_gone(tmp_path: Path) -> None:
     """The end of a socket is seen first and told in a callback; the second's work may come between the two."""
@@ -75,7 +77,7 @@ def test_who_is_taken_over_and_does_not_read_is_closed_in_the_end(tmp_path: Path
     """Its goodbye waits behind what it does not take; its socket is still the broker's."""
 
     async def take_over() -> None:
-        async with held_app(tmp_path, drain_timeout_ms=1) as app:
+        async with held_app(tmp_path) as app:
             first = await mqtt_client(app)
             (connection,) = app.connections.values()
             connection.transport.write(bytes(32 << 20))  # more than the system takes
@@ -83,7 +85,7 @@ def test_who_is_taken_over_and_does_not_read_is_closed_in_the_end(tmp_path: Path
             assert len(app.connections) == 1 and connection not in app.connections.values()
             assert connection in app.open and connection.closing
             while connection in app.open:
-                app.every_second(app.now_us())
+                app.every_second(app.now_us() + DRAIN_TIMEOUT_US)
                 await asyncio.sleep(0)
             for _, writer in (first, second):
                 writer.close()
