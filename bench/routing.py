@@ -18,6 +18,8 @@ from functools import cache
 from forebay.broker.vhost import Vhost
 from forebay.core.message import AMQP091, Properties
 from forebay.core.options import make_options
+from forebay.directory.vhost_list import VhostEntry
+from forebay.directory.vhost_settings import VhostSettings
 from forebay.log.store import Store, StoreOptions
 from forebay.routing import exchange
 from forebay.server.system.clock import SystemClock
@@ -134,7 +136,7 @@ def measure(setup: Setup, find: Find, count: int) -> float:
         disk = DataDisk(folder)
         store = Store(disk, SystemClock(), StoreOptions())
         store.open()
-        vhost = Vhost(b"/", store, make_options({}))
+        vhost = Vhost(VhostEntry(0, b"/", VhostSettings()), store, make_options({}))
         store.start(vhost.checkpoint())
         setup(vhost, count)
         best = float("inf")

@@ -12,12 +12,12 @@ from collections import deque
 from pathlib import Path
 from typing import cast
 
-from forebay.broker.auth.authorizer import Proof
-from forebay.broker.auth.login import Auth
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import make_options
 from forebay.core.ports import Random
+from forebay.directory.logins.authorizer import Proof
+from forebay.directory.logins.login import Auth
 from forebay.log.store import Job, Store
 from forebay.log.wal import Commit
 from forebay.node.link import Link

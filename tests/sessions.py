@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
+from forebay.directory.logins.login import Auth
 from forebay.session.session import Session
 from tests.node_rig import NodeRig
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import typer
 
-from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.commands import command_line
 from forebay.core.option_cluster import AdvertiseOptions, ClusterOptions, EtcdOptions
@@ -37,6 +36,7 @@ from forebay.filter.functions import FUNCTIONS
 from forebay.filter.subject import PROPERTIES
 from forebay.management.needs import told
 from forebay.management.table import OPERATIONS
+from forebay.message.events import TYPES
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it

@@ -9,9 +9,9 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Final, cast
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
+from forebay.directory.logins.authorizer import Principal
 from forebay.node.node import Node
 from tests.fuzz.held import Held
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal
 from forebay.broker.catalog.commands.exchanges import RemoveExchange
 from forebay.core.errors import RequestError
+from forebay.directory.logins.authorizer import Principal
 from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
 from tests.examples import examples

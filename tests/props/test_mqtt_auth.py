@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.auth.login import Auth, Login, LoginRefused
-from forebay.broker.auth.scram import HASHES, make_scram
 from forebay.core.errors import PeerError
+from forebay.directory.logins.login import Auth, Login, LoginRefused
+from forebay.directory.logins.scram import HASHES, make_scram
 from forebay.server.system.chance import SystemRandom
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
 from forebay.wire.mqtt import properties as props

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from forebay.broker.auth.login import Login, Mechanism
+from forebay.directory.logins.login import Login, Mechanism
 from forebay.session.mqtt.connection import MqttSession
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props

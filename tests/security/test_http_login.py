@@ -12,7 +12,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from forebay.broker.auth.passwords import hash_password
+from forebay.directory.logins.passwords import hash_password
 from tests.broker_process import BrokerProcess, running
 from tests.waiting import until
 

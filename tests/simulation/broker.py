@@ -348,14 +348,14 @@ class Inside:
         """Tags, and the hash of the password, of each user that was made while it ran; they are of "/" here."""
         if self.name != "/":
             return {}
-        users = self.broker.node.vhosts.users.by_name.values()
+        users = self.broker.node.vhosts.directory.users.by_name.values()
         return {each.name: (each.tags, each.hash) for each in users if not each.configured}
 
     def permissions(self) -> dict[str, object]:
         """The rights of each of these users in the vhost."""
         users = self.users()
         found: dict[str, object] = {}
-        for each in self.broker.node.vhosts.users.list_permissions(None, self.name.encode()):
+        for each in self.broker.node.vhosts.directory.users.list_permissions(None, self.name.encode()):
             fields = dict(each)
             name = str(fields.pop("user"))
             del fields["vhost"]

@@ -9,11 +9,11 @@ import base64
 from typing import Final
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.login import LoginContext, LoginRefused
-from forebay.broker.auth.permissions import Rights
-from forebay.broker.auth.users import TAGS
 from forebay.core.errors import REFUSED, RequestError
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.logins.login import LoginContext, LoginRefused
+from forebay.directory.permissions import Rights
+from forebay.directory.users import TAGS
 from forebay.management.needs import ADMINISTRATORS, lacking
 from forebay.server.app import App
 
@@ -58,7 +58,7 @@ class Caller:
 
     def rights(self, vhost: bytes) -> Rights:
         """The caller's rights in a vhost, as a client of it; RequestError(NOT_ALLOWED) where it may not enter."""
-        return self.app.vhosts.users.rights(self.principal, vhost)
+        return self.app.vhosts.directory.users.rights(self.principal, vhost)
 
 
 async def login_by_header(app: App, header: str, loopback: bool, place: LoginContext) -> Principal:

@@ -9,9 +9,9 @@ from fastapi import Depends, Request
 
 from forebay.admin.caller import HTTP, REQUESTED_WITH, Caller, check_manager, login_by_header
 from forebay.admin.page.logins import COOKIE, WebLogins
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.login import LoginContext, LoginRefused
 from forebay.core.errors import REFUSED, RequestError
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.logins.login import LoginContext, LoginRefused
 from forebay.node.peer import peer_at
 from forebay.routing.exchange import text
 from forebay.server.app import App

@@ -8,8 +8,8 @@ from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Asker, Broker
-from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE
 from forebay.broker.vhost import Vhost
+from forebay.directory.permissions import CONFIGURE, READ, WRITE
 from forebay.routing.exchange import text
 
 router = APIRouter(prefix="/api")

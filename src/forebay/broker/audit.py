@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.broker.auth.authorizer import Principal
+from forebay.directory.logins.authorizer import Principal
 
 DONE: Final = "done"
 LOST: Final = "audit.lost"  # so many changes have no entry

@@ -7,14 +7,12 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import Addresses
 from forebay.broker.audit import Audit
-from forebay.broker.auth.topic_acl import AclBook
-from forebay.broker.events import Events
 from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.read_offers import ReadOffers
 from forebay.log.block import Block
+from forebay.message.events import Events
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.properties import Looks
 from forebay.queue.queue import Queue
@@ -48,8 +46,6 @@ class Common:
     next_queue  number of the next queue: no two vhosts have queues of one number
     events      what happens, for whoever listens
     audit       who has changed what
-    addresses   of each vhost
-    acl         which MQTT topics clients may use
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     deletes     a vhost or a user was deleted, and connections that had to do with it are not ended yet
     tracing     what is published is to be told to whoever makes traces of it: `sealed`
@@ -73,8 +69,6 @@ class Common:
         self.next_queue: i64 = 1
         self.events = Events()
         self.audit = Audit()
-        self.acl = AclBook()
-        self.addresses: dict[bytes, Addresses] = {}
         self.touched: list[int] = []
         self.deletes = False
         self.tracing = False

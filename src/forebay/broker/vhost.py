@@ -35,7 +35,10 @@ from forebay.broker.publish.staging import Staging
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.options import Options
+from forebay.directory.open_vhost import OpenVhost
+from forebay.directory.vhost_list import VhostEntry
 from forebay.log.store import FrameEntry, Store
+from forebay.message.address import Addresses
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import SHARE
 
@@ -43,7 +46,7 @@ __all__ = ["Route", "Vhost"]
 
 
 @final
-class Vhost:
+class Vhost(OpenVhost):
     """One vhost.
 
     turn          the queues that the end of the turn has to look at
@@ -62,9 +65,8 @@ class Vhost:
     entered       sessions that are logged in
     """
 
-    def __init__(
-        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
-    ) -> None:
+    def __init__(self, entry: VhostEntry, store: Store, options: Options, common: Common | None = None) -> None:
+        name, number = entry.name, i64(entry.number)
         self.name = name
         self.number: i64 = number
         self.store = store
@@ -73,7 +75,7 @@ class Vhost:
         self.touched = False
         self.entered: set[int] = set()
         self.turn = Turn(name, store, self.common)
-        self.catalog = Catalog(name, number, store, self.common, self.turn, options)
+        self.catalog = Catalog(entry, store, self.common, self.turn, options)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding)
         self.router = Router(self.catalog, self.fanout, options)
         memory = self.catalog.memory
@@ -126,7 +128,26 @@ class Vhost:
         for internal in self.turn.internals:
             self.store.drop_log(internal.number)
         self.common.parts.remove(self.turn)
-        self.common.addresses.pop(self.name, None)
+
+    # ---- the directory
+
+    def rights_changed(self) -> None:
+        """Forget decisions that were made by what users could do before."""
+        self.catalog.epoch += 1
+
+    def end_sessions_of(self, user: str) -> None:
+        """End the MQTT sessions of a user, as those of nobody who comes under this name from here on."""
+        self.clients.end_sessions_of(user)
+        self.touch()
+
+    def user_deleted(self, user: str) -> None:
+        """End the MQTT sessions of a user who is gone, and have the server end its connections."""
+        self.common.deletes = True
+        self.end_sessions_of(user)
+
+    def addresses(self) -> Addresses:
+        """Return what using an address of the vhost does."""
+        return self.router.addresses
 
     # ---- recovery
 

@@ -10,22 +10,13 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import NAME_OCTETS_MAX
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.permissions import Rights
-from forebay.broker.auth.user_commands import UserCommand
-from forebay.broker.auth.users import BROKER, Users
-from forebay.broker.catalog.commands.command import Command, decoded
-from forebay.broker.catalog.commands.of_broker import OF_BROKER
-from forebay.broker.catalog.commands.vhosts import CountVhosts, RemoveVhost, StopInOrder, VhostCommand, set_vhost
-from forebay.broker.catalog.parameters import ParameterCommand, Parameters
-from forebay.broker.catalog.settings import VhostSettings
+from forebay.broker.catalog.commands.of_store import OF_STORE, StopInOrder
 from forebay.broker.catalog.topology import CATALOG
+from forebay.broker.common import Common
 from forebay.broker.ended_turn import Departures, EndedTurn
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.mqtt.session_rights import SessionRights
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhost_table import VhostTable
 from forebay.core.errors import (
     CONNECTION,
     INVALID,
@@ -37,18 +28,30 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.options import Options
+from forebay.directory.command import Command, decoded
+from forebay.directory.directory import Directory
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.permissions import Rights
+from forebay.directory.users import BROKER
+from forebay.directory.vhost_commands import RemoveVhost, set_vhost
+from forebay.directory.vhost_list import DEFAULT_VHOST, VhostEntry
 from forebay.log.store import FrameEntry, Store
+from forebay.message.address import NAME_OCTETS_MAX
 from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import UNTRIED
+from forebay.queue.properties import Looks
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 
 
 @final
-class Vhosts(VhostTable):
+class Vhosts:
     """All vhosts, and what happens to all of them.
 
-    users    of all of them
+    directory  which there are, and who may do what in them
+    default  "/", which is always there and never goes
+    others   the rest
+    stopped_in_order  the broker that wrote the log did, so that nothing was held
     busy     those that took part in the turn
     syncing  those, beside "/", whose readers wait for the disk
     deleted  vhosts that are gone: see `departures`
@@ -57,10 +60,17 @@ class Vhosts(VhostTable):
     """
 
     def __init__(self, store: Store, options: Options) -> None:
-        super().__init__(store, options)
-        self.users = Users(store, self.by_name, self.common)
-        self.session_rights = SessionRights(self.users, self.by_name)
-        self.parameters = Parameters(store)
+        self.store = store
+        self.options = options
+        self.common = Common()
+        self.common.looks = Looks(options.filter_work_a_turn)
+        self.by_name: dict[bytes, Vhost] = {}
+        self.by_number: dict[int, Vhost] = {}
+        self.others: list[Vhost] = []
+        self.stopped_in_order = False
+        self.directory = Directory(store, self.by_name, self.common.events, options.default_queue_type)
+        self.default = self.open(self.directory.vhosts.by_number[0])
+        self.session_rights = SessionRights(self.directory.users, self.by_name)
         self.busy: list[Vhost] = [self.default]
         self.syncing: list[Vhost] = []
         self.deleted: list[Vhost] = []
@@ -71,6 +81,23 @@ class Vhosts(VhostTable):
         self.past_moved = Counts()
 
     # ---- vhosts come and go
+
+    def open(self, entry: VhostEntry) -> Vhost:
+        """Make what is in a vhost of the directory."""
+        vhost = Vhost(entry, self.store, self.options, self.common)
+        self.by_name[entry.name] = vhost
+        self.by_number[entry.number] = vhost
+        if entry.name != DEFAULT_VHOST:
+            self.others.append(vhost)
+        return vhost
+
+    def follow(self) -> None:
+        """Open vhosts that are new in the directory, and close those that are in it no more."""
+        entries = self.directory.vhosts.by_number
+        for number in set(self.by_number) - set(entries):
+            self.close(self.by_number[number])
+        for number in sorted(set(entries) - set(self.by_number)):
+            self.open(entries[number])
 
     def all(self) -> list[Vhost]:
         """Every vhost, "/" first."""
@@ -91,9 +118,9 @@ class Vhosts(VhostTable):
         """
         vhost = self.find(name)
         user = principal.user
-        rights = self.users.rights(principal, name)
+        rights = self.directory.users.rights(principal, name)
         most = vhost.catalog.settings.connections_max
-        rights.usage = self.users.usage_of(user)
+        rights.usage = self.directory.users.usage_of(user)
         try:
             if most >= 0 and session_id not in vhost.entered and len(vhost.entered) >= most:
                 limit = f"connection limit ({most}) is reached"
@@ -114,10 +141,11 @@ class Vhosts(VhostTable):
         if vhost is not None:
             return vhost
         check_vhost_name(name)
-        if self.next_number >= VHOSTS_MAX:
+        number = self.directory.vhosts.next_number
+        if number >= VHOSTS_MAX:
             raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
-        number = int(self.next_number)
-        self.execute(set_vhost(number, name, self.default_settings()))
+        self.directory.change_vhosts(set_vhost(number, name, self.directory.vhosts.new_settings().fields()))
+        self.follow()
         vhost = self.by_number[number]
         vhost.touch()
         vhost.finish_recovery(int(self.default.turn.now_us), True)
@@ -126,7 +154,8 @@ class Vhosts(VhostTable):
 
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
-        self.execute(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.merged(settings)))
+        merged = vhost.catalog.settings.merged(settings)
+        self.directory.change_vhosts(set_vhost(int(vhost.number), vhost.name, merged))
         self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.fields())
 
     def delete(self, name: bytes) -> None:
@@ -141,37 +170,26 @@ class Vhosts(VhostTable):
             raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
         if vhost.catalog.settings.protected:
             raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
-        self.execute(RemoveVhost(int(vhost.number)))
+        self.directory.change_vhosts(RemoveVhost(int(vhost.number)))
+        self.follow()
         self.deleted.append(vhost)
         self.common.deletes = True
         self.common.events.note("vhost.deleted", name, {})
 
-    def remove(self, vhost: Vhost) -> None:
+    def close(self, vhost: Vhost) -> None:
         """Forget a vhost and its logs."""
-        super().remove(vhost)
+        del self.by_name[vhost.name]
+        del self.by_number[int(vhost.number)]
+        self.others.remove(vhost)
         for those in (self.busy, self.syncing):
             if vhost in those:
                 those.remove(vhost)
-        self.users.forget_vhost(vhost.name)
-        self.parameters.forget_vhost(vhost.name)
+        self.directory.forget_vhost(vhost.name)
         vhost.abandon()
         self.past_counts.add(vhost.catalog.past_counts)
         self.past_queues += vhost.catalog.past_queues
         self.past_flow.add(vhost.catalog.past_flow)
         self.past_moved.add(vhost.dead_letters.moved_for)
-
-    def default_settings(self) -> dict[str, object]:
-        """The settings of a vhost for which nobody set any."""
-        settings = VhostSettings()
-        settings.default_queue_type = self.options.default_queue_type
-        return settings.fields()
-
-    def execute(self, command: VhostCommand) -> None:
-        """Make a change; RequestError, with nothing changed, where it cannot be."""
-        command.check(self)
-        payload = command.encoded()
-        self.store.note(BROKER, 0, 0, payload, True)
-        command.apply(self)
 
     # ---- the turn
 
@@ -241,7 +259,7 @@ class Vhosts(VhostTable):
         """The vhosts and users that have gone since the last call."""
         self.common.deletes = False
         deleted, self.deleted = self.deleted, []
-        return Departures(deleted, self.users.take_deleted())
+        return Departures(deleted, self.directory.users.take_deleted())
 
     def has_work(self) -> bool:
         """True if another turn is due though nobody has sent anything."""
@@ -298,7 +316,8 @@ class Vhosts(VhostTable):
     def stop_in_order(self) -> None:
         """Note that all consumers are gone, and that none comes any more."""
         self.commit_streams()
-        self.execute(StopInOrder())
+        self.store.note(BROKER, 0, 0, StopInOrder().encoded(), True)
+        self.stopped_in_order = True
 
     # ---- the disk
 
@@ -319,12 +338,7 @@ class Vhosts(VhostTable):
 
     def checkpoint(self) -> list[FrameEntry]:
         """Everything durable, as recovery has to apply it."""
-        commands: list[Command] = [CountVhosts(int(self.next_number))]
-        for vhost in self.by_number.values():
-            commands.append(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.fields()))
-        commands += self.users.commands()
-        commands += self.parameters.commands()
-        entries = [FrameEntry(BROKER, 0, 0, command.encoded()) for command in commands]
+        entries = [FrameEntry(BROKER, 0, 0, command.encoded()) for command in self.directory.commands()]
         for vhost in self.by_number.values():
             entries += vhost.checkpoint()
         return entries
@@ -333,7 +347,7 @@ class Vhosts(VhostTable):
         """Apply what the log gave back, in its order."""
         for entry in entries:
             if entry.kind == BROKER:
-                self.apply(decoded(OF_BROKER, entry.payload))
+                self.apply(decoded(OF_STORE, entry.payload))
                 continue
             vhost = self.by_number.get(entry.queue) if entry.kind == CATALOG else self.of_log(entry.queue)
             if vhost is not None:  # else it was deleted while others still wrote down what they did in it
@@ -342,17 +356,15 @@ class Vhosts(VhostTable):
             vhost.finish_recovery(now_us, self.stopped_in_order)
             self.first_queues += len(vhost.catalog.queues)
         options = self.options
-        self.users.configure(options.users, options.administrators, options.permissions)
+        self.directory.users.configure(options.users, options.administrators, options.permissions)
 
     def apply(self, command: Command) -> None:
         """Do what a command of recovery says that belongs to no vhost."""
-        if isinstance(command, UserCommand):
-            command.apply(self.users)
-        elif isinstance(command, ParameterCommand):
-            command.apply(self.parameters)
-        else:
-            assert isinstance(command, VhostCommand)
-            command.apply(self)
+        if isinstance(command, StopInOrder):
+            self.stopped_in_order = True
+            return
+        self.directory.apply(command)
+        self.follow()
 
 
 def check_vhost_name(name: bytes) -> None:

@@ -71,3 +71,9 @@ SECTIONS_OF_FLUXMQ: Final = {
     "log": "what is logged is said by `log_level` and `log_format`",
 }
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+# Types of queues.
+CLASSIC_TYPE: Final = "classic"
+QUORUM_TYPE: Final = "quorum"
+STREAM_TYPE: Final = "stream"
+QUEUE_TYPES: Final = (CLASSIC_TYPE, QUORUM_TYPE, STREAM_TYPE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.broker.auth.permissions import Rights
 from forebay.core.errors import INVALID, RequestError
+from forebay.directory.permissions import Rights
 from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import is_unicode, shown

@@ -15,12 +15,12 @@ from typing import Final
 
 from forebay.broker.administration import Administration
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.permissions import Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
 from forebay.core.reading.json_text import fault_of
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.permissions import Rights
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, check_bounds, has_type
 from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
 from forebay.management.parameters import PARAMETERS, Parameter
@@ -175,13 +175,13 @@ class Control(Administration, Gate):
     # ---- who may do what
 
     def tags_of(self, principal: Principal) -> frozenset[str]:
-        return frozenset(self.vhosts.users.tags_of(principal))
+        return frozenset(self.vhosts.directory.users.tags_of(principal))
 
     def may_enter(self, principal: Principal, vhost: bytes) -> bool:
         """True if somebody's clients could connect to a vhost; Undecided."""
         if principal.authorizer is not None:
             return principal.authorizer.may_enter(text(vhost))
-        return self.vhosts.users.granted(principal.user, vhost, principal.vouched).permission is not None
+        return self.vhosts.directory.users.granted(principal.user, vhost, principal.vouched).permission is not None
 
     def visible(self, principal: Principal, vhost: str) -> Vhost:
         found = self.vhosts.by_name.get(vhost.encode())
@@ -192,7 +192,7 @@ class Control(Administration, Gate):
         return found
 
     def rights(self, principal: Principal, vhost: Vhost) -> Rights:
-        return self.vhosts.users.rights(principal, vhost.name)
+        return self.vhosts.directory.users.rights(principal, vhost.name)
 
     def owner(self, connection: int) -> str:
         found = self.connections.find(connection)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.broker.auth.owned_names import name_in
 from forebay.broker.catalog.commands.queues import MoveGroup, RemoveGroup
+from forebay.broker.publish.owned_names import name_in
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.management.explain.reasons import count

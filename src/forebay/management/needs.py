@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
-from forebay.broker.address import named_queue
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
-from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE, Rights
-from forebay.broker.auth.users import ADMINISTRATOR
+from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import REFUSED, RequestError
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.permissions import CONFIGURE, READ, WRITE, Rights
+from forebay.directory.users import ADMINISTRATOR
 from forebay.management.arguments import Arguments, refuse
+from forebay.message.address import named_queue
 
 NO_SESSION: Final = 0  # whoever administers holds no queue for itself
 MONITORING: Final = "monitoring"

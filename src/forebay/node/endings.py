@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from forebay.broker.auth.login import Auth
+from forebay.directory.logins.login import Auth
 from forebay.node.back_pressure.pressure import Pressure
 from forebay.node.back_pressure.rates import Rates
 from forebay.node.link import Link

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal, Proof
-from forebay.broker.auth.login import Auth, LoginNews
-from forebay.broker.auth.throttle import SECOND_US, Throttle
 from forebay.broker.common import Common
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Proof
+from forebay.directory.logins.login import Auth, LoginNews
+from forebay.directory.logins.throttle import SECOND_US, Throttle
 from forebay.node.back_pressure.newcomers import Newcomers
 from forebay.node.back_pressure.reading import Reading
 from forebay.node.link import PROVING, Link

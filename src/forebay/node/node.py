@@ -26,15 +26,15 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from forebay.broker.auth.authorizer import Proof
-from forebay.broker.auth.login import Auth, LoginContext
-from forebay.broker.auth.scram import make_scram
-from forebay.broker.auth.throttle import Throttle
 from forebay.broker.limits.quota import Quota
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
+from forebay.directory.logins.authorizer import Proof
+from forebay.directory.logins.login import Auth, LoginContext
+from forebay.directory.logins.scram import make_scram
+from forebay.directory.logins.throttle import Throttle
 from forebay.log.room import Growth
 from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.log.wal import Commit
@@ -102,12 +102,12 @@ class Node(LinkOwner):
         self.store = self.make_store() if store is None else store
         self.vhosts = Vhosts(self.store, options)
         self.common = self.vhosts.common
-        self.vhosts.common.secret = chance.octets(SECRET_OCTETS)
+        self.vhosts.common.secret = self.vhosts.directory.users.secret = chance.octets(SECRET_OCTETS)
         self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, chance)
         throttle = Throttle(0, 0)
         throttle.now_us = clock.now_us()  # of who logs in before the first tick
-        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
+        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.directory.users, throttle)
         set_throttle(throttle, options)
         self.connections: dict[int, Link] = {}
         self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
+from forebay.directory.logins.login import Auth
 from forebay.management.table import Control
 from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.blocks.connection import BlocksSession

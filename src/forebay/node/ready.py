@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from forebay.broker.audit import AuditEntry
-from forebay.broker.auth.authorizer import Proof
+from forebay.directory.logins.authorizer import Proof
 from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit

@@ -7,9 +7,9 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
+from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts, SampledNumbers
-from forebay.queue.declaration.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group

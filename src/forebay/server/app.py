@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import forebay
-from forebay.broker.auth.authorizer import Principal, Proof, Undecided
-from forebay.broker.auth.login import NOWHERE, LoginContext
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Proof, Undecided
+from forebay.directory.logins.login import NOWHERE, LoginContext
 from forebay.log.folder.identity import alone_identity
 from forebay.log.room import Growth
 from forebay.log.store import Job
@@ -86,7 +86,7 @@ class App(Host):
         self.vhosts = self.node.vhosts
         self.auth = self.node.auth
         self.auth.backends = make_backends(options)
-        load_acl(self.vhosts.common.acl, options.mqtt_acl)
+        load_acl(self.vhosts.directory.users.acl, options.mqtt_acl)
         self.control = self.node.control
         self.stats = self.node.stats
         self.totals = self.node.totals

@@ -15,11 +15,11 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.auth.authorizer import Principal
 from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
+from forebay.directory.logins.authorizer import Principal
 from forebay.log.block import Block
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at

@@ -13,14 +13,14 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal, Proof, Undecided
-from forebay.broker.auth.login import NOWHERE, Auth
-from forebay.broker.auth.permissions import Grants, Rights
-from forebay.broker.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import Later
 from forebay.core.pieces import Part
+from forebay.directory.logins.authorizer import Principal, Proof, Undecided
+from forebay.directory.logins.login import NOWHERE, Auth
+from forebay.directory.permissions import Grants, Rights
+from forebay.message.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.meter import Meter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.audit import ENTRIES_MAX, LOST, MASK, TEXT_CHARACTERS_MAX, Audit, Origin, masked, without_passwords
-from forebay.broker.auth.authorizer import Principal
+from forebay.directory.logins.authorizer import Principal
 
 PASSWORD = "hunter2"
 

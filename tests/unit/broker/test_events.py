@@ -9,7 +9,7 @@ import pytest
 
 import forebay
 from forebay.broker.catalog.policy_changes import clear_policy, set_policy
-from forebay.broker.events import NOTED_MAX, PUBLISHED, TYPES, Events
+from forebay.message.events import NOTED_MAX, PUBLISHED, TYPES, Events
 from forebay.node.node import Node
 from tests.node_rig import Counted, NodeRig, SmallNode
 from tests.vhosts import OneVhost
@@ -148,7 +148,7 @@ def test_vhosts_and_users_tell_of_themselves_without_secrets(tmp_path: Path) -> 
     assert events.take() == [], "what was there before is no news"
     made = vhosts.add(b"shop")
     vhosts.change(made, {"queues_max": 3})
-    users = vhosts.users
+    users = vhosts.directory.users
     users.add("ann", "secret words", [])
     users.change_password("ann", "other secret")
     users.set_tags("ann", ["management"])

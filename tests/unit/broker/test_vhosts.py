@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.authorizer import Principal
 from forebay.broker.internal_log import SESSIONS_LOG
 from forebay.broker.mqtt.client_session import Subscription, Will
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import AMQP091, MQTT, UNROUTABLE
+from forebay.directory.logins.authorizer import Principal
 from tests.vhosts import OneVhost
 
 QOS_1 = MQTT | 1 << 4

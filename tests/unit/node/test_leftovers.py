@@ -67,7 +67,7 @@ def test_what_comes_for_a_vhost_in_the_turn_that_deletes_it_does_nothing(
 
 
 def test_who_comes_as_a_user_that_is_made_anew_in_one_turn_may_stay(rig: NodeRig) -> None:
-    users = rig.vhosts.users
+    users = rig.vhosts.directory.users
     lines = []
     for name in ("first", "second"):
         users.add("bo", "secret", [])

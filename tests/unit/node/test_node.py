@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
 from forebay.core.errors import StorageError
+from forebay.directory.logins.passwords import SALT_OCTETS, hash_password
 from forebay.node.ready import OWN_STATE, STORAGE
 from tests.conformance.amqp091 import raw as amqp
 from tests.conformance.mqtt import raw as mqtt

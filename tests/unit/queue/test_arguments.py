@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.option_names import QUEUE_TYPES
 from forebay.queue.declaration.arguments import (
     BY_KEY,
     FOREIGN,
     KNOWN,
     NO_QUEUE,
-    QUEUE_TYPES,
     SETTINGS,
     age_us,
     check_arguments,

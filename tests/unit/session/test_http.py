@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import MQTT, QOS_SHIFT
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.logins.login import Auth
 from forebay.session.http import HEARTBEAT_S, EventSession
 from tests.sessions import SessionRig
 

@@ -15,12 +15,12 @@ from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.bodies import read_body
 from forebay.admin.login import Broker, Client
-from forebay.broker.auth.permissions import Rights
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
+from forebay.directory.permissions import Rights
 from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
 from forebay.server.app import App

@@ -20,10 +20,10 @@ from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.exact import Exact
 from forebay.admin.login import Broker, Client
-from forebay.broker.auth.permissions import READ
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
+from forebay.directory.permissions import READ
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.queue.leases.lease import Lease
 from forebay.server.app import App

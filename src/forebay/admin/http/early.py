@@ -21,7 +21,7 @@ from forebay.admin.http.early_request import (
     encode_answer,
     read_request,
 )
-from forebay.broker.auth.authorizer import Undecided
+from forebay.directory.logins.authorizer import Undecided
 from forebay.node.peer import Peer, split_name
 from forebay.server.app import App
 from forebay.server.faults import REQUEST

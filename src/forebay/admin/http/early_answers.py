@@ -10,8 +10,8 @@ from forebay.admin.caller import HTTP, REQUESTED_WITH, Caller, check_manager, lo
 from forebay.admin.http.early_request import EarlyAnswer, EarlyRequest
 from forebay.admin.http.hosts import fault_of
 from forebay.admin.metrics.gather import METRICS, PER_OBJECT, ScrapeRequest, gathered
-from forebay.broker.auth.login import LoginContext, LoginRefused
 from forebay.core.errors import RequestError
+from forebay.directory.logins.login import LoginContext, LoginRefused
 from forebay.management.needs import MONITORS
 from forebay.node.peer import peer_at
 from forebay.server.app import App

@@ -14,9 +14,9 @@ from forebay.admin.http.answer import refusal
 from forebay.admin.http.exact import unknown_field
 from forebay.admin.http.paging import PAGE_PARAMETERS, PageFault, page_fault
 from forebay.admin.rabbitmq.unsupported import unsupported_at
-from forebay.broker.auth.authorizer import Undecided
-from forebay.broker.auth.login import LoginRefused
 from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+from forebay.directory.logins.authorizer import Undecided
+from forebay.directory.logins.login import LoginRefused
 
 STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400, DAMAGED: 503}
 BAD_REQUEST: Final = 400

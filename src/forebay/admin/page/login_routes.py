@@ -12,9 +12,9 @@ from forebay.admin.http.answer import as_json
 from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.login import Broker
 from forebay.admin.page.logins import COOKIE, WebLogins
-from forebay.broker.auth.login import LoginContext, LoginRefused
-from forebay.broker.auth.users import TAGS
 from forebay.core.errors import REFUSED, RequestError
+from forebay.directory.logins.login import LoginContext, LoginRefused
+from forebay.directory.users import TAGS
 from forebay.node.peer import peer_at
 
 router = APIRouter(prefix="/api", tags=["login"], route_class=JsonRoute)

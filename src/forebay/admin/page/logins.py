@@ -16,8 +16,8 @@ from typing import Final
 
 import orjson
 
-from forebay.broker.auth.authorizer import Principal
 from forebay.core.errors import StorageError
+from forebay.directory.logins.authorizer import Principal
 from forebay.server.app import App
 from forebay.server.system.small_file import read_small_file, write_small_file
 
@@ -108,7 +108,7 @@ class WebLogins:
         """The digest of what is kept of the user's password; another text where there is no such user any more."""
         if principal.authorizer is not None:
             return ""
-        user = self.app.vhosts.users.by_name.get(principal.user)
+        user = self.app.vhosts.directory.users.by_name.get(principal.user)
         return "gone" if user is None else digest(f"{user.hash} {user.exported}").hex()
 
     # ---- over a restart

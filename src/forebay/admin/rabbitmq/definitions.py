@@ -26,11 +26,11 @@ from forebay.admin.rabbitmq.parameters import parameters_of
 from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, check_vhost
-from forebay.broker.auth.passwords import exported_hash
-from forebay.broker.catalog.parameters import IMPORTED
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.reading.json_text import JsonError, NotJson, read_json
+from forebay.directory.logins.passwords import exported_hash
+from forebay.directory.parameters import IMPORTED
 from forebay.management.definitions.exported import (
     binding_entry,
     bindings_of,
@@ -105,7 +105,7 @@ EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
 async def export_all(broker: Broker, caller: Administrator, download: Download = "") -> Response:
     """Everything but messages and connections, as RabbitMQ's definitions files say it."""
     vhosts = sorted(broker.vhosts.all(), key=lambda vhost: bytes(vhost.name))
-    users = broker.vhosts.users
+    users = broker.vhosts.directory.users
     name = cluster_name(broker)
     async with broker.door.long:
         document: dict[str, object] = {
@@ -188,7 +188,7 @@ async def content_of(vhosts: list[Vhost]) -> dict[str, object]:
 
 
 def global_parameters(app: App) -> list[dict[str, object]]:
-    values = app.vhosts.parameters.values
+    values = app.vhosts.directory.parameters.values
     return [{"name": name, "value": values[name]} for name in sorted(values) if name != IMPORTED]
 
 

@@ -21,11 +21,11 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody, Routed
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost
-from forebay.broker.auth.permissions import READ
 from forebay.broker.publish.headers import check_message, publish_with_headers, read_publish_headers
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
+from forebay.directory.permissions import READ
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
 from forebay.message.requests import MARKS, REQUESTS

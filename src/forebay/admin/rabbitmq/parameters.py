@@ -18,10 +18,10 @@ from forebay.admin.http.paths import ComponentName, LimitName, ParameterName, Us
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import LimitBody, ValueBody
 from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
-from forebay.broker.auth.users import Users
-from forebay.broker.catalog.settings import UNLIMITED
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.directory.users import Users
+from forebay.directory.vhost_settings import UNLIMITED
 from forebay.management.definitions.exported import policy_value
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
 from forebay.routing.exchange import text
@@ -117,7 +117,7 @@ async def delete_parameter(
 @router.get("/global-parameters")
 async def list_global_parameters(broker: Broker, caller: Policymaker, wanted: Wanted) -> Response:
     """The parameters of the broker itself."""
-    values = broker.vhosts.parameters.values
+    values = broker.vhosts.directory.parameters.values
     found: list[dict[str, object]] = [{"name": name, "value": values[name]} for name in sorted(values)]
     return await answer_list(found, name_of, dict, wanted)
 
@@ -127,7 +127,7 @@ async def show_global_parameter(
     broker: Broker, caller: Policymaker, parameter: ParameterName, wanted: Wanted
 ) -> Response:
     """One parameter of the broker itself."""
-    values = broker.vhosts.parameters.values
+    values = broker.vhosts.directory.parameters.values
     if parameter not in values:
         raise RequestError(NOT_FOUND, f"name: there is no global parameter '{parameter}'")
     return answer_one({"name": parameter, "value": values[parameter]}, wanted)
@@ -138,7 +138,7 @@ async def put_global_parameter(
     broker: Broker, caller: Administrator, parameter: ParameterName, body: ValueBody
 ) -> Response:
     """Set a global parameter."""
-    is_new = parameter not in broker.vhosts.parameters.values
+    is_new = parameter not in broker.vhosts.directory.parameters.values
     values: dict[str, object] = {"name": parameter, "value": body.value}
     return await changed(broker, caller, "global_parameter.set", values, put_status(is_new))
 
@@ -154,7 +154,7 @@ def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -
     found: list[dict[str, object]] = []
     for vhost in vhosts:
         where = text(vhost.name)
-        for each in app.vhosts.parameters.listed(vhost.name, component):
+        for each in app.vhosts.directory.parameters.listed(vhost.name, component):
             found.append({"value": each["value"], "vhost": where, "component": each["component"], "name": each["name"]})
         limits = limits_of(vhost)
         if limits and component in {None, LIMITS}:
@@ -226,7 +226,7 @@ async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: Vhost
 @limits.get("/user-limits")
 async def list_user_limits(broker: Broker, caller: Administrator) -> Response:
     """The limits of users; only of those who have some."""
-    users = broker.vhosts.users
+    users = broker.vhosts.directory.users
     return as_json([user_fields(users, name) for name in sorted(users.limits)])
 
 
@@ -235,7 +235,7 @@ async def show_user_limits(broker: Broker, caller: Manager, user: UserName) -> R
     """The limits of one user: a list of one, or of nothing where it has none. Everybody may ask for the own ones."""
     if user != caller.user:
         caller.check_administrator()
-    users = broker.vhosts.users
+    users = broker.vhosts.directory.users
     users.user(user)
     return as_json([user_fields(users, user)] if user in users.limits else [])
 

@@ -22,14 +22,14 @@ router = APIRouter(prefix="/api", tags=["permissions"], route_class=ChangeRoute)
 @router.get("/permissions")
 async def list_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """The permissions of users in vhosts."""
-    return await answer_list(broker.vhosts.users.list_permissions(), user_of, permission_fields, wanted)
+    return await answer_list(broker.vhosts.directory.users.list_permissions(), user_of, permission_fields, wanted)
 
 
 @router.get("/permissions/{vhost:name}/{user:name}")
 async def show_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """The permissions of a user in a vhost."""
     check_place(broker, caller, vhost, user)
-    found = broker.vhosts.users.list_permissions(user, vhost.encode())
+    found = broker.vhosts.directory.users.list_permissions(user, vhost.encode())
     if not found:
         raise none_given(vhost, user)
     return as_json(permission_fields(found[0]))
@@ -41,7 +41,7 @@ async def put_permission(
 ) -> Response:
     """Let a user enter a vhost, and say what it may do there."""
     check_both(broker, vhost, user)
-    is_new = (user, vhost.encode()) not in broker.vhosts.users.permissions
+    is_new = (user, vhost.encode()) not in broker.vhosts.directory.users.permissions
     values = {"vhost": vhost, "user": user, **body.model_dump()}
     return await changed(broker, caller, "permission.set", values, put_status(is_new))
 
@@ -50,8 +50,8 @@ async def put_permission(
 async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """Delete a user's permissions in a vhost, which it then cannot enter."""
     check_place(broker, caller, vhost, user)
-    if (user, vhost.encode()) not in broker.vhosts.users.permissions:
-        if broker.vhosts.users.user(user).is_free():
+    if (user, vhost.encode()) not in broker.vhosts.directory.users.permissions:
+        if broker.vhosts.directory.users.user(user).is_free():
             raise RequestError(INVALID, f"permissions: those of user '{user}' come with the configuration")
         raise none_given(vhost, user)
     return await changed(broker, caller, "permission.clear", {"vhost": vhost, "user": user})
@@ -60,14 +60,14 @@ async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostN
 @router.get("/topic-permissions")
 async def list_topic_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """List the restrictions of users on topic exchanges."""
-    return await answer_list(broker.vhosts.users.list_topic_permissions(), user_of, topic_fields, wanted)
+    return await answer_list(broker.vhosts.directory.users.list_topic_permissions(), user_of, topic_fields, wanted)
 
 
 @router.get("/topic-permissions/{vhost:name}/{user:name}")
 async def show_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """The restrictions of one user on topic exchanges of a vhost."""
     check_place(broker, caller, vhost, user)
-    found = broker.vhosts.users.list_topic_permissions(user, vhost.encode())
+    found = broker.vhosts.directory.users.list_topic_permissions(user, vhost.encode())
     if not found:
         raise none_given(vhost, user)
     return as_json([topic_fields(each) for each in found])
@@ -85,7 +85,7 @@ async def put_topic_permission(
 async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """Lift the restrictions of a user on topic exchanges of a vhost."""
     check_place(broker, caller, vhost, user)
-    if (user, vhost.encode()) not in broker.vhosts.users.topics:
+    if (user, vhost.encode()) not in broker.vhosts.directory.users.topics:
         raise none_given(vhost, user)
     return await changed(broker, caller, "topic_permission.clear", {"vhost": vhost, "user": user})
 
@@ -97,7 +97,7 @@ async def show_topic_permission(
     """The restriction of one user on one topic exchange of a vhost, as a list of one."""
     check_place(broker, caller, vhost, user)
     name = exchange_named(exchange)
-    given = broker.vhosts.users.list_topic_permissions(user, vhost.encode())
+    given = broker.vhosts.directory.users.list_topic_permissions(user, vhost.encode())
     found = [each for each in given if each["exchange"] == text(name)]
     if not found:
         raise none_given(vhost, user, f" on exchange '{text(name)}'")
@@ -130,7 +130,7 @@ async def delete_topic_permission(
 ) -> Response:
     """Lift the restriction of a user on one topic exchange; no error if there are only others in the vhost."""
     check_place(broker, caller, vhost, user)
-    if (user, vhost.encode()) not in broker.vhosts.users.topics:
+    if (user, vhost.encode()) not in broker.vhosts.directory.users.topics:
         raise none_given(vhost, user)
     values: dict[str, object] = {"vhost": vhost, "user": user, "exchange": exchange_named(exchange)}
     return await changed(broker, caller, "topic_permission.clear", values)
@@ -140,7 +140,7 @@ async def set_topic_permission(app: App, caller: Caller, vhost: str, user: str, 
     """Set a user's restriction on the topic exchange that the body names."""
     check_both(app, vhost, user)
     exchange = body.exchange.encode("utf-8", "replace")
-    is_new = exchange not in app.vhosts.users.topics.get((user, vhost.encode()), {})
+    is_new = exchange not in app.vhosts.directory.users.topics.get((user, vhost.encode()), {})
     values = {"vhost": vhost, "user": user, **body.model_dump(), "exchange": exchange}
     return await changed(app, caller, "topic_permission.set", values, put_status(is_new))
 
@@ -148,12 +148,12 @@ async def set_topic_permission(app: App, caller: Caller, vhost: str, user: str, 
 def check_place(app: App, caller: Caller, vhost: str, user: str) -> None:
     """RequestError(NOT_FOUND) unless there are both."""
     check_vhost(app, caller, vhost)
-    app.vhosts.users.user(user)
+    app.vhosts.directory.users.user(user)
 
 
 def check_both(app: App, vhost: str, user: str) -> None:
     """RequestError(INVALID), as RabbitMQ has it where something is set, unless there are both."""
-    if vhost.encode() not in app.vhosts.by_name or user not in app.vhosts.users.by_name:
+    if vhost.encode() not in app.vhosts.by_name or user not in app.vhosts.directory.users.by_name:
         raise RequestError(INVALID, f"vhost_or_user_not_found: vhost '{vhost}', user '{user}'")
 
 

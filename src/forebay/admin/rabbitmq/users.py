@@ -17,10 +17,10 @@ from forebay.admin.openapi.change_shapes import UserBody, UserNames
 from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
-from forebay.broker.auth.passwords import SALT_OCTETS, hash_password, imported_hash
-from forebay.broker.auth.provisioning import check_user
-from forebay.broker.auth.user_table import User
 from forebay.core.errors import INVALID, RequestError
+from forebay.directory.logins.passwords import SALT_OCTETS, hash_password, imported_hash
+from forebay.directory.provisioning import check_user
+from forebay.directory.user_table import User
 from forebay.management.definitions.exported import user_entry
 from forebay.server.system.chance import SystemRandom
 
@@ -32,23 +32,23 @@ PASSWORD_CHARACTERS_MAX = 4096
 @router.get("")
 async def list_users(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """All users."""
-    users = [user for _, user in sorted(broker.vhosts.users.by_name.items())]
-    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.users), wanted)
+    users = [user for _, user in sorted(broker.vhosts.directory.users.by_name.items())]
+    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.directory.users), wanted)
 
 
 @router.get("/without-permissions")
 async def list_users_without_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """Users who may enter no vhost."""
-    known = broker.vhosts.users
+    known = broker.vhosts.directory.users
     placed = {name for name, _ in known.permissions}
     users = [user for name, user in sorted(known.by_name.items()) if name not in placed and not user.is_free()]
-    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.users), wanted)
+    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.directory.users), wanted)
 
 
 @router.post("/bulk-delete", status_code=DONE_STATUS, responses=GONE)
 async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -> Response:
     """Take several users away; those that are not there do not matter."""
-    users = broker.vhosts.users
+    users = broker.vhosts.directory.users
     for name in body.users:
         if name in users.by_name:
             users.changeable(name)
@@ -61,7 +61,7 @@ async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -
 @router.get("/{user:name}")
 async def show_user(broker: Broker, caller: Administrator, user: UserName, wanted: Wanted) -> Response:
     """One user."""
-    return answer_one(user_entry(broker.vhosts.users, broker.vhosts.users.user(user)), wanted)
+    return answer_one(user_entry(broker.vhosts.directory.users, broker.vhosts.directory.users.user(user)), wanted)
 
 
 @router.put("/{user:name}", status_code=201, responses=MADE, response_class=Response)
@@ -72,7 +72,7 @@ async def put_user_named(broker: Broker, caller: Administrator, user: UserName, 
     tags = texts_of(body.tags)
     check_user(user, "", tags)
     hash = await kept_hash(body.password, body.password_hash, body.hashing_algorithm)
-    is_new = user not in broker.vhosts.users.by_name
+    is_new = user not in broker.vhosts.directory.users.by_name
     return await changed(broker, caller, "user.put", {"user": user, "hash": hash, "tags": tags}, put_status(is_new))
 
 
@@ -85,15 +85,15 @@ async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> 
 @router.get("/{user:name}/permissions")
 async def list_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """The permissions of a user, by vhost."""
-    broker.vhosts.users.user(user)
-    return as_json([permission_fields(each) for each in broker.vhosts.users.list_permissions(user)])
+    broker.vhosts.directory.users.user(user)
+    return as_json([permission_fields(each) for each in broker.vhosts.directory.users.list_permissions(user)])
 
 
 @router.get("/{user:name}/topic-permissions")
 async def list_topic_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """The restrictions of a user on topic exchanges."""
-    broker.vhosts.users.user(user)
-    return as_json([topic_fields(each) for each in broker.vhosts.users.list_topic_permissions(user)])
+    broker.vhosts.directory.users.user(user)
+    return as_json([topic_fields(each) for each in broker.vhosts.directory.users.list_topic_permissions(user)])
 
 
 async def kept_hash(password: str | None, hash: str | None, algorithm: str | None) -> str:

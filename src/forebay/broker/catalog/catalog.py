@@ -9,8 +9,6 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE, named_queue
-from forebay.broker.catalog.commands.command import decoded
 from forebay.broker.catalog.commands.exchanges import (
     Bind,
     BindingEnds,
@@ -40,8 +38,10 @@ from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import CATALOG, CURSOR, HELD, RESERVED, RETURNS, SETTLED, Topology
 from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError
+from forebay.core.option_names import CLASSIC_TYPE
+from forebay.directory.command import decoded
 from forebay.log.store import FrameEntry
-from forebay.queue.declaration.arguments import CLASSIC_TYPE
+from forebay.message.address import TOPIC_EXCHANGE, named_queue
 from forebay.queue.declaration.spec import check_declaration
 from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, STREAM, Queue

@@ -11,13 +11,14 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
-from forebay.broker.auth.permissions import compiled
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.nearest import hint
+from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
+from forebay.directory.permissions import compiled
 from forebay.filter.pattern import NAME_PROGRAM_MAX, Pattern
 from forebay.filter.program import BadPattern
-from forebay.queue.declaration.arguments import BY_KEY, NOBODY, OPERATOR, QUORUM_TYPE, STREAM_TYPE
+from forebay.message.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
+from forebay.queue.declaration.arguments import BY_KEY, NOBODY, OPERATOR
 from forebay.queue.declaration.limits import limits_of
 from forebay.queue.queue import SHARE, Queue
 from forebay.routing.exchange import Exchange, alternate_of, text

@@ -1,6 +1,6 @@
 """The topology of a vhost: its exchanges, queues, bindings and groups.
 
-Every change is a command (`commands/command.py`), and `Topology.execute` makes them all: what a restart keeps is
+Every change is a command (`directory/command.py`), and `Topology.execute` makes them all: what a restart keeps is
 written down before the answer to the client leaves, and recovery applies it again in the same order. `epoch` grows with
 every change, so that whoever remembers a route knows when to forget it. `Catalog` says what clients may ask for.
 """
@@ -11,18 +11,18 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE, named_queue
-from forebay.broker.auth.permissions import allows
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.policies import Policies
-from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.common import Common
 from forebay.broker.limits.topology_memory import TopologyMemory, queue_octets
 from forebay.broker.publish.properties import MessageProperties
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.options import Options
+from forebay.directory.permissions import allows
+from forebay.directory.vhost_list import VhostEntry
 from forebay.log.store import Store
+from forebay.message.address import TOPIC_EXCHANGE, named_queue
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.placement import Placement
 from forebay.queue.declaration.spec import QueueSpec, locked
@@ -63,15 +63,14 @@ class Topology:
     past_counts, past_flow  of queues and exchanges that are gone, of which there were `past_queues`
     """
 
-    def __init__(self, name: bytes, number: i64, store: Store, common: Common, turn: Turn, options: Options) -> None:
-        self.name = name
-        self.number: i64 = number
+    def __init__(self, entry: VhostEntry, store: Store, common: Common, turn: Turn, options: Options) -> None:
+        self.name = entry.name
+        self.number: i64 = entry.number
         self.store = store
         self.common = common
         self.turn = turn
         self.events = common.events
-        self.settings = VhostSettings()
-        self.settings.default_queue_type = options.default_queue_type
+        self.settings = entry.settings
         self.policies = Policies()
         self.visibility_ms: i64 = options.visibility_timeout_ms
         self.properties: PropertyReader = MessageProperties(self.common.looks)
@@ -83,7 +82,7 @@ class Topology:
         self.past_queues: i64 = 0
         self.past_flow = Flow()
         self.epoch: i64 = 1
-        self.bindings = Bindings(name)
+        self.bindings = Bindings(entry.name)
         self.memory = TopologyMemory(
             self.bindings, options.client_topology_octets_max, options.vhost_topology_octets_max
         )

@@ -6,11 +6,9 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
 from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments, stream_start
 from forebay.broker.consuming.dispatcher import Dispatcher
-from forebay.broker.events import QUEUE_NAME
 from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.primary import primary_name
@@ -26,6 +24,8 @@ from forebay.core.errors import (
     DamagedBlock,
     RequestError,
 )
+from forebay.message.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
+from forebay.message.events import QUEUE_NAME
 from forebay.queue.group import Group, leave
 from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key

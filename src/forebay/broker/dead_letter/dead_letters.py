@@ -22,12 +22,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.broker.publish.mover import FULL, NO_ROOM, NOWHERE, Mover, in_amqp
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091
+from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.message.deaths import REJECTED as DEATH_REJECTED
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
 from forebay.message.fields import CC, keys_in_cc
@@ -404,7 +404,7 @@ def is_there(publishing: Publishing, key: bytes) -> bool:
     """True if a message's own key leads somewhere without a queue being made: its publisher needed no right to that."""
     if key.startswith(QUEUE_PREFIX):
         try:
-            return publishing.common.addresses[publishing.catalog.name].makes(key, True) == b""
+            return publishing.router.addresses.makes(key, True) == b""
         except RequestError:  # an address that nothing can have
             return False
     return not key.startswith(DEAD_LETTER_PREFIX) or key in publishing.catalog.queues

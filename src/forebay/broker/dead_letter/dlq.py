@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError
 from forebay.core.message import FORMAT_MASK
 from forebay.filter.parser import Filter
+from forebay.message.address import DEAD_LETTER_PREFIX
 from forebay.message.deaths import deaths_of, with_deaths, without_deaths
 from forebay.message.edited import edited
 from forebay.message.record import record_at

@@ -9,8 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from forebay.broker.address import amqp_address
-from forebay.broker.auth.permissions import Rights
 from forebay.broker.dead_letter.dlq import (
     SCANNED_AT_ONCE,
     Portion,
@@ -24,7 +22,9 @@ from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK
+from forebay.directory.permissions import Rights
 from forebay.filter.parser import Filter
+from forebay.message.address import amqp_address
 from forebay.message.record import record_at
 from forebay.message.rendered import rendered
 from forebay.message.subject import RecordSubject

@@ -6,7 +6,6 @@ from typing import final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ANONYMOUS, NOBODY, STORED, ClientSession, Owner, Subscription, Will
@@ -15,6 +14,7 @@ from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.publish.publishing import Publishing
 from forebay.core.message import MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
+from forebay.message.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.routing.topic_trie import check_filter
 from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
 

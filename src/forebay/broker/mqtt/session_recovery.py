@@ -10,7 +10,6 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.commands.command import decoded
 from forebay.broker.internal_log import INTERNAL
 from forebay.broker.mqtt.audience import LOGGED
 from forebay.broker.mqtt.client_session import (
@@ -41,6 +40,7 @@ from forebay.broker.mqtt.noted_sessions import (
 )
 from forebay.broker.mqtt.sessions import NOT_YET, SECOND_US, Sessions, is_topic, pairs
 from forebay.core.errors import DamagedBlock
+from forebay.directory.command import decoded
 from forebay.log.block import Block
 from forebay.log.housekeeping import merged
 from forebay.log.store import FrameEntry

@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.permissions import Rights
-from forebay.broker.auth.users import Users
-from forebay.broker.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 from forebay.broker.mqtt.client_session import ANONYMOUS, EXTERNAL, NOBODY, VOUCHED, ClientSession, Will
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.permissions import Rights
+from forebay.directory.users import Users
+from forebay.message.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 
 CHECKED_AT_ONCE: Final = 200  # subscriptions in one call of `step`
 

@@ -10,13 +10,13 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.catalog.commands.queues import DeclareQueue, RemoveQueue
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import properties_at
 from forebay.core.errors import INVALID, RequestError
 from forebay.log.block import Block
+from forebay.message.address import SHARE_PREFIX, TOPIC_EXCHANGE
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter, swap_key

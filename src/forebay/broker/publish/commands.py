@@ -16,8 +16,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.broker.publish.replies import REPLY_PREFIX
+from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 
 CANCEL_PREFIX: Final = b"$delayed/cancel/"
 

@@ -18,11 +18,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
 from forebay.core.errors import INVALID, DamagedBlock, RequestError
 from forebay.core.message import AMQP091
 from forebay.log.store import FrameEntry, Store
+from forebay.message.address import NAME_OCTETS_MAX
 from forebay.message.annotations import (
     DEDUPLICATION,
     SEQUENCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forebay.broker.auth.authorizer import Proof
+from forebay.directory.logins.authorizer import Proof
 
 
 class Joining(Proof):

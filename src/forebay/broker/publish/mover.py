@@ -11,13 +11,13 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import amqp_address
 from forebay.broker.publish.delayed import DelayedMessage
 from forebay.broker.publish.headers import read_publish_headers, route_with_headers
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT, REJECTED, UNROUTABLE
+from forebay.message.address import amqp_address
 from forebay.message.fields import marks_of
 from forebay.message.record import StoredRecord
 from forebay.queue.queue import Queue

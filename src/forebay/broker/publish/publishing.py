@@ -9,8 +9,6 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker import events
-from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
@@ -34,6 +32,8 @@ from forebay.core.message import (
     UNROUTABLE,
 )
 from forebay.log.block import LONG_OCTETS, Block
+from forebay.message import events
+from forebay.message.address import TOPIC_EXCHANGE
 from forebay.message.fields import marks_of
 from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered

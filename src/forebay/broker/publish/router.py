@@ -17,7 +17,6 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.broker.catalog.addressed import make_addressed
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.mqtt.audience import Audience
@@ -26,6 +25,7 @@ from forebay.broker.mqtt.fanout import AudienceSearch, Fanout
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options
+from forebay.message.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.message.annotations import ORIGIN, PUBLISHER, with_annotation, with_number
 from forebay.queue.queue import Queue
 from forebay.routing.cut_work import WorkInHand
@@ -136,6 +136,7 @@ class Way:
 class Router:
     """The ways from addresses to queues and subscribers, as the catalog and the subscriptions have them now.
 
+    addresses       what using an address does
     address_queues  what the first use of `$queue/<name>` makes, of at most `address_queues_max` queues
     """
 
@@ -145,7 +146,7 @@ class Router:
         self.uncut = WorkInHand(None)
         self.address_queues = options.address_queues
         self.address_queues_max: i64 = options.address_queues_max
-        catalog.common.addresses[catalog.name] = RoutedAddresses(self)
+        self.addresses: Addresses = RoutedAddresses(self)
         # (exchange, routing keys, properties) -> route, of epoch `resolved_epoch`
         self.resolved: dict[tuple[bytes, tuple[bytes, ...], bytes], Route] = {}
         self.resolved_epoch: i64 = 0

@@ -11,17 +11,17 @@ from typing import Final, final
 from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.auth.owned_names import owner_in
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
 from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
+from forebay.broker.publish.owned_names import owner_in
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.broker.publish.staging import CommittedBatch, Staging
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block
+from forebay.message.address import TOPIC_EXCHANGE
 from forebay.message.requests import MARKS, REQUESTS, requests_of
 from forebay.queue.declaration.limits import REJECT_PUBLISH
 from forebay.queue.queue import SHARE

@@ -117,7 +117,7 @@ def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool)
 
 def guest_of(options: Options) -> bool:
     """True if the configuration has guest with its known password."""
-    from forebay.broker.auth.passwords import is_hash, is_right
+    from forebay.directory.logins.passwords import is_hash, is_right
 
     kept = options.users.get("guest", "")
     return is_right("guest", kept) if is_hash(kept) else kept == "guest"

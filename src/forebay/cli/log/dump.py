@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from forebay.broker.catalog.parameters import BROKER
 from forebay.broker.catalog.topology import CATALOG, CURSOR, HELD, RETURNS, SETTLED
 from forebay.broker.internal_log import (
     DEDUPLICATION_LOG,
@@ -23,6 +22,7 @@ from forebay.broker.internal_log import (
 from forebay.cli.log.files import damage_of
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile
+from forebay.directory.parameters import BROKER
 from forebay.log.folder.required import NUMBER, SPAN
 from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, START, WALS, Frame, FrameEntry, parse_start
 from forebay.log.recovery.recovery import WalReader

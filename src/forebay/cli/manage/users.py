@@ -119,6 +119,6 @@ def new_password(name: str, given: str | None, hash: str | None, no_password: bo
     if given == "":
         raise OptionError("--new-password: '' is none; --no-password makes a user that logs in by a certificate")
     password = asked_password(f"New password of {name}", True, "--new-password") if given is None else given
-    from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
+    from forebay.directory.logins.passwords import SALT_OCTETS, hash_password
 
     return hash_password(password, os.urandom(SALT_OCTETS))

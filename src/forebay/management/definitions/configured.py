@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhosts import Vhosts
@@ -14,6 +13,7 @@ from forebay.core.option_cluster import SYNC, ClusterOptions
 from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions, ReplicationOptions
 from forebay.core.options import Options
 from forebay.management.definitions.imported import ImportPlan, ImportStep
+from forebay.message.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.queue.declaration.limits import DOUBLING
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.routing.exchange import check_arguments, text

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.auth.passwords import exported_hash
-from forebay.broker.auth.user_table import User
-from forebay.broker.auth.users import Users
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
+from forebay.directory.logins.passwords import exported_hash
+from forebay.directory.user_table import User
+from forebay.directory.users import Users
 from forebay.management.definitions.limits import limits_of_user
 from forebay.message.shown import plain
 from forebay.queue.queue import CLASSIC, QUORUM, STREAM, Queue

@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from forebay.broker.address import NAME_OCTETS_MAX, check_queue_name
-from forebay.broker.auth.passwords import imported_hash
-from forebay.broker.auth.permissions import check_pattern, check_topic_pattern
-from forebay.broker.auth.provisioning import check_user, put_user
-from forebay.broker.auth.users import check_limits
 from forebay.broker.catalog.commands.exchanges import DeclareExchange
 from forebay.broker.catalog.commands.queues import DeclareQueue
-from forebay.broker.catalog.parameters import check_name, check_value
 from forebay.broker.catalog.policies import Policy, check_definition, check_policy, kind_name
 from forebay.broker.catalog.policy_changes import put_policy
-from forebay.broker.catalog.settings import PROTECTED, VhostSettings
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import RequestError
 from forebay.core.nearest import hint, slip_of
+from forebay.core.option_names import CLASSIC_TYPE
+from forebay.directory.logins.passwords import imported_hash
+from forebay.directory.parameters import check_name, check_value
+from forebay.directory.permissions import check_pattern, check_topic_pattern
+from forebay.directory.provisioning import check_user, put_user
+from forebay.directory.users import check_limits
+from forebay.directory.vhost_settings import PROTECTED, VhostSettings
 from forebay.management.definitions.given import SHOWN_MAX, EntryFault, GivenEntry
 from forebay.management.definitions.left_out import (
     NOT_IN_FORCE,
@@ -37,7 +37,8 @@ from forebay.management.definitions.left_out import (
     unknown_reason,
 )
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
-from forebay.queue.declaration.arguments import BY_KEY, CLASSIC_TYPE, FOREIGN, KNOWN
+from forebay.message.address import NAME_OCTETS_MAX, check_queue_name
+from forebay.queue.declaration.arguments import BY_KEY, FOREIGN, KNOWN
 from forebay.queue.declaration.spec import check_declaration
 from forebay.routing.exchange import FOREIGN as FOREIGN_TO_EXCHANGES
 from forebay.routing.exchange import KNOWN as KNOWN_TO_EXCHANGES
@@ -135,7 +136,7 @@ class ImportPlan:
         self.names: dict[bytes, str] = {  # of vhosts that there will be, each with its type of queues
             name: vhost.catalog.settings.default_queue_type for name, vhost in vhosts.by_name.items()
         }
-        self.users: set[str] = set(vhosts.users.by_name)
+        self.users: set[str] = set(vhosts.directory.users.by_name)
         self.named: set[tuple[bytes, str, bytes]] = set()  # queues and exchanges of the file, also those left out
         self.queues: dict[tuple[bytes, bytes], Declared] = {}  # that the file makes, by vhost and name
         self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
@@ -272,26 +273,28 @@ class ImportPlan:
         limits = user_limits(given, given.table("limits"))
         check_user(name, hash, tags)
         self.users.add(name)
-        known = self.vhosts.users.by_name.get(name)
+        known = self.vhosts.directory.users.by_name.get(name)
         if known is not None and known.configured:
             self.notes.append(f"user '{name}' is of the configuration, and stays as it is")
             return None
         return partial(self.make_user, name, hash, tags, limits)
 
     def make_user(self, name: str, hash: str, tags: list[str], limits: dict[str, object]) -> None:
-        put_user(self.vhosts.users, name, hash, tags)
+        put_user(self.vhosts.directory.users, name, hash, tags)
         if limits:
-            self.vhosts.users.set_limits(name, limits)
+            self.vhosts.directory.users.set_limits(name, limits)
 
     def permission(self, given: GivenEntry) -> Do | None:
         vhost, user = self.vhost_of(given), self.user_of(given)
         patterns = [pattern_of(given, field, check_pattern) for field in ("configure", "write", "read")]
-        return partial(self.vhosts.users.set_permissions, user, vhost, *patterns)
+        return partial(self.vhosts.directory.users.set_permissions, user, vhost, *patterns)
 
     def topic_permission(self, given: GivenEntry) -> Do | None:
         vhost, user = self.vhost_of(given), self.user_of(given)
         write, read = (pattern_of(given, field, check_topic_pattern) for field in ("write", "read"))
-        return partial(self.vhosts.users.set_topic_permissions, user, vhost, given.octets("exchange"), write, read)
+        return partial(
+            self.vhosts.directory.users.set_topic_permissions, user, vhost, given.octets("exchange"), write, read
+        )
 
     def parameter(self, given: GivenEntry) -> Do | None:
         vhost, component, name = self.vhost_of(given), given.text("component"), given.text("name")
@@ -306,13 +309,13 @@ class ImportPlan:
         check_value(name, value)
         reason = f"a parameter of '{component}' is kept, and means nothing to this broker"
         given.leave_out("", reason, component in MOVERS)
-        return partial(self.vhosts.parameters.set, vhost, component, name, value)
+        return partial(self.vhosts.directory.parameters.set, vhost, component, name, value)
 
     def global_parameter(self, given: GivenEntry) -> Do | None:
         name, value = given.text("name"), given.fields.get("value")
         check_name("name", name)
         check_value(name, value)
-        return partial(self.vhosts.parameters.set_global, name, value)
+        return partial(self.vhosts.directory.parameters.set_global, name, value)
 
     def policy(self, given: GivenEntry) -> Do | None:
         return self.policy_named(given, self.vhost_of(given), given.text("name"), given, False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.broker.auth.users import Users
-from forebay.broker.catalog.settings import UNLIMITED
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.directory.users import Users
+from forebay.directory.vhost_settings import UNLIMITED
 
 # RabbitMQ's names of limits, and ours of the settings; the last of vhosts is ours alone.
 OF_VHOSTS: Final = {

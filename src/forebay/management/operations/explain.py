@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from forebay.broker.auth.permissions import check_pattern
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.directory.permissions import check_pattern
 from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from forebay.broker.auth.owned_names import name_in, owner_in
 from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.dead_letter.dlq import seal
+from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.retention_pins import release
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.management.arguments import Arguments, refuse

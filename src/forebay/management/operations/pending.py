@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from forebay.broker.auth.owned_names import name_in, owner_in
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import NOWHERE, SENT
+from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.management.arguments import Arguments

@@ -83,7 +83,7 @@ def policy_fields(policy: Policy) -> dict[str, object]:
 @operation("parameter.list", need=SET_POLICY)
 def list_parameters(control: Control, given: Arguments) -> dict[str, object]:
     """List the parameters of a vhost, by component and name: values that the broker stores for other programs."""
-    found = control.vhosts.parameters.listed(control.vhost(given).name)
+    found = control.vhosts.directory.parameters.listed(control.vhost(given).name)
     return page(given, [partial(dict, each) for each in found])
 
 
@@ -91,33 +91,35 @@ def list_parameters(control: Control, given: Arguments) -> dict[str, object]:
 def set_parameter(control: Control, given: Arguments) -> dict[str, object]:
     """Set a parameter of a vhost."""
     vhost = control.vhost(given)
-    control.vhosts.parameters.set(vhost.name, given.text("component"), given.text("name"), given.value("value"))
+    control.vhosts.directory.parameters.set(
+        vhost.name, given.text("component"), given.text("name"), given.value("value")
+    )
     return {}
 
 
 @operation("parameter.clear", changes=True, need=SET_POLICY)
 def clear_parameter(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a parameter of a vhost."""
-    control.vhosts.parameters.clear(control.vhost(given).name, given.text("component"), given.text("name"))
+    control.vhosts.directory.parameters.clear(control.vhost(given).name, given.text("component"), given.text("name"))
     return {}
 
 
 @operation("global_parameter.list")
 def list_global_parameters(control: Control, given: Arguments) -> dict[str, object]:
     """List the global parameters by name; the broker itself uses one, `cluster_name`."""
-    values = control.vhosts.parameters.values
+    values = control.vhosts.directory.parameters.values
     return page(given, [partial(dict, name=name, value=values[name]) for name in sorted(values)])
 
 
 @operation("global_parameter.set", changes=True)
 def set_global_parameter(control: Control, given: Arguments) -> dict[str, object]:
     """Set a global parameter."""
-    control.vhosts.parameters.set_global(given.text("name"), given.value("value"))
+    control.vhosts.directory.parameters.set_global(given.text("name"), given.value("value"))
     return {}
 
 
 @operation("global_parameter.clear", changes=True)
 def clear_global_parameter(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a global parameter."""
-    control.vhosts.parameters.clear_global(given.text("name"))
+    control.vhosts.directory.parameters.clear_global(given.text("name"))
     return {}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from forebay.broker.address import shared_topics
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
     AWAIT_PUBCOMP,
@@ -26,6 +25,7 @@ from forebay.log.block import Block
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
+from forebay.message.address import shared_topics
 from forebay.message.properties import properties_of
 from forebay.message.shown import body_shown, plain, record_shown
 from forebay.message.subject import PROTOCOLS, RecordSubject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from forebay.broker.auth.provisioning import put_user
+from forebay.directory.provisioning import put_user
 from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 
@@ -12,61 +12,63 @@ from forebay.management.control import Control, operation, page
 @operation("user.list")
 def list_users(control: Control, given: Arguments) -> dict[str, object]:
     """List all users; those of the configuration cannot be changed here."""
-    return page(given, [partial(dict, fields) for fields in control.vhosts.users.list_users()])
+    return page(given, [partial(dict, fields) for fields in control.vhosts.directory.users.list_users()])
 
 
 @operation("user.add", changes=True)
 def add_user(control: Control, given: Arguments) -> dict[str, object]:
     """Create a user; it has no permissions yet."""
-    control.vhosts.users.add(given.text("user"), given.text("password"), given.texts("tags"))
+    control.vhosts.directory.users.add(given.text("user"), given.text("password"), given.texts("tags"))
     return {}
 
 
 @operation("user.put", changes=True)
 def put_whole_user(control: Control, given: Arguments) -> dict[str, object]:
     """Create a user, or set the password and tags of an existing one, as RabbitMQ's tools do."""
-    put_user(control.vhosts.users, given.text("user"), given.text("hash"), given.texts("tags"))
+    put_user(control.vhosts.directory.users, given.text("user"), given.text("hash"), given.texts("tags"))
     return {}
 
 
 @operation("user.delete", changes=True)
 def delete_user(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a user with its permissions."""
-    control.vhosts.users.delete(given.text("user"))
+    control.vhosts.directory.users.delete(given.text("user"))
     return {}
 
 
 @operation("user.password", changes=True)
 def change_password(control: Control, given: Arguments) -> dict[str, object]:
     """Set a user's password; its connections remain."""
-    control.vhosts.users.change_password(given.text("user"), given.text("password"))
+    control.vhosts.directory.users.change_password(given.text("user"), given.text("password"))
     return {}
 
 
 @operation("user.tags", changes=True)
 def set_tags(control: Control, given: Arguments) -> dict[str, object]:
     """Replace a user's tags."""
-    control.vhosts.users.set_tags(given.text("user"), given.texts("tags"))
+    control.vhosts.directory.users.set_tags(given.text("user"), given.texts("tags"))
     return {}
 
 
 @operation("user.limits", changes=True)
 def set_limits(control: Control, given: Arguments) -> dict[str, object]:
     """Limit a user's connections and channels, over all vhosts; those that are open remain."""
-    control.vhosts.users.set_limits(given.text("user"), given.table("limits"))
+    control.vhosts.directory.users.set_limits(given.text("user"), given.table("limits"))
     return {}
 
 
 @operation("permission.list")
 def list_permissions(control: Control, given: Arguments) -> dict[str, object]:
     """List permissions. Users of the configuration without any may do everything."""
-    return page(given, [partial(dict, fields) for fields in control.vhosts.users.list_permissions(*chosen(given))])
+    return page(
+        given, [partial(dict, fields) for fields in control.vhosts.directory.users.list_permissions(*chosen(given))]
+    )
 
 
 @operation("permission.set", changes=True)
 def set_permission(control: Control, given: Arguments) -> dict[str, object]:
     """Let a user enter a vhost, with permissions for the names that match the patterns."""
-    control.vhosts.users.set_permissions(
+    control.vhosts.directory.users.set_permissions(
         given.text("user"), given.octets("vhost"), given.text("configure"), given.text("write"), given.text("read")
     )
     return {}
@@ -75,21 +77,21 @@ def set_permission(control: Control, given: Arguments) -> dict[str, object]:
 @operation("permission.clear", changes=True)
 def clear_permission(control: Control, given: Arguments) -> dict[str, object]:
     """Delete a user's permissions in a vhost, which it then cannot enter."""
-    control.vhosts.users.clear_permissions(given.text("user"), given.octets("vhost"))
+    control.vhosts.directory.users.clear_permissions(given.text("user"), given.octets("vhost"))
     return {}
 
 
 @operation("topic_permission.list")
 def list_topic_permissions(control: Control, given: Arguments) -> dict[str, object]:
     """List the restrictions of users on topic exchanges."""
-    users = control.vhosts.users
+    users = control.vhosts.directory.users
     return page(given, [partial(dict, fields) for fields in users.list_topic_permissions(*chosen(given))])
 
 
 @operation("topic_permission.set", changes=True)
 def set_topic_permission(control: Control, given: Arguments) -> dict[str, object]:
     """Restrict a user to the routing keys of a topic exchange that match the patterns."""
-    control.vhosts.users.set_topic_permissions(
+    control.vhosts.directory.users.set_topic_permissions(
         given.text("user"), given.octets("vhost"), given.octets("exchange"), given.text("write"), given.text("read")
     )
     return {}
@@ -99,7 +101,7 @@ def set_topic_permission(control: Control, given: Arguments) -> dict[str, object
 def clear_topic_permission(control: Control, given: Arguments) -> dict[str, object]:
     """Lift a user's restriction on topic exchanges."""
     exchange = given.octets("exchange") if "exchange" in given else None
-    control.vhosts.users.clear_topic_permissions(given.text("user"), given.octets("vhost"), exchange)
+    control.vhosts.directory.users.clear_topic_permissions(given.text("user"), given.octets("vhost"), exchange)
     return {}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from forebay.broker.catalog.settings import FIELDS
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.directory.vhost_settings import FIELDS
 from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.routing.exchange import text

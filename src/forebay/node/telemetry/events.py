@@ -1,6 +1,6 @@
 """Events on their way out of the turn: who listens, and what each listener hears.
 
-Sessions and vhosts note what they do (broker/events.py); what concerns connections is noted here, where their peers are
+Sessions and vhosts note what they do (message/events.py); what concerns connections is noted here, where peers are
 known. Each turn begins with telling the listeners what was noted since the turn before.
 """
 
@@ -16,13 +16,13 @@ import msgspec
 from mypy_extensions import u8
 
 from forebay.broker.catalog.configured import configure_queue
-from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
 from forebay.broker.mqtt.audience import Recipient
 from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
 from forebay.core.nearest import hint
+from forebay.message.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
 from forebay.node.link import Link
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM

@@ -12,12 +12,8 @@ from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.nearest import hint
+from forebay.core.option_names import CLASSIC_TYPE, QUEUE_TYPES, QUORUM_TYPE, STREAM_TYPE
 from forebay.routing.exchange import type_name
-
-CLASSIC_TYPE: Final = "classic"
-QUORUM_TYPE: Final = "quorum"
-STREAM_TYPE: Final = "stream"
-QUEUE_TYPES: Final = (CLASSIC_TYPE, QUORUM_TYPE, STREAM_TYPE)
 
 # Which types of queue know an argument; bits.
 NO_QUEUE: Final = 0

@@ -6,15 +6,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.queue.declaration.arguments import (
-    BY_KEY,
-    DEAD_LETTER_EXCHANGE,
-    DEAD_LETTER_KEY,
-    QUORUM_TYPE,
-    STREAM_TYPE,
-    age_us,
-    type_bit,
-)
+from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
+from forebay.queue.declaration.arguments import BY_KEY, DEAD_LETTER_EXCHANGE, DEAD_LETTER_KEY, age_us, type_bit
 from forebay.queue.declaration.spec import QueueSpec
 
 # Behaviour of a full queue.

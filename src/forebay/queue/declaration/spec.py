@@ -7,12 +7,11 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.core.errors import LOCKED, PRECONDITION, RequestError
+from forebay.core.option_names import CLASSIC_TYPE, STREAM_TYPE
 from forebay.queue.declaration.arguments import (
-    CLASSIC_TYPE,
     FOREIGN,
     KNOWN,
     SETTINGS,
-    STREAM_TYPE,
     check_arguments,
     check_names,
     check_queue_type,

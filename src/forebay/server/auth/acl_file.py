@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.broker.auth.topic_acl import AclBook
 from forebay.core.errors import OptionError, RequestError
+from forebay.directory.topic_acl import AclBook
 
 
 def load_acl(book: AclBook, path: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from forebay.broker.auth.login import Backend
 from forebay.core.option_names import HTTP, OAUTH
 from forebay.core.options import Options
+from forebay.directory.logins.login import Backend
 
 
 def make_backends(options: Options) -> list[Backend | None]:

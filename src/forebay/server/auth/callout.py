@@ -16,11 +16,11 @@ import time
 from typing import Final
 from urllib.parse import urlencode
 
-from forebay.broker.auth.authorizer import Authorizer, Principal, Proof, Undecided
-from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
-from forebay.broker.auth.users import TAGS
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Authorizer, Principal, Proof, Undecided
+from forebay.directory.logins.login import Backend, LoginContext, LoginRefused, shown
+from forebay.directory.users import TAGS
 from forebay.server.auth.fetch import fetch, make_client
 
 ALLOW: Final = "allow"

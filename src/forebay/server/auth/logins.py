@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from forebay.broker.auth.authorizer import Proof
-from forebay.broker.auth.login import Auth
+from forebay.directory.logins.authorizer import Proof
+from forebay.directory.logins.login import Auth
 from forebay.server.system.disk_work import Worker
 
 ASKED_MAX: Final = 16  # at one time

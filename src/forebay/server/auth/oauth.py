@@ -17,12 +17,12 @@ from joserfc import jws
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import Key, KeySet, OctKey
 
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
-from forebay.broker.auth.scopes import ScopeAuthorizer, parse_scopes
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
 from forebay.core.reading.json_text import read_json
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.logins.login import Backend, LoginContext, LoginRefused, shown
+from forebay.directory.logins.scopes import ScopeAuthorizer, parse_scopes
 from forebay.server.auth.fetch import fetch, make_client
 
 DISCOVERY: Final = "/.well-known/openid-configuration"

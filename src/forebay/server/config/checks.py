@@ -9,12 +9,12 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
 
-from forebay.broker.auth.login import Auth
-from forebay.broker.auth.topic_acl import AclBook
-from forebay.broker.auth.users import check_configured
 from forebay.broker.vhosts import check_vhost_name
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
+from forebay.directory.logins.login import Auth
+from forebay.directory.topic_acl import AclBook
+from forebay.directory.users import check_configured
 from forebay.management.definitions.configured import check_exchange, configured_arguments
 from forebay.node.telemetry.events import check_patterns
 from forebay.routing.topic_trie import check_filter

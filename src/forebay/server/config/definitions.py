@@ -7,12 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.auth.passwords import ARGON2_NAME, SALT_OCTETS, hash_password
-from forebay.broker.catalog.parameters import IMPORTED
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
 from forebay.core.reading.json_text import read_json
+from forebay.directory.logins.passwords import ARGON2_NAME, SALT_OCTETS, hash_password
+from forebay.directory.parameters import IMPORTED
 from forebay.management.definitions.imported import ImportPlan
 from forebay.management.definitions.left_out import in_order
 from forebay.server.system.chance import SystemRandom
@@ -28,7 +28,7 @@ def import_definitions(vhosts: Vhosts, options: Options) -> None:
     files = files_at(Path(options.definitions_import_path))
     texts = [read(file) for file in files]
     mark = sha256(b"\0".join(texts)).hexdigest()
-    if options.definitions_skip_if_unchanged and vhosts.parameters.values.get(IMPORTED) == mark:
+    if options.definitions_skip_if_unchanged and vhosts.directory.parameters.values.get(IMPORTED) == mark:
         logger.info("%s: nothing has changed", OPTION)
         return
     for file, octets in zip(files, texts, strict=True):
@@ -37,7 +37,7 @@ def import_definitions(vhosts: Vhosts, options: Options) -> None:
         except (RequestError, ValueError) as error:
             raise OptionError(f"{OPTION}: {file}: {error}") from None
         logger.info("%s: %s: %d entries", OPTION, file, count)
-    vhosts.parameters.set_global(IMPORTED, mark)
+    vhosts.directory.parameters.set_global(IMPORTED, mark)
 
 
 def files_at(path: Path) -> list[Path]:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.auth.scram import make_scram
 from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.mqtt.session_rules import session_octets_of
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
+from forebay.directory.logins.scram import make_scram
 from forebay.management.control import Configuration
 from forebay.management.definitions.configured import (
     declare_configured,
@@ -26,6 +25,7 @@ from forebay.management.definitions.configured import (
     wanted_queues,
     wanted_routes,
 )
+from forebay.message.address import TOPIC_EXCHANGE
 from forebay.node.logins import set_throttle
 from forebay.queue.queue import SHARE
 from forebay.routing.topic_trie import swap_key
@@ -100,6 +100,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     """Have every part of the broker go on with options that were checked."""
     app.options = app.node.options = new
     app.vhosts.options = new
+    app.vhosts.directory.vhosts.default_queue_type = new.default_queue_type
     app.pressure.options = app.pressure.buffers.options = app.pressure.disk_answer.options = new
     app.node.newcomers.options = new
     app.pressure.shares.set(new)
@@ -108,7 +109,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.stats.interval_s = new.mqtt_sys_interval_s
     set_throttle(app.auth.throttle, new)
     change_log(new)
-    load_acl(app.vhosts.common.acl, new.mqtt_acl)
+    load_acl(app.vhosts.directory.users.acl, new.mqtt_acl)
     for vhost in app.vhosts.all():
         vhost.catalog.epoch += 1  # nobody remembers what the old rules allowed
         set_limits(vhost, new)
@@ -134,7 +135,7 @@ def set_users(app: App, old: Options, new: Options) -> None:
     app.auth.set_users(new.users, new.loopback_users)
     parts = ("users", "administrators", "permissions")
     if any(getattr(old, name) != getattr(new, name) for name in parts):
-        app.vhosts.users.reconfigure(new.users, new.administrators, new.permissions)
+        app.vhosts.directory.users.reconfigure(new.users, new.administrators, new.permissions)
 
 
 def set_limits(vhost: Vhost, options: Options) -> None:

@@ -10,8 +10,6 @@ from typing import Final, final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from forebay.broker.auth.authorizer import Principal, Undecided
-from forebay.broker.auth.login import Auth, LoginRefused
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     CONNECTION,
@@ -29,6 +27,8 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Undecided
+from forebay.directory.logins.login import Auth, LoginRefused
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.amqp091.channel import DISCARD, FAILED, REQUEUE, Channel
 from forebay.session.amqp091.consume import on_consuming_method, timeout_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.broker.address import consumed_queue
-from forebay.broker.auth.permissions import READ
 from forebay.broker.primary import reader_primary
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
+from forebay.directory.permissions import READ
+from forebay.message.address import consumed_queue
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.session.amqp091.channel import Channel, DeliveryRun

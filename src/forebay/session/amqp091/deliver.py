@@ -11,11 +11,11 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_le, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from forebay.broker.address import amqp_address
 from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
 from forebay.log.block import Block
+from forebay.message.address import amqp_address
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue

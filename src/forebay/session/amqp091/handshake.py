@@ -8,10 +8,10 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from forebay import __version__
-from forebay.broker.auth.authorizer import Principal, Proof
-from forebay.broker.auth.login import Auth
 from forebay.core.errors import NOT_ALLOWED, UNEXPECTED, PeerError
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Proof
+from forebay.directory.logins.login import Auth
 from forebay.session.amqp091.sasl import EXTERNAL, MECHANISMS, parse_external, parse_response
 from forebay.wire.amqp091.codec import FRAME_OCTETS_MIN
 from forebay.wire.amqp091.methods import StartOk, put_start, put_tune

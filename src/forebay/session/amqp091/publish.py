@@ -12,8 +12,6 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
-from forebay.broker.auth.authorizer import Undecided
-from forebay.broker.auth.permissions import READ, Grants, Rights
 from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
 from forebay.broker.publish.headers import (
     PublishHeaders,
@@ -30,6 +28,8 @@ from forebay.core.errors import CONNECTION, NOT_IMPLEMENTED, PRECONDITION, REFUS
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
 from forebay.core.pieces import Part
+from forebay.directory.logins.authorizer import Undecided
+from forebay.directory.permissions import READ, Grants, Rights
 from forebay.message.fields import headers_of
 from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand

@@ -9,11 +9,11 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.auth.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
-from forebay.broker.auth.permissions import CONFIGURE, READ
 from forebay.broker.catalog.commands.exchanges import refuse_default
+from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.publish.replies import REPLY_PREFIX, REPLY_QUEUE
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.directory.permissions import CONFIGURE, READ
 from forebay.session.amqp091.channel import Channel
 from forebay.session.session import Session
 from forebay.wire.amqp091.codec import Reader, put_method

@@ -12,8 +12,6 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.administration import Administration
-from forebay.broker.auth.authorizer import Principal, Undecided
-from forebay.broker.auth.login import Auth, LoginRefused
 from forebay.broker.read_offers import GrantedRead
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
@@ -29,6 +27,8 @@ from forebay.core.errors import (
     StorageError,
 )
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Undecided
+from forebay.directory.logins.login import Auth, LoginRefused
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.blocks.answers import BlocksAnswer, answer_fetch, is_work

@@ -10,12 +10,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.auth.owned_names import owned_name
-from forebay.broker.auth.permissions import READ, Rights
+from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.retention_pins import hold, release
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.options import Options
+from forebay.directory.permissions import READ, Rights
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
 from forebay.log.store import Job

@@ -9,11 +9,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
-from forebay.broker.auth.owned_names import owned_name
-from forebay.broker.auth.permissions import Rights
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
 from forebay.broker.publish.headers import check_message, read_publish_headers
+from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.staged_rows import has_one_format, is_uniform
 from forebay.broker.publish.staging import CommittedBatch
@@ -21,7 +19,9 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN
 from forebay.core.options import Options
+from forebay.directory.permissions import Rights
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, check_columns, parse_block
+from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE
 from forebay.message.requests import REQUESTS
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_topic

@@ -8,8 +8,6 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.broker.auth.authorizer import Principal, Undecided
-from forebay.broker.auth.login import Auth
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -24,6 +22,8 @@ from forebay.core.errors import (
 )
 from forebay.core.option_names import VHOST
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Undecided
+from forebay.directory.logins.login import Auth
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange

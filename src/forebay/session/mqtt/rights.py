@@ -6,12 +6,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.permissions import READ, Rights
 from forebay.broker.mqtt.client_session import ANONYMOUS, EXTERNAL, NOBODY, STORED, VOUCHED, ClientSession, Owner
 from forebay.broker.mqtt.sessions import Sessions
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import LimitReached, RequestError
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.permissions import READ, Rights
 from forebay.routing.exchange import text
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt.packets import Connect

@@ -6,11 +6,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, SHARE_PREFIX, dead_letter_address
-from forebay.broker.auth.permissions import Grants, Rights
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
-from forebay.broker.events import SUBSCRIBE_DENIED
 from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
@@ -21,6 +18,9 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.core.nearest import slip_of
 from forebay.core.options import Options
+from forebay.directory.permissions import Grants, Rights
+from forebay.message.address import DEAD_LETTER_PREFIX, SHARE_PREFIX, dead_letter_address
+from forebay.message.events import SUBSCRIBE_DENIED
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import CLASSIC
 from forebay.queue.stream.stream_group import StreamGroup

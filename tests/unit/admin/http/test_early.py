@@ -15,7 +15,7 @@ import uvloop
 from forebay.admin.http.early_request import read_request
 from forebay.admin.service import AdminService, HttpService, MetricsService
 from forebay.broker.audit import Origin
-from forebay.broker.auth.authorizer import Principal
+from forebay.directory.logins.authorizer import Principal
 from tests.held_app import Client, connect, held_app, until
 
 ADMIN = "http"

@@ -10,7 +10,8 @@ import pytest
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments, stream_start
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import MQTT
-from forebay.queue.declaration.arguments import QUEUE_TYPES, SETTINGS
+from forebay.core.option_names import QUEUE_TYPES
+from forebay.queue.declaration.arguments import SETTINGS
 from forebay.queue.declaration.limits import limits_of
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.queue import STREAM, Queue

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.address import dead_letter_address
 from forebay.broker.dead_letter.dead_letters import REASON_OCTETS_MAX, dead_letter_queue
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.message.address import dead_letter_address
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Lease
 from forebay.queue.queue import CLASSIC, EPHEMERAL

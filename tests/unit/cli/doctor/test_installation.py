@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
 from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, worst
 from forebay.cli.doctor.installation import broker as broker_findings
 from forebay.cli.doctor.installation import configuration, folder, guest_of, password, ports
 from forebay.core.options import make_options
+from forebay.directory.logins.passwords import SALT_OCTETS, hash_password
 from tests.broker_process import BrokerProcess
 
 QUIET = {"alarms": [], "slow_readers": 0, "sessions_over_quota": 0, "connections": 1, "connections_max": 100}

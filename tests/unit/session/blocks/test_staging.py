@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.permissions import Permission
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, RETAIN, Properties
+from forebay.directory.permissions import Permission
 from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, make_head, parse_block
 from forebay.wire.amqp091.properties import encode_properties
 from forebay.wire.blocks.frames import ERROR, PREFACE, REPLY, REQUEST, STAGE, decode_json, encode_head, encode_json

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options, make_options
+from forebay.directory.logins.login import Auth
 from forebay.session.mqtt.connection import MqttSession
 from tests.conformance.mqtt.raw import DISCONNECT, V311, connect, publish, subscribe
 from tests.sessions import SessionRig

@@ -15,7 +15,7 @@ from forebay.admin.rabbitmq.node.members import check_node
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, Manager, Monitor
-from forebay.broker.catalog.parameters import CLUSTER_NAME
+from forebay.directory.parameters import CLUSTER_NAME
 
 ATTEMPTS = answers(list[dict[str, object]], "Logins.")
 router = APIRouter(prefix="/api", tags=["broker"], route_class=ChangeRoute)

@@ -27,8 +27,8 @@ from forebay.admin.samples.rates import BROKER, SAMPLE_S, Sum, sum_of, traffic_n
 from forebay.admin.samples.rates import NODE as NODE_FIELDS
 from forebay.admin.samples.usage import count_channels
 from forebay.admin.samples.windows import Asked, Sampled
-from forebay.broker.catalog.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.broker.vhost import Vhost
+from forebay.directory.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.server.app import App
 from forebay.session.traffic import Traffic
 
@@ -50,7 +50,7 @@ def cluster_name(app: App) -> str:
     """The name that an administrator has given it, else the configuration's; of a single broker its node's."""
     cluster = app.control.cluster
     own = own_node(app) if cluster is None else cluster.name
-    return str(app.vhosts.parameters.values.get(CLUSTER_NAME_PARAMETER, own))
+    return str(app.vhosts.directory.parameters.values.get(CLUSTER_NAME_PARAMETER, own))
 
 
 def settled_fields(app: App) -> dict[str, object]:

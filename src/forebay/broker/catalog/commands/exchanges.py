@@ -6,8 +6,8 @@ import msgspec
 
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import Topology
-from forebay.broker.events import binding_fields
 from forebay.core.errors import REFUSED, RequestError
+from forebay.message.events import binding_fields
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Binding, Exchange, check_arguments
 from forebay.routing.kinds import check_binding, check_kind, make_exchange

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from forebay.broker.address import check_queue_name
 from forebay.broker.catalog.commands.exchanges import removals
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import Topology
 from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.message.address import check_queue_name
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, KIND_NAMES, SHARE, Queue, kind_of

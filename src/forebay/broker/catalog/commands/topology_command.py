@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from forebay.broker.catalog.commands.command import Command
+from forebay.directory.command import Command
 
 T = TypeVar("T")
 

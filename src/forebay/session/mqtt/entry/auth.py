@@ -17,7 +17,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.broker.auth.login import NOWHERE, Auth, Login, LoginRefused, shown
+from forebay.directory.logins.login import NOWHERE, Auth, Login, LoginRefused, shown
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import AUTH, CONNACK, DISCONNECT, V5, unexpected

@@ -19,12 +19,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import QUEUE_PREFIX
 from forebay.broker.publish.commands import ACK, COMMIT, EXTEND, NACK, TOPIC_COMMANDS, name_end
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import MQTT
 from forebay.core.nearest import slip_of
+from forebay.message.address import QUEUE_PREFIX
 from forebay.message.fields import header_of, headers_of
 from forebay.queue.leases.lease import Lease
 

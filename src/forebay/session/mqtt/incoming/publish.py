@@ -12,9 +12,6 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
-from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
-from forebay.broker.auth.permissions import WRITE, Grants, Rights
-from forebay.broker.events import PUBLISH_DENIED
 from forebay.broker.mqtt.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
@@ -25,6 +22,9 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
+from forebay.directory.permissions import WRITE, Grants, Rights
+from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE
+from forebay.message.events import PUBLISH_DENIED
 from forebay.message.fields import header_of, headers_of
 from forebay.message.requests import DEDUPLICATION_KEY, PRODUCER, RESERVED, SEQUENCE
 from forebay.routing.cut_work import WorkInHand

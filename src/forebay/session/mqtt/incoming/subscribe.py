@@ -12,8 +12,8 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
-from forebay.broker.auth.authorizer import Undecided
 from forebay.core.errors import Later
+from forebay.directory.logins.authorizer import Undecided
 from forebay.session.meter import Meter
 from forebay.session.mqtt.subscriptions import Subscriptions
 from forebay.wire.mqtt.codes import SUBACK, SUBSCRIBE, UNSUBACK, V5

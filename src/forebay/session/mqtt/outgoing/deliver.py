@@ -19,7 +19,6 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
-from forebay.broker.auth.permissions import Rights
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient
 from forebay.broker.mqtt.client_session import (
     ASSIGNED_1,
@@ -35,6 +34,7 @@ from forebay.broker.mqtt.client_session import RELEASED as NOTE_RELEASED
 from forebay.broker.mqtt.fanout import properties_at, topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.pieces import Part
+from forebay.directory.permissions import Rights
 from forebay.log.block import Block
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Encodings, Lease
 from forebay.session.mqtt.outgoing.encode import PacketEncoder, QueueSubscription, qos_of

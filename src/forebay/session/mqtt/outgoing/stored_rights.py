@@ -6,14 +6,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE, shared_topics
-from forebay.broker.auth.permissions import READ, Rights
-from forebay.broker.events import SUBSCRIBE_DENIED
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
+from forebay.directory.permissions import READ, Rights
 from forebay.log.block import Block
+from forebay.message.address import TOPIC_EXCHANGE, shared_topics
+from forebay.message.events import SUBSCRIBE_DENIED
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import matches, swap_key
 from forebay.session.session import note_denied

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.auth.login import Auth, Login, LoginRefused, Mechanism
-from forebay.broker.auth.scram import make_scram
 from forebay.core.errors import UNEXPECTED, PeerError
 from forebay.core.option_names import SCRAM_SHA_256
+from forebay.directory.logins.login import Auth, Login, LoginRefused, Mechanism
+from forebay.directory.logins.scram import make_scram
 from forebay.server.system.chance import SystemRandom
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
 from forebay.wire.mqtt import properties as props

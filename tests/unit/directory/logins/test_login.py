@@ -4,9 +4,9 @@ from time import process_time
 
 import pytest
 
-from forebay.broker.auth.login import Auth, LoginRefused
-from forebay.broker.auth.passwords import hash_password
 from forebay.core.errors import CONNECTION, REFUSED, OptionError
+from forebay.directory.logins.login import Auth, LoginRefused
+from forebay.directory.logins.passwords import hash_password
 
 USERS = {"guest": "guest", "ana": "päss wörd", "bob": "b"}
 

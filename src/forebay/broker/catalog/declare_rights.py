@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, queue_address
-from forebay.broker.auth.permissions import CONFIGURE, READ, Rights
 from forebay.broker.catalog.catalog import Catalog
+from forebay.directory.permissions import CONFIGURE, READ, Rights
+from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, queue_address
 
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "x-dead-letter-routing-key"

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay.broker.auth.permissions import (
+from forebay.core.errors import CHANNEL, INVALID, REFUSED, RequestError
+from forebay.directory.permissions import (
     CONFIGURE,
     READ,
     WRITE,
@@ -18,8 +19,7 @@ from forebay.broker.auth.permissions import (
     check_pattern,
     compiled,
 )
-from forebay.broker.auth.topic_acl import AclBook
-from forebay.core.errors import CHANNEL, INVALID, REFUSED, RequestError
+from forebay.directory.topic_acl import AclBook
 from forebay.filter.pattern import NAME_CHARACTERS_MAX
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay.broker.auth.login import REFUSAL, LoginRefused
-from forebay.broker.auth.saslprep import prepared
-from forebay.broker.auth.scram import HASHES, ITERATIONS, Scram, ScramLogin, derive, make_scram
 from forebay.core.option_names import SCRAM_SHA_256, SCRAM_SHA_512
+from forebay.directory.logins.login import REFUSAL, LoginRefused
+from forebay.directory.logins.saslprep import prepared
+from forebay.directory.logins.scram import HASHES, ITERATIONS, Scram, ScramLogin, derive, make_scram
 from forebay.server.system.chance import SystemRandom
 from tests.scram_client import ScramClient
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote
 
-from forebay.broker.auth.authorizer import Authorizer
-from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE
-from forebay.broker.auth.users import TAGS
+from forebay.directory.logins.authorizer import Authorizer
+from forebay.directory.permissions import CONFIGURE, READ, WRITE
+from forebay.directory.users import TAGS
 
 RIGHTS: Final = (CONFIGURE, WRITE, READ)
 TAG_PREFIX: Final = "tag:"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forebay.broker.auth.permissions import UNLIMITED, Permission, TopicPermission, Usage
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
+from forebay.directory.open_vhost import OpenVhost
+from forebay.directory.permissions import UNLIMITED, Permission, TopicPermission, Usage
 from forebay.routing.exchange import text
 
 
@@ -35,10 +35,10 @@ class User:
 class UserTable:
     """All users by name, and what each may do in which vhost.
 
-    vhosts  the vhosts there are
+    vhosts  by name, as this process has them open
     """
 
-    def __init__(self, vhosts: Mapping[bytes, Vhost]) -> None:
+    def __init__(self, vhosts: Mapping[bytes, OpenVhost]) -> None:
         self.vhosts = vhosts
         self.by_name: dict[str, User] = {}
         self.permissions: dict[tuple[str, bytes], Permission] = {}

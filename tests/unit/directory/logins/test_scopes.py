@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.auth.authorizer import EXCHANGE, QUEUE
-from forebay.broker.auth.scopes import ScopeAuthorizer, matches, parse_scopes
+from forebay.directory.logins.authorizer import EXCHANGE, QUEUE
+from forebay.directory.logins.scopes import ScopeAuthorizer, matches, parse_scopes
 
 
 def authorizer(*words: str) -> ScopeAuthorizer:

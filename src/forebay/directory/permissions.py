@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from forebay.broker.address import (
+from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
+from forebay.directory.logins.authorizer import EXCHANGE, QUEUE, Authorizer
+from forebay.directory.topic_acl import AclBook, ClientAcl
+from forebay.filter.pattern import NAME_CHARACTERS_MAX, NAME_PROGRAM_MAX, Pattern
+from forebay.filter.program import BadPattern
+from forebay.message.address import (
     DEAD_LETTER_PREFIX,
     QUEUE_PREFIX,
     TOPIC_EXCHANGE,
@@ -21,11 +26,6 @@ from forebay.broker.address import (
     shared_topics,
     topic_of,
 )
-from forebay.broker.auth.authorizer import EXCHANGE, QUEUE, Authorizer
-from forebay.broker.auth.topic_acl import AclBook, ClientAcl
-from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
-from forebay.filter.pattern import NAME_CHARACTERS_MAX, NAME_PROGRAM_MAX, Pattern
-from forebay.filter.program import BadPattern
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 

@@ -9,30 +9,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection, Mapping, Sequence
 
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
-from forebay.broker.auth.permissions import (
-    EVERYTHING,
-    UNLIMITED,
-    Grants,
-    Permission,
-    Rights,
-    Usage,
-    check_pattern,
-)
-from forebay.broker.auth.user_commands import (
-    ClearPermission,
-    ClearTopicPermission,
-    LimitUser,
-    PutUser,
-    RemoveUser,
-    SetPermission,
-    SetTopicPermission,
-    UserCommand,
-)
-from forebay.broker.auth.user_table import User, UserTable
-from forebay.broker.common import Common
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,
     INVALID,
@@ -42,7 +18,32 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.option_groups import PermissionOptions
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.logins.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
+from forebay.directory.open_vhost import OpenVhost
+from forebay.directory.permissions import (
+    EVERYTHING,
+    UNLIMITED,
+    Grants,
+    Permission,
+    Rights,
+    Usage,
+    check_pattern,
+)
+from forebay.directory.topic_acl import AclBook
+from forebay.directory.user_commands import (
+    ClearPermission,
+    ClearTopicPermission,
+    LimitUser,
+    PutUser,
+    RemoveUser,
+    SetPermission,
+    SetTopicPermission,
+    UserCommand,
+)
+from forebay.directory.user_table import User, UserTable
 from forebay.log.store import Store
+from forebay.message.events import Events
 from forebay.routing.exchange import text
 
 BROKER = 7  # kind of entry in the write-ahead log: what belongs to no vhost
@@ -54,15 +55,19 @@ LIMITS = ("connections_max", "channels_max")
 
 
 class Users(UserTable):
-    """The users of the configuration and those that administrators make; with every change epochs of vhosts grow.
+    """The users of the configuration and those that administrators make; open vhosts are told of every change.
 
     deleted  users that are gone: see `Vhosts.departures`
+    acl      which MQTT topics clients may use
+    secret   random octets, of which the salts of passwords are made
     """
 
-    def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost], common: Common) -> None:
+    def __init__(self, store: Store, vhosts: Mapping[bytes, OpenVhost], events: Events) -> None:
         super().__init__(vhosts)
         self.store = store
-        self._common = common
+        self.secret = b""
+        self._events = events
+        self.acl = AclBook()
         self.changes = 0  # of users and permissions, since the start
         self._salts = 0  # that were made of the secret: no two are alike
         self.deleted: list[str] = []
@@ -128,14 +133,13 @@ class Users(UserTable):
 
     def note_deleted(self, name: str) -> None:
         self.deleted.append(name)
-        self._common.deletes = True
-        self.end_sessions_of(name)
+        for vhost in self.vhosts.values():
+            vhost.user_deleted(name)
 
     def end_sessions_of(self, name: str) -> None:
         """End the MQTT sessions of a user, as those of nobody who comes under this name from here on."""
         for vhost in self.vhosts.values():
-            vhost.clients.end_sessions_of(name)
-            vhost.touch()
+            vhost.end_sessions_of(name)
 
     def delete(self, name: str) -> None:
         """Take a user away with its permissions; its connections are `deleted`'s to end."""
@@ -162,7 +166,7 @@ class Users(UserTable):
             check_hash(password)
             return password
         self._salts += 1
-        salt = hmac.digest(self._common.secret, b"%d %b" % (self._salts, name.encode()), "sha256")[:SALT_OCTETS]
+        salt = hmac.digest(self.secret, b"%d %b" % (self._salts, name.encode()), "sha256")[:SALT_OCTETS]
         return hash_password(password, salt)
 
     def set_tags(self, name: str, tags: list[str]) -> None:
@@ -278,15 +282,16 @@ class Users(UserTable):
             raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
         if authorizer is None:
             self._grants[user, vhost, principal.vouched] = grants
-        rights = Rights(user, vhost, grants, self._common.acl)
-        rights.addresses = self._common.addresses.get(vhost)
+        rights = Rights(user, vhost, grants, self.acl)
+        entered = self.vhosts.get(vhost)
+        rights.addresses = None if entered is None else entered.addresses()
         if authorizer is None:
             rights.stamp = self.stamp()
         return rights
 
     def stamp(self) -> int:
         """Return a number that grows with every change of what users may do."""
-        return self.changes + self._common.acl.version
+        return self.changes + self.acl.version
 
     def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
         permission = self.permissions.get((user, vhost))
@@ -304,7 +309,7 @@ class Users(UserTable):
             grants.permission = new.permission
             grants.topics = new.topics
         for each in self.vhosts.values():
-            each.catalog.epoch += 1
+            each.rights_changed()
 
     def forget_vhost(self, vhost: bytes) -> None:
         """A vhost is gone, and with it what anybody may do there."""
@@ -314,7 +319,7 @@ class Users(UserTable):
 
     def tell(self, type: str, fields: dict[str, object], vhost: bytes = b"") -> None:
         """Tell listeners to events of a change."""
-        self._common.events.note(type, vhost, fields)
+        self._events.note(type, vhost, fields)
 
     # ---- the disk
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.auth.topic_acl import READ, AclBook, ClientAcl, Levels, covers, overlaps
 from forebay.core.errors import RequestError
+from forebay.directory.topic_acl import READ, AclBook, ClientAcl, Levels, covers, overlaps
 
 BOOK = """
 # of those who do not say who they are

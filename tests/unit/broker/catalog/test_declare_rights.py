@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
-from forebay.broker.auth.permissions import Grants, Permission, Rights, TopicPermission
+from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import REFUSED, RequestError
+from forebay.directory.permissions import Grants, Permission, Rights, TopicPermission
 from tests.vhosts import OneVhost
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from forebay.broker.catalog.commands.command import StateCommand
-from forebay.broker.vhost_table import VhostTable
+from forebay.directory.command import StateCommand
+from forebay.directory.vhost_list import VhostList
 
 
 class SettingsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,7 +20,7 @@ class SettingsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     protected: bool
 
 
-class VhostCommand(StateCommand[VhostTable], frozen=True):
+class VhostCommand(StateCommand[VhostList], frozen=True):
     """A change of which vhosts there are and of their settings."""
 
 
@@ -31,15 +31,13 @@ class SetVhost(VhostCommand, frozen=True, tag="vhost"):
     name: bytes
     settings: SettingsFields
 
-    def apply(self, vhosts: VhostTable) -> None:
-        vhost = vhosts.by_number.get(self.number)
-        if vhost is None:
-            vhost = vhosts.make(self.name, self.number)
-        vhost.catalog.settings.change(msgspec.structs.asdict(self.settings))
+    def apply(self, vhosts: VhostList) -> None:
+        """Add the vhost, or change its settings."""
+        vhosts.put(self.number, self.name, msgspec.structs.asdict(self.settings))
 
 
 def set_vhost(number: int, name: bytes, fields: dict[str, object]) -> SetVhost:
-    """The command that gives a vhost the settings of which `VhostSettings.fields` says this."""
+    """Return the command that gives a vhost the settings of which `VhostSettings.fields` says this."""
     return SetVhost(number, name, msgspec.convert(fields, SettingsFields))
 
 
@@ -48,8 +46,9 @@ class RemoveVhost(VhostCommand, frozen=True, tag="vhost-delete"):
 
     number: int
 
-    def apply(self, vhosts: VhostTable) -> None:
-        vhosts.remove(vhosts.by_number[self.number])
+    def apply(self, vhosts: VhostList) -> None:
+        """Remove the vhost from the list."""
+        del vhosts.by_number[self.number]
 
 
 class CountVhosts(VhostCommand, frozen=True, tag="next-vhost"):
@@ -57,12 +56,13 @@ class CountVhosts(VhostCommand, frozen=True, tag="next-vhost"):
 
     number: int
 
-    def apply(self, vhosts: VhostTable) -> None:
-        vhosts.next_number = max(int(vhosts.next_number), self.number)
+    def apply(self, vhosts: VhostList) -> None:
+        """Raise the number of the next vhost."""
+        vhosts.next_number = max(vhosts.next_number, self.number)
 
 
-class StopInOrder(VhostCommand, frozen=True, tag="stop"):
-    """The broker stops, and no consumer holds anything any more; the checkpoint of the next start takes this back."""
-
-    def apply(self, vhosts: VhostTable) -> None:
-        vhosts.stopped_in_order = True
+def commands_of(vhosts: VhostList) -> list[VhostCommand]:
+    """Return the commands that recovery has to apply to come to this list."""
+    entries = vhosts.by_number.values()
+    commands: list[VhostCommand] = [CountVhosts(vhosts.next_number)]
+    return commands + [set_vhost(entry.number, entry.name, entry.settings.fields()) for entry in entries]

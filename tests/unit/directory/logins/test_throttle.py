@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.auth.throttle import FORGET_US, LOOKS_PER_S, REMEMBERED_MAX, SECOND_US, Throttle
+from forebay.directory.logins.throttle import FORGET_US, LOOKS_PER_S, REMEMBERED_MAX, SECOND_US, Throttle
 
 HERE = "192.0.2.1"
 THERE = "192.0.2.2"

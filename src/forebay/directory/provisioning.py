@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.auth.passwords import check_hash
-from forebay.broker.auth.user_commands import PutUser
-from forebay.broker.auth.users import NAME_CHARACTERS_MAX, Users
 from forebay.core.errors import INVALID, RequestError
+from forebay.directory.logins.passwords import check_hash
+from forebay.directory.user_commands import PutUser
+from forebay.directory.users import NAME_CHARACTERS_MAX, Users
 
 TAG_CHARACTERS_MAX: Final = 255
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from forebay.broker.catalog.commands.command import StateCommand
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.directory.command import StateCommand
 from forebay.log.store import Store
 from forebay.routing.exchange import text
 

@@ -7,7 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.queue.declaration.arguments import CLASSIC_TYPE, QUEUE_TYPES
+from forebay.core.option_names import CLASSIC_TYPE, QUEUE_TYPES
 
 PROTECTED: Final = "protected"
 FIELDS: Final = (

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from hashlib import new as new_hash
 from hashlib import pbkdf2_hmac
 
-from forebay.broker.auth.login import Login, LoginRefused, Mechanism, shown
-from forebay.broker.auth.passwords import is_hash
-from forebay.broker.auth.saslprep import prepared
 from forebay.core.option_names import SCRAM_SHA_256, SCRAM_SHA_512
 from forebay.core.ports import Random
+from forebay.directory.logins.login import Login, LoginRefused, Mechanism, shown
+from forebay.directory.logins.passwords import is_hash
+from forebay.directory.logins.saslprep import prepared
 
 HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 ITERATIONS = 4096  # the least that RFC 7677 allows: small devices have to do them at each connection

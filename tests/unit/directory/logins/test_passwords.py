@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from forebay.broker.auth.passwords import (
+from forebay.core.errors import INVALID, RequestError
+from forebay.directory.logins.passwords import (
     NOBODY,
     check_hash,
     exported_hash,
@@ -17,7 +18,6 @@ from forebay.broker.auth.passwords import (
     is_hash,
     is_right,
 )
-from forebay.core.errors import INVALID, RequestError
 
 SALT = bytes(range(16))
 

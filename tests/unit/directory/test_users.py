@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth.authorizer import Principal
-from forebay.broker.auth.login import Auth, HashProof, LoginRefused
-from forebay.broker.auth.passwords import hash_password
-from forebay.broker.auth.users import Users
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, PRECONDITION, REFUSED, OptionError, RequestError
 from forebay.core.options import make_options
+from forebay.directory.logins.authorizer import Principal
+from forebay.directory.logins.login import Auth, HashProof, LoginRefused
+from forebay.directory.logins.passwords import hash_password
+from forebay.directory.users import Users
 from tests.node_rig import NodeRig
 
 
@@ -25,7 +25,7 @@ class Rig(NodeRig):
 
     @property
     def users(self) -> Users:
-        return self.vhosts.users
+        return self.vhosts.directory.users
 
     def crash(self, **options: object) -> None:
         """What was noted so far is on disk; then as after `kill -9`, perhaps with another configuration."""

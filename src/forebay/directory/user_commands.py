@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from forebay.broker.auth.permissions import Permission, TopicPermission, check_pattern, check_topic_pattern
-from forebay.broker.auth.user_table import UserTable
-from forebay.broker.catalog.commands.command import StateCommand
+from forebay.directory.command import StateCommand
+from forebay.directory.permissions import Permission, TopicPermission, check_pattern, check_topic_pattern
+from forebay.directory.user_table import UserTable
 
 
 class UserCommand(StateCommand[UserTable], frozen=True):

@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
-from forebay.broker.auth.authorizer import Principal, Proof
-from forebay.broker.auth.passwords import NOBODY, check_hash, is_cheap, is_hash, is_right
-from forebay.broker.auth.throttle import SECOND_US, Throttle
-from forebay.broker.auth.users import Users
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
+from forebay.directory.logins.authorizer import Principal, Proof
+from forebay.directory.logins.passwords import NOBODY, check_hash, is_cheap, is_hash, is_right
+from forebay.directory.logins.throttle import SECOND_US, Throttle
+from forebay.directory.users import Users
 
 REFUSAL = "Login was refused. For details see the broker log."
 USER_CHARACTERS_MAX = 255
