@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.catalog.configured import configure_queue
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.policy_changes import clear_policy, set_policy
 from forebay.core.errors import RequestError
 from tests.examples import examples
 from tests.vhosts import OneVhost

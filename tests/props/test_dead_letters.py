@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from forebay.broker.dead_letter import dlq
+from forebay.broker.redrive import dead_letter_queues as dlq
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, Properties
 from forebay.queue.leases.lease import FAILED, UNTRIED, Lease

@@ -11,6 +11,7 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.clients import Clients
 from forebay.broker.common import Common
 from forebay.broker.consuming.consumers import Consumers
 from forebay.broker.consuming.dispatcher import Dispatcher
@@ -18,7 +19,6 @@ from forebay.broker.consuming.settling import Settling
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.internal_log import INTERNAL
 from forebay.broker.limits.admission import Admission
-from forebay.broker.mqtt.clients import Clients
 from forebay.broker.mqtt.fanout import Fanout
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.session_recovery import StoredSessions

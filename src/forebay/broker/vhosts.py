@@ -15,7 +15,7 @@ from forebay.broker.catalog.topology import CATALOG
 from forebay.broker.common import Common
 from forebay.broker.ended_turn import Departures, EndedTurn
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
-from forebay.broker.mqtt.session_rights import SessionRights
+from forebay.broker.session_rights import SessionRights
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,

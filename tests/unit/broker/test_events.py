@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import forebay
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.policy_changes import clear_policy, set_policy
 from forebay.message.events import NOTED_MAX, PUBLISHED, TYPES, Events
 from forebay.node.node import Node
 from tests.node_rig import Counted, NodeRig, SmallNode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.policy_changes import clear_policy, set_policy
 from tests.vhosts import OneVhost
 
 SECOND_MS = 1000

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from forebay.broker.catalog.policy_changes import set_policy
+from forebay.broker.policy_changes import set_policy
 from forebay.broker.publish.deduplication import address_of, identity_of
 from forebay.broker.retention_pins import hold
 from forebay.core.message import Properties

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.catalog.configured import configure_queue
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.policy_changes import clear_policy, set_policy
 from forebay.queue.declaration.limits import TTLS_MAX
 from tests.vhosts import OneVhost
 

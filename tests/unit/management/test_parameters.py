@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from forebay.broker.catalog.policies import APPLY_TO
-from forebay.broker.dead_letter.dlq import SCANNED_AT_ONCE
+from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE
 from forebay.management.parameters import PARAMETERS, SCAN
 from forebay.management.table import OPERATIONS
 

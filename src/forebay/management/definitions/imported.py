@@ -14,8 +14,8 @@ from typing import Final
 from forebay.broker.catalog.commands.exchanges import DeclareExchange
 from forebay.broker.catalog.commands.queues import DeclareQueue
 from forebay.broker.catalog.policies import Policy, check_definition, check_policy, kind_name
-from forebay.broker.catalog.policy_changes import put_policy
 from forebay.broker.catalog.topology import RESERVED
+from forebay.broker.policy_changes import put_policy
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import RequestError

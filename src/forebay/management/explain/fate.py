@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.dead_letter.dlq import dead_letter_queues, targets_of
+from forebay.broker.redrive.dead_letter_queues import dead_letter_queues, targets_of
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block

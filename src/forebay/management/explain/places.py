@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.dead_letter.dlq import attempts_of, seal
+from forebay.broker.redrive.dead_letter_queues import attempts_of, seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from forebay.broker.dead_letter.dlq import seal
+from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.directory.permissions import check_pattern

@@ -1,4 +1,4 @@
-"""Operations on dead letters; what they do is in `broker/dead_letter/dlq.py`."""
+"""Operations on dead letters; what they do is in `broker/redrive/dead_letter_queues.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import binascii
 from functools import partial
 
-from forebay.broker.dead_letter.dlq import (
+from forebay.broker.redrive.dead_letter_queues import (
     DeadLetterSummary,
     Portion,
     dead_letter_queues,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.broker.dead_letter.dlq import Portion, attempts_of, discard, seal
-from forebay.broker.dead_letter.redrive import RedriveTarget, move
+from forebay.broker.redrive.dead_letter_queues import Portion, attempts_of, discard, seal
+from forebay.broker.redrive.redrive import RedriveTarget, move
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.management.arguments import Arguments, refuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from forebay.broker.catalog.policies import Policy
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.policy_changes import clear_policy, set_policy
 from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER, SET_POLICY

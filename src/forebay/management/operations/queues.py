@@ -6,8 +6,8 @@ import json
 from functools import partial
 from typing import Final
 
-from forebay.broker.dead_letter.dlq import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.publish.owned_names import name_in
+from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse

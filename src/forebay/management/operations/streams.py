@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.dead_letter.dlq import seal
+from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.management.arguments import Arguments

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.catalog.policies import Policies, Policy, check_policy
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.policy_changes import clear_policy, set_policy
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from tests.node_rig import NodeRig
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from forebay.broker.dead_letter.dlq import (
+from forebay.broker.publish.mover import in_amqp
+from forebay.broker.publish.router import Route
+from forebay.broker.redrive.dead_letter_queues import (
     SCANNED_AT_ONCE,
     Portion,
     carry,
@@ -17,8 +19,6 @@ from forebay.broker.dead_letter.dlq import (
     select,
     work_of,
 )
-from forebay.broker.publish.mover import in_amqp
-from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK

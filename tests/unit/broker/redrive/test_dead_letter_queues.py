@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.dead_letter import dlq
+from forebay.broker.redrive import dead_letter_queues as dlq
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import MQTT, Properties
 from forebay.filter.parser import parse

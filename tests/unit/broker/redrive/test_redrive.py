@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.dead_letter.redrive import RedriveTarget, move
+from forebay.broker.redrive.redrive import RedriveTarget, move
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT
 from forebay.filter.parser import parse

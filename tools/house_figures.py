@@ -1,0 +1,105 @@
+"""Print figures of the source's structure, of this tree or of another: `tools/house_figures.py [ROOT]`.
+
+arrows up           imports inside `broker` that run against the order of its folders, and how many folders they join
+formats named       modules outside `wire`, `session` and `message` that name the format of a message
+paths of sessions   different `vhost.x.y` that sessions use
+largest classes     classes with the most attributes of their own
+lines               of the source, and modules
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# From the top: what stands lower may not import what stands higher. Modules of `broker` itself go by their names.
+ORDER = (
+    "redrive",
+    "vhosts",
+    "quota",
+    "session_rights",
+    "policy_changes",
+    "vhost",
+    "upkeep",
+    "clients",
+    "consuming",
+    "dead_letter",
+    "publish",
+    "mqtt",
+    "catalog",
+    "limits",
+    "turn",
+    "common",
+    "auth",
+)
+FORMATS = re.compile(
+    r"^from forebay\.core\.message import \(?[^()]*?\b(AMQP091|AMQP10|MQTT|FORMAT_MASK)\b", re.MULTILINE
+)
+PATH = re.compile(r"\bvhost((?:\.[a-z_]+)+)")
+LARGEST = 10
+
+
+def modules(source: Path) -> Iterator[tuple[str, str]]:
+    """Return the name of each module below `forebay`, and its text."""
+    for path in sorted(source.rglob("*.py")):
+        yield ".".join(path.relative_to(source).with_suffix("").parts), path.read_text(encoding="utf-8")
+
+
+def room(module: str) -> str:
+    """Return the folder of a module of `broker`, or the module's own name if it is in none."""
+    return module.split(".")[1]
+
+
+def arrows_up(texts: dict[str, str]) -> list[str]:
+    """Return imports inside `broker` from a lower folder to a higher one, as "lower -> higher"."""
+    found: list[str] = []
+    for module, text in texts.items():
+        if not module.startswith("broker."):
+            continue
+        for target in re.findall(r"^from forebay\.(broker\.[a-z_.0-9]+) import", text, re.MULTILINE):
+            lower, higher = room(module), room(target)
+            if lower in ORDER and higher in ORDER and ORDER.index(lower) > ORDER.index(higher):
+                found.append(f"{lower} -> {higher}")
+    return found
+
+
+def attributes(texts: dict[str, str]) -> list[tuple[int, str]]:
+    """Return how many attributes each class sets on itself, the most first."""
+    found: list[tuple[int, str]] = []
+    for module, text in texts.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                stored = (
+                    each.attr
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+                    if isinstance(each.value, ast.Name) and each.value.id == "self"
+                )
+                found.append((len(set(stored)), f"{module}.{node.name}"))
+    return sorted(found, reverse=True)
+
+
+def main() -> None:
+    """Print all figures."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    texts = dict(modules(root / "src" / "forebay"))
+    up = arrows_up(texts)
+    print(f"arrows up inside broker: {len(up)}, between {len(set(up))} pairs of folders: {', '.join(sorted(set(up)))}")
+    above = ("wire.", "session.", "message.")
+    naming = [module for module, text in texts.items() if not module.startswith(above) and FORMATS.search(text)]
+    print(f"modules outside wire, session and message that name formats: {len(naming)}: {', '.join(naming)}")
+    paths = {path for module, text in texts.items() if module.startswith("session.") for path in PATH.findall(text)}
+    print(
+        f"paths of a vhost that sessions use: {len(paths)}, of one name {len({each.split('.')[1] for each in paths})}"
+    )
+    for count, name in attributes(texts)[:LARGEST]:
+        print(f"attributes of {name}: {count}")
+    lines = sum(text.count("\n") for text in texts.values())
+    print(f"lines: {lines}, modules: {len(texts)}")
+
+
+if __name__ == "__main__":
+    main()
