@@ -11,7 +11,6 @@ before it is the next one's turn; `--back` goes the same way back. In the end ev
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.broker_process import BrokerProcess
 from tests.cluster.clients import Publisher, drained
 from tests.cluster.nodes import Cluster
 from tests.etcd import etcd_in
@@ -56,15 +56,15 @@ class Load:
         return self.publisher.confirmed
 
 
-def use(sources: Path) -> None:
-    """Have nodes that start from now on run these."""
-    os.environ["PYTHONPATH"] = str(sources.resolve() / "src")
+def use(node: BrokerProcess, sources: Path) -> None:
+    """Have a node that starts from now on run these; one that is forked would have the modules of this process."""
+    node.wrapper = ["env", f"PYTHONPATH={sources.resolve() / 'src'}"]
 
 
 def replace_all(cluster: Cluster, sources: Path) -> None:
     """Have each node in turn run these sources."""
-    use(sources)
     for name, node in cluster.nodes.items():
+        use(node, sources)
         led = cluster.record()["leader"] == name
         node.stop()
         node.start()
@@ -79,8 +79,9 @@ def main() -> int:
     parser.add_argument("--back", action="store_true", help="go back again")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made, etcd_in(Path(made), 1) as etcd:
-        use(given.before)
         cluster = Cluster(Path(made), etcd, cluster={})
+        for node in cluster.nodes.values():
+            use(node, given.before)
         try:
             cluster.start()
             load = Load(cluster)
