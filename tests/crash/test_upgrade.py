@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
@@ -34,7 +35,7 @@ def broker(tmp_path: Path, start_broker: Callable[..., BrokerProcess]) -> Broker
     return start_broker(http="127.0.0.1:0", wrapper=["env", f"PYTHONPATH={sources / 'src'}"])
 
 
-def http(broker: BrokerProcess, method: str, path: str, body: object = None) -> requests.Response:
+def http(broker: BrokerProcess, method: str, path: str, body: Any = None) -> requests.Response:
     """Return the answer of the administration, which must be no error."""
     url = f"http://127.0.0.1:{broker.port('http')}/api/{path}"
     answer = requests.request(method, url, json=body, auth=("guest", "guest"), timeout=60)
