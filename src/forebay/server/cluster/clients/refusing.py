@@ -235,14 +235,16 @@ class RefusedClient(asyncio.Protocol):
             if len(self.data) < SNIFF_OCTETS:
                 return
             farewell = self.farewell = self.refusals.farewell(self.endpoint, self.data)
-        try:
-            used, answer = farewell.answer(self.data)
-        except PeerError:
-            self.transport.abort()
-            return
-        self.data = self.data[used:]
-        if answer:
-            self.transport.write(answer)
+        used = len(self.data)
+        while used and not farewell.done:  # a client may have sent all of its handshake in one write
+            try:
+                used, answer = farewell.answer(self.data)
+            except PeerError:
+                self.transport.abort()
+                return
+            self.data = self.data[used:]
+            if answer:
+                self.transport.write(answer)
         if farewell.done:
             self.data = b""
             if self.transport.can_write_eof():

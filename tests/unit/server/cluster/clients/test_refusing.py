@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -174,9 +175,11 @@ def test_octets_that_cannot_be_are_the_end(octets: bytes) -> None:
     async def scene() -> None:
         async with node(True) as (refusals, places):
             reader, writer = await asyncio.open_connection(*places["amqp"])
+            began = time.monotonic()
             writer.write(octets)
             answer = await reader.read()
             assert not answer.startswith(b"\x20")
+            assert time.monotonic() - began < refusing.FAREWELL_S / 2
             assert not refusals.clients
             writer.close()
 
