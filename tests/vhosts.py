@@ -104,7 +104,7 @@ class OneVhost(NodeRig):
         keys = [key, *keys_in_cc(properties)]
         return self.vhost.publishing.publish(
             self.vhost.router.route_all(exchange, keys, format, properties), format, properties, body
-        )
+        ).status
 
     def held(self, queue: bytes) -> Lease:
         """The lease of all that a new consumer gets."""

@@ -78,7 +78,7 @@ class HoldMachine(RuleBasedStateMachine):
         model = self.models[name]
         for _ in range(count):
             body = b"%d " % len(model.bodies) + b"x" * octets
-            assert vhost.publishing.publish(vhost.router.route(b"", name), AMQP091, b"", body) == ACCEPTED
+            assert vhost.publishing.publish(vhost.router.route(b"", name), AMQP091, b"", body).status == ACCEPTED
             model.ready.append(len(model.bodies))
             model.bodies.append(body)
         self.turn()

@@ -52,10 +52,8 @@ class OnceMachine(RuleBasedStateMachine):
         properties.headers = [(name.replace("_", "-"), value) for name, value in headers.items()]
         special = read_publish_headers(encode_properties(properties))
         vhost = self.rig.vhost
-        assert (
-            publish_with_headers(vhost.publishing, vhost.router.route(b"", queue), special, u8(AMQP091), body, b"ada")
-            == ACCEPTED
-        )
+        route = vhost.router.route(b"", queue)
+        assert publish_with_headers(vhost.publishing, route, special, u8(AMQP091), body, b"ada").status == ACCEPTED
         return body
 
     @rule(queue=QUEUES, producer=st.sampled_from(["a", "b"]), step=st.integers(-2, 3), padding=PADDING)

@@ -71,7 +71,7 @@ class VhostMachine(RuleBasedStateMachine):
             vhost = self.vhosts.find(name)
             self.count += 1
             body = b"%d " % self.count + b"x" * octets
-            assert vhost.publishing.publish(vhost.router.route(b"", queue), AMQP091, b"", body) == ACCEPTED
+            assert vhost.publishing.publish(vhost.router.route(b"", queue), AMQP091, b"", body).status == ACCEPTED
             self.model[name][queue].append(body)
 
     @rule(name=VHOSTS, queue=QUEUES)

@@ -150,7 +150,7 @@ class Broker:
     def receive(self, line: Line, octets: bytes) -> None:
         """Octets of the client have come."""
         if not line.lost:
-            self.node.received(line, octets)
+            line.received(octets)
 
     def cut(self, line: Line) -> None:
         """The connection is gone."""

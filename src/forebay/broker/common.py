@@ -9,7 +9,6 @@ from mypy_extensions import i64
 
 from forebay.broker.audit import Audit
 from forebay.broker.limits.crowding import Crowding
-from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.read_offers import ReadOffers
 from forebay.log.block import Block
 from forebay.message.events import Events
@@ -55,7 +54,6 @@ class Common:
     woken       connections whose wait is over, for the server to have them take part in the turn
     crowded     queues over their share of disk or memory, and those whose dead letters go to one
     behind      of the latter, which queue that is
-    pressing    a crowded queue, or MQTT session, to which somebody has just published
     crowding    MQTT sessions that do not keep up
     looks       what filters of consumers cost
     read_offers  the other members of a group that reads may go to, while this node leads one
@@ -81,7 +79,6 @@ class Common:
         self.memory_share: i64 = 0  # the same of one without
         self.crowded: list[Queue] = []
         self.behind: dict[Queue, Queue] = {}
-        self.pressing: Queue | ClientSession | None = None
         self.crowding = Crowding()
         self.looks = Looks()
         self.work: i64 = 0
@@ -104,12 +101,6 @@ class Common:
         if not queue.crowded:
             queue.crowded = True
             self.crowded.append(queue)
-
-    def take_pressing(self) -> Queue | ClientSession | None:
-        """The crowded queue or session to which somebody has published since the last call."""
-        pressing = self.pressing
-        self.pressing = None
-        return pressing
 
     def crowd_behind(self, source: Queue, target: Queue) -> None:
         """Dead letters of a queue go to one that is over its share: publishers of the former wait, too."""

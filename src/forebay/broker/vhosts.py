@@ -217,7 +217,6 @@ class Vhosts:
         pace = common.looks.pace
         if pace.window or pace.until_us:
             pace.end_turn(now_us)
-        common.pressing = None  # whoever has pressed was told when its octets were read
         common.looks.begin()
         common.budget.end_turn()
         ended = EndedTurn(out, cancelled, common.woken, common.delivered, common.sealed)

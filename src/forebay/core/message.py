@@ -24,10 +24,10 @@ QOS_MASK: Final = 0x30
 RETAIN: Final = 0x40  # its publisher set the RETAIN flag
 RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
 
-# Outcomes of a publish.
+# What became of a publish: the `status` of its outcome.
 ACCEPTED: Final = 0
 UNROUTABLE: Final = 1  # no queue and no subscriber wanted it
-REJECTED: Final = 2  # a destination refused it: `Admission.refusal` says why; others of its route may have it
+REJECTED: Final = 2  # a destination refused it; others of its route may have it
 
 
 @final

@@ -223,8 +223,8 @@ class Link:
                     self.parts_octets = len(self.rest)
             if self.is_new:
                 node.note_unfinished(self, len(self.rest))
-            node.touch(self)
             node.has_read(self, session)
+            node.touch(self)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             node.failed(self, error)
 

@@ -207,10 +207,6 @@ class Node(LinkOwner):
         """Note the octets of an unfinished packet of a client that has not logged in."""
         self.newcomers.note(link, octets)
 
-    def received(self, link: Link, octets: bytes) -> None:
-        """A client has sent this."""
-        link.received(octets)
-
     def start_session(self, link: Link, data: bytes) -> Session:
         """The session that the first octets of a connection ask for."""
         id = self.next_session
@@ -235,7 +231,7 @@ class Node(LinkOwner):
             return
         self.dirty[link] = None
         self.is_due = True
-        if self.pressure.is_crowded or self.common.pressing is not None:
+        if self.pressure.is_crowded:
             self.pressure.check(link)
 
     def pause(self, link: Link, paused: bool) -> None:
@@ -250,6 +246,8 @@ class Node(LinkOwner):
         """Read no more of it in this turn where it has sent enough, or where much is to be sent already."""
         if link.closing:
             return
+        if session.meter.pressing is not None:
+            self.pressure.slow_down(link, session.meter.pressing)
         if session.meter.is_over:
             self.reading.defer(link)  # behind the turn, which it takes part in
         elif self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets)):

@@ -12,9 +12,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.wide_deliveries import Batch
 from forebay.core.errors import Later
 from forebay.queue.pace import UNLIMITED, Pace
+from forebay.queue.queue import Queue
 from forebay.wire.amqp091.methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET
 
 WORK_A_TURN: Final = 10_000
@@ -32,6 +34,7 @@ class Meter:
     is_over   the last read was not dealt with to its end
     messages  how many more this read may publish
     awaited   deliveries to very many clients, before the end of which this connection publishes nothing more
+    pressing  a queue or MQTT session over its share to which this read has published
     """
 
     def __init__(self, pace: Pace | None = None) -> None:
@@ -40,9 +43,11 @@ class Meter:
         self.messages: i64 = UNLIMITED
         self.awaited: Batch | None = None
         self.is_over = False
+        self.pressing: Queue | ClientSession | None = None
 
     def begin(self) -> None:
         """A turn of its own."""
+        self.pressing = None
         self.left = WORK_A_TURN
         self.messages = self.pace.messages
         self.is_over = False
@@ -51,6 +56,11 @@ class Meter:
                 self.awaited = None
             else:
                 self.messages = 0
+
+    def note_pressing(self, pressing: Queue | ClientSession | None) -> None:
+        """Note what a publish of this read presses on, if anything: of several the last queue, or else a session."""
+        if self.pressing is None or isinstance(pressing, Queue):
+            self.pressing = pressing
 
     def await_delivery(self, batch: Batch) -> None:
         """Publish nothing more before all of this is delivered."""

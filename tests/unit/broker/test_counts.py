@@ -26,7 +26,7 @@ def declare(broker: OneVhost, name: bytes, **arguments: object) -> None:
 
 def publish(broker: OneVhost, exchange: bytes, key: bytes) -> int:
     vhost = broker.vhost
-    return vhost.publishing.publish(vhost.router.route(exchange, key), AMQP091, EMPTY, b"x")
+    return vhost.publishing.publish(vhost.router.route(exchange, key), AMQP091, EMPTY, b"x").status
 
 
 def flow_of(broker: OneVhost, exchange: bytes) -> tuple[int, int, int]:
@@ -62,8 +62,8 @@ def test_topics_of_mqtt_are_the_topic_exchange(broker: OneVhost) -> None:
     vhost = broker.vhost
     declare(broker, b"captured")
     vhost.catalog.bind(b"captured", b"amq.topic", b"a.#", {})
-    assert vhost.publishing.publish(vhost.router.route_topic(b"a/b", None), MQTT, b"", b"x") == ACCEPTED
-    assert vhost.publishing.publish(vhost.router.route_topic(b"b", None), MQTT, b"", b"x") == UNROUTABLE
+    assert vhost.publishing.publish(vhost.router.route_topic(b"a/b", None), MQTT, b"", b"x").status == ACCEPTED
+    assert vhost.publishing.publish(vhost.router.route_topic(b"b", None), MQTT, b"", b"x").status == UNROUTABLE
     assert flow_of(broker, b"amq.topic") == (2, 1, 1)
 
 

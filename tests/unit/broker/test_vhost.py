@@ -34,12 +34,13 @@ def broker(tmp_path: Path) -> OneVhost:
 def test_a_publish_is_accepted_unroutable_or_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    assert vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
-    assert vhost.publishing.publish(vhost.router.route(b"", b"none"), AMQP091, b"", b"x") == UNROUTABLE
+    assert vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x").status == ACCEPTED
+    assert vhost.publishing.publish(vhost.router.route(b"", b"none"), AMQP091, b"", b"x").status == UNROUTABLE
     broker.turn()
     broker.disk.octets_max = broker.disk.used()
-    assert vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x" * 20_000) == REJECTED
-    assert vhost.admission.refusal == "no room on the disk"
+    refused = vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x" * 20_000)
+    assert refused.status == REJECTED
+    assert refused.reason == "no room on the disk"
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
@@ -62,7 +63,9 @@ def test_a_refused_publish_is_in_no_queue(broker: OneVhost) -> None:
         vhost.catalog.bind(name, b"amq.fanout", b"", {})
     broker.turn()
     broker.disk.octets_max = broker.disk.used()
-    assert vhost.publishing.publish(vhost.router.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert (
+        vhost.publishing.publish(vhost.router.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000).status == REJECTED
+    )
     assert (vhost.catalog.queue(b"a").ready(), vhost.catalog.queue(b"b").ready()) == (0, 0)
 
 

@@ -88,10 +88,8 @@ def test_a_deleted_vhost_is_gone_with_its_logs(rig: OneVhost, synced: bool) -> N
     rig.turn()
     rig.vhosts.delete(b"one")
     assert rig.vhosts.deleted == [one]
-    assert (
-        one.publishing.publish(one.router.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet")
-        == UNROUTABLE
-    )
+    outcome = one.publishing.publish(one.router.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet")
+    assert outcome.status == UNROUTABLE
     if synced:
         rig.turn()
     rig.crash()

@@ -16,6 +16,7 @@ from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.bodies import read_body
 from forebay.admin.login import Broker, Client
 from forebay.broker.mqtt.sessions import is_topic
+from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
@@ -63,7 +64,7 @@ Priority = Annotated[int | None, Query(ge=0, le=255, description="In queues with
 Key = Annotated[str | None, Query(description="Message group: delivered in order, one at a time.")]
 
 
-class PublishOutcome:
+class PublishAnswer:
     """The outcome of one publish.
 
     offsets   by queue, of those that took it
@@ -238,26 +239,26 @@ async def with_room(app: App) -> None:
         await app.on_disk()
 
 
-def publish(app: App, vhost: Vhost, message: Message, user: str) -> PublishOutcome:
+def publish(app: App, vhost: Vhost, message: Message, user: str) -> PublishAnswer:
     """Publish a user's checked message; nothing of what is refused is on its way."""
     if app.pressure.over_limit():
         alarms = ", ".join(app.pressure.alarms()) or "too much is not on the disk yet"
-        return PublishOutcome(UNAVAILABLE, f"the broker takes in nothing for now: {alarms}")
+        return PublishAnswer(UNAVAILABLE, f"the broker takes in nothing for now: {alarms}")
     vhost.touch()
     identity = message.identity
     seen = vhost.deduplication
     if identity is not None:
         identity.user = user.encode()
         if seen.is_known(topic_address(message.topic), identity, vhost.turn.now_us):
-            known = PublishOutcome(OK)
+            known = PublishAnswer(OK)
             known.routed = known.duplicate = True
             return known
         if not vhost.admission.take_room(seen.octets(identity)):
-            return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
+            return PublishAnswer(UNAVAILABLE, NO_ROOM.reason)
     try:
         outcome = delay(app, vhost, message) if message.delay_ms else publish_now(vhost, message)
     except RequestError as error:
-        return PublishOutcome(BAD_REQUEST, error.text)
+        return PublishAnswer(BAD_REQUEST, error.text)
     if identity is not None and outcome.status < BAD_REQUEST and (outcome.routed or outcome.due_us):
         seen.remember(identity)
     return outcome
@@ -267,17 +268,18 @@ def format_of(message: Message) -> u8:
     return u8(MQTT | message.qos << QOS_SHIFT | (RETAIN if message.retain else 0))
 
 
-def delay(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
+def delay(app: App, vhost: Vhost, message: Message) -> PublishAnswer:
     """Keep a message until its time."""
     due_us = app.now_us() + message.delay_ms * MICROSECONDS
-    if not vhost.publishing.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body):
-        return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
-    outcome = PublishOutcome(ACCEPTED_STATUS)
+    kept = vhost.publishing.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body)
+    if kept.status == REJECTED:
+        return PublishAnswer(UNAVAILABLE, kept.reason)
+    outcome = PublishAnswer(ACCEPTED_STATUS)
     outcome.due_us = due_us
     return outcome
 
 
-def publish_now(vhost: Vhost, message: Message) -> PublishOutcome:
+def publish_now(vhost: Vhost, message: Message) -> PublishAnswer:
     format = format_of(message)
     route = vhost.router.route_topic(message.topic, None)
     if route.headers_exchange is not None:
@@ -285,30 +287,27 @@ def publish_now(vhost: Vhost, message: Message) -> PublishOutcome:
     unwilling = refused_by_queue(route, len(message.body))
     if unwilling is not None:
         return unwilling
-    vhost.admission.refusal = ""
-    if (
-        message.retain
-        and is_topic(message.topic)
-        and not vhost.publishing.retain(message.topic, format, message.properties, message.body)
-    ):
-        return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
+    if message.retain and is_topic(message.topic):
+        retained = vhost.publishing.retain(message.topic, format, message.properties, message.body)
+        if retained.status == REJECTED:
+            return PublishAnswer(UNAVAILABLE, retained.reason)
     offsets = {
         text(queue.name): int(queue.log.end + queue.log.writer.count) for queue in route.queues if queue.kind != SHARE
     }
     result = vhost.publishing.publish(route, format, message.properties, message.body)
-    if result == REJECTED:
-        return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
-    outcome = PublishOutcome(OK)
-    outcome.routed = result == ACCEPTED
+    if result.status == REJECTED:
+        return PublishAnswer(UNAVAILABLE, result.reason)
+    outcome = PublishAnswer(OK)
+    outcome.routed = result.status == ACCEPTED
     outcome.offsets = offsets if outcome.routed else {}
     return outcome
 
 
-def refused_by_queue(route: Route, octets: int) -> PublishOutcome | None:
+def refused_by_queue(route: Route, octets: int) -> PublishAnswer | None:
     """The outcome where a queue would refuse a message of so many octets, or holds too much: nobody is given it."""
     for queue in route.queues:
         if queue.crowded or queue.is_full():
-            return PublishOutcome(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
+            return PublishAnswer(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
         if queue.is_too_long(octets):
-            return PublishOutcome(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")
+            return PublishAnswer(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")
     return None

@@ -22,6 +22,7 @@ from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost
 from forebay.broker.publish.headers import check_message, publish_with_headers, read_publish_headers
+from forebay.broker.publish.outcome import PublishOutcome
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
@@ -67,14 +68,14 @@ async def publish_message(
     where.touch()
     outcome = publish(where, caller, name, body.routing_key.encode(), properties, payload_of(body))
     await broker.on_disk()
-    if outcome == REJECTED:
-        raise RequestError(INVALID, f"rejected: {where.admission.refusal}")
-    return as_json({"routed": outcome == ACCEPTED})
+    if outcome.status == REJECTED:
+        raise RequestError(INVALID, f"rejected: {outcome.reason}")
+    return as_json({"routed": outcome.status == ACCEPTED})
 
 
 def publish(
     vhost: Vhost, caller: Caller, exchange: bytes, routing_key: bytes, properties: bytes, payload: bytes
-) -> int:
+) -> PublishOutcome:
     """Publish as a client of AMQP does; what came of it. RequestError: the caller may not, or it makes no sense."""
     rights = caller.rights(vhost.name)
     is_topic = vhost.catalog.is_topic_exchange(exchange)
@@ -86,10 +87,10 @@ def publish(
         headers = read_publish_headers(properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
-        return int(publish_with_headers(vhost.publishing, route, headers, format, payload, caller.user.encode()))
+        return publish_with_headers(vhost.publishing, route, headers, format, payload, caller.user.encode())
     if route.headers_exchange is not None:
         route = vhost.router.resolve(route, format, properties)
-    return int(vhost.publishing.publish(route, format, properties, payload))
+    return vhost.publishing.publish(route, format, properties, payload)
 
 
 def payload_of(body: PublishBody) -> bytes:

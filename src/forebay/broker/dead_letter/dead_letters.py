@@ -22,11 +22,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.publish.mover import FULL, NO_ROOM, NOWHERE, Mover, in_amqp
+from forebay.broker.publish.mover import Mover, in_amqp
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import AMQP091
+from forebay.core.message import AMQP091, REJECTED, UNROUTABLE
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.message.deaths import REJECTED as DEATH_REJECTED
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
@@ -54,12 +54,6 @@ ROUTES_MAX: Final = 10_000
 CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that overflow into each other end here
 RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
 RETRIED_EACH_S: Final = 10_000  # records of one group; where more stay, they are tried less often
-
-# Outcomes of a dead letter's move.
-GONE: Final = 0  # nobody is to have it: there is no such exchange or queue, or it came round in a circle
-MOVED: Final = 1
-WAITS: Final = 2  # to be tried again: there is no room for it
-LOST: Final = 3  # to be tried again: it leads nowhere
 
 
 @final
@@ -151,8 +145,12 @@ class DeadLetters:
 
     # ---- one message
 
-    def forward(self, queue: Queue, letter: StoredRecord, reason: bytes, marks: DeathMarks) -> i64:
-        """Publish a message that died in a queue to its dead-letter exchange: GONE or MOVED, or WAITS or LOST."""
+    def forward(self, queue: Queue, letter: StoredRecord, reason: bytes, marks: DeathMarks) -> str:
+        """Publish a message that died in a queue to its dead-letter exchange.
+
+        Return why it has to stay where it is and be tried again; an empty text where it is moved, or nobody is to have
+        it: there is no such exchange or queue, or it came round in a circle.
+        """
         limits = queue.limits
         exchange = limits.dead_letter_exchange
         assert exchange is not None
@@ -187,33 +185,33 @@ class DeadLetters:
             route = straight
             if not route.queues and route.audience is None and not route.copies:
                 self.dropped += 1
-                return GONE
+                return ""
         record = StoredRecord(AMQP091, route.exchange, route.routing_key, properties, letter.body, annotations)
         outcome = self.mover.send(route, record, keeps(limits), True, queue)
-        if outcome == NOWHERE:
+        if outcome.status == UNROUTABLE:
             return self.unrouted(limits)
-        if outcome == NO_ROOM:
-            return WAITS  # that is no reason to lose what is on the disk
-        full = self.mover.take_full()
-        if outcome == FULL and keeps(limits):
-            for other in full:
+        if outcome.status != REJECTED:
+            self.note_moved(reason)
+            return ""
+        if not outcome.queues:
+            return outcome.reason  # the disk is full, which is no reason to lose what is on it
+        if keeps(limits):
+            for other in outcome.queues:
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
-            return WAITS
-        if outcome == FULL:
-            self.dropped += 1
-            return GONE
-        self.note_moved(reason)
-        return MOVED
+            return outcome.reason
+        self.dropped += 1
+        return ""
 
     def note_moved(self, reason: bytes) -> None:
         self.moved += 1
         self.moved_for.die(reason.decode(), 1)
 
-    def unrouted(self, limits: Limits) -> i64:
+    def unrouted(self, limits: Limits) -> str:
+        """Drop a dead letter that leads nowhere, unless its queue keeps it. Return why it stays, as `forward`."""
         if keeps(limits):
-            return LOST
+            return "it leads to no queue"
         self.dropped += 1
-        return GONE
+        return ""
 
     def forward_refused(self) -> None:
         """Send what full queues did not take to their dead-letter exchanges: `reject-publish-dlx`."""
@@ -303,12 +301,9 @@ class DeadLetters:
             self.mover.hand_over(Route(record.exchange, record.routing_key, [target], None), record)
             self.note_moved(DEATH_REJECTED)
         elif queue.limits.dead_letter_exchange is not None:
-            outcome = self.forward(queue, in_amqp(record_at(block, index)), DEATH_REJECTED, marks)
-            if outcome in (WAITS, LOST):
-                reason_why = (
-                    "it leads to no queue" if outcome == LOST else self.publishing.admission.refusal or "no room"
-                )
-                raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
+            obstacle = self.forward(queue, in_amqp(record_at(block, index)), DEATH_REJECTED, marks)
+            if obstacle:
+                raise RequestError(REFUSED, f"dead-letter exchange: {obstacle}")
         self.publishing.turn.mark(queue)
         if isinstance(group, WorkGroup):
             group.discard(lease, offset, 1)
@@ -333,7 +328,7 @@ class DeadLetterBatch:
         self.octets: i64 = OCTETS_AT_ONCE
         self.body_octets: i64 = 0
         self.staying = staying
-        self.failed: dict[tuple[bytes, ...], int] = {}
+        self.failed: dict[tuple[bytes, ...], str] = {}
 
     def move(self, run: DeadLetterRun) -> DeadLetterRun | None:
         """Move a run of records; what is left of it where the turn's share is used up."""
@@ -346,11 +341,11 @@ class DeadLetterBatch:
             self.body_octets = 0
             after = offset + 1
             try:
-                outcome = self.send(run, offset)
+                obstacle = self.send(run, offset)
             except DamagedBlock as error:  # all of the block stays: it is not read again for each of its records
-                outcome = WAITS
+                obstacle = error.text
                 after = min(end, i64(error.end))
-            if outcome in (WAITS, LOST):
+            if obstacle:
                 if first < offset:
                     group.settle_dead_letters(first, offset - first)
                 first = after
@@ -362,10 +357,11 @@ class DeadLetterBatch:
             return DeadLetterRun(offset, end - offset, run.cause, run.deliveries, run.failures)
         return None
 
-    def send(self, run: DeadLetterRun, offset: i64) -> i64:
+    def send(self, run: DeadLetterRun, offset: i64) -> str:
+        """Move one record. Return why it has to stay, as `DeadLetters.forward`."""
         block = self.queue.log.block(offset)
         if block is None or block.base > offset:
-            return GONE  # its settlement was lost in a crash; what compaction left out because of it is gone
+            return ""  # its settlement was lost in a crash; what compaction left out because of it is gone
         index = offset - block.base
         self.body_octets = block.body_span(index, 1)
         letter = in_amqp(record_at(block, index))
@@ -376,10 +372,10 @@ class DeadLetterBatch:
         self.octets -= len(letter.body)
         reason = run.cause.encode()
         marks = marks_for(self.letters.publishing, self.queue, self.group, offset, run.deliveries, reason)
-        outcome = self.letters.forward(self.queue, letter, reason, marks)
-        if outcome in (WAITS, LOST) and not self.letters.by_content:
-            self.failed[address] = int(outcome)
-        return outcome
+        obstacle = self.letters.forward(self.queue, letter, reason, marks)
+        if obstacle and not self.letters.by_content:
+            self.failed[address] = obstacle
+        return obstacle
 
     def keep(self, run: DeadLetterRun, offset: i64, count: i64) -> None:
         """Keep dead letters that found no place, in one run with those before them where they are alike.

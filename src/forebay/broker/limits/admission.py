@@ -7,10 +7,13 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.common import Common
+from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.limits.session_quota import SessionQuota
 from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
+from forebay.core.message import REJECTED
 from forebay.log.store import Store
 from forebay.routing.exchange import text
 
@@ -20,19 +23,34 @@ class Admission:
     """Says of each message whether it is taken.
 
     quota     of MQTT sessions
-    refusal   why the last one was not taken
-    rejected  how many were not
+    rejected  how many were not taken
     """
 
     def __init__(self, store: Store, common: Common, quota: SessionQuota) -> None:
         self.store = store
         self.common = common
         self.quota = quota
-        self.refusal = ""
         self.rejected: i64 = 0
 
+    def admit(self, route: Route, octets: i64, is_exempt: bool) -> PublishOutcome | None:
+        """Count a message towards what the log has room for. Return its refusal, or None.
+
+        octets     of the message without its address
+        is_exempt  it passes over sessions for which too much waits
+        """
+        common = self.common
+        if common.crowding.refusing and not is_exempt:
+            refusal = self.over_quota(route)
+            if refusal is not None:
+                return refusal
+        octets = (octets + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)) * route.durable
+        if octets > common.room and not self.make_room(octets):
+            return NO_ROOM
+        common.room -= octets
+        return None
+
     def take_room(self, octets: i64) -> bool:
-        """Count so much towards what the log has room for; False, with a `refusal`, if the disk is full."""
+        """Count so much towards what the log has room for; False if the disk is full."""
         common = self.common
         if octets > common.room and not self.make_room(octets):
             return False
@@ -51,11 +69,11 @@ class Admission:
             common.room = self.store.room() - gathered
             return True
         common.room = 0
-        self.refuse("no room on the disk")
+        self.rejected += 1
         return False
 
-    def is_over_quota(self, route: Route) -> bool:
-        """True if a message would go to a session for which too much waits; says `refusal`.
+    def over_quota(self, route: Route) -> PublishOutcome | None:
+        """Return the refusal of a message that would go to a session for which too much waits, or None.
 
         One of QoS 0 is not asked about: it passes over such a session.
         """
@@ -63,15 +81,10 @@ class Admission:
         for copy in route.copies:
             client = client or refusing_client(copy.audience)
         if client is None:
-            return False
-        waits = f"more than {self.quota.octets_max} octets wait for it, mqtt_session_octets_max"
-        self.refuse(f"MQTT client '{text(client.client_id)}' takes no more: {waits}")
-        return True
-
-    def refuse(self, why: str) -> None:
-        """A message is not taken."""
+            return None
         self.rejected += 1
-        self.refusal = why
+        waits = f"more than {self.quota.octets_max} octets wait for it, mqtt_session_octets_max"
+        return PublishOutcome(REJECTED, f"MQTT client '{text(client.client_id)}' takes no more: {waits}")
 
 
 def refusing_client(audience: Audience | None) -> ClientSession | None:

@@ -11,6 +11,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
 from forebay.broker.publish.delayed import KEY_OCTETS_MAX
+from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import PRECONDITION, RequestError
@@ -190,8 +191,8 @@ def publish_with_headers(
     body: bytes,
     user: bytes,
     found: Route | None = None,
-) -> i64:
-    """Publish for a user with what the headers ask for; what was taken before is ACCEPTED, and not published again.
+) -> PublishOutcome:
+    """Publish for a user with what the headers ask for; what was taken before is TAKEN, and not published again.
 
     found  the message's route by all its keys and headers, where it is known already
     """
@@ -201,30 +202,28 @@ def publish_with_headers(
     identity.user = user
     seen = publishing.deduplication
     if seen.is_known(address_of(route.exchange, route.routing_key), identity, publishing.turn.now_us):
-        return ACCEPTED
+        return TAKEN
     if not publishing.admission.take_room(seen.octets(identity)):
-        return REJECTED
+        return NO_ROOM
     outcome = publish_or_delay(publishing, route, headers, format, body, found)
-    if outcome == ACCEPTED:
+    if outcome.status == ACCEPTED:
         seen.remember(identity)
     return outcome
 
 
 def publish_or_delay(
     publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes, found: Route | None
-) -> i64:
+) -> PublishOutcome:
     if headers.delay_us == 0:
         found = found or route_with_headers(publishing, route, headers)
         return publishing.publish(found, format, headers.properties, body)
     due_us = publishing.turn.now_us + headers.delay_us
     try:
-        kept = publishing.delay(
+        return publishing.delay(
             headers.delay_id, due_us, format, route.routing_key, headers.delayed, body, route.exchange
         )
     except RequestError as error:  # too many wait already
-        publishing.admission.refusal = error.text
-        return REJECTED
-    return ACCEPTED if kept else REJECTED
+        return PublishOutcome(REJECTED, error.text)
 
 
 def route_with_headers(

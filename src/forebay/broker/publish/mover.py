@@ -1,7 +1,7 @@
 """The way of what is appended in one place and settled in another: dead letters, redrives, moves, delayed messages.
 
 What `send` appends is in the frame of this turn. Whoever calls settles the record where it was in the same turn if it
-is SENT, and leaves it there if not: after a crash it is where it was, or wherever its route leads. Records of one
+is ACCEPTED, and leaves it there if not: after a crash it is where it was, or wherever its route leads. Records of one
 sender arrive in the order of his calls.
 """
 
@@ -13,10 +13,11 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.publish.delayed import DelayedMessage
 from forebay.broker.publish.headers import read_publish_headers, route_with_headers
+from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import REFUSED, RequestError
-from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT, REJECTED, UNROUTABLE
+from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT, REJECTED
 from forebay.message.address import amqp_address
 from forebay.message.fields import marks_of
 from forebay.message.record import StoredRecord
@@ -25,74 +26,53 @@ from forebay.routing.cut_work import STEPS_A_TURN
 from forebay.routing.exchange import text
 from forebay.wire.convert import convert
 
-# Outcomes of a move.
-SENT: Final = 0
-NOWHERE: Final = 1  # its route leads to nothing
-FULL: Final = 2  # queues refuse it: `Mover.take_full`
-NO_ROOM: Final = 3  # the disk has none for it just now, or an MQTT session has too much waiting
-DENIED: Final = 4  # nobody can publish there, or a limit refuses it
-
 DELAYED_AT_ONCE: Final = 10_000  # messages whose time has come that one tick publishes
 RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk had no room is tried again
 
 
 @final
 class Mover:
-    """Appends the records of one vhost where they go next.
-
-    full  the queues that refused the last one
-    """
+    """Appends the records of one vhost where they go next."""
 
     def __init__(self, publishing: Publishing) -> None:
         self.publishing = publishing
         self.common = publishing.common
-        self.full: list[Queue] = []
 
-    def send(self, route: Route, record: StoredRecord, whole: bool, owed: bool, source: Queue | None = None) -> i64:
-        """Append a record with the words of this route: SENT, or nobody has it.
+    def send(
+        self, route: Route, record: StoredRecord, whole: bool, owed: bool, source: Queue | None = None
+    ) -> PublishOutcome:
+        """Append a record with the words of this route: ACCEPTED, or nobody has it.
 
-        whole   to all queues of the route or to none; else FULL is only what all of them refuse
+        whole   to all queues of the route or to none; else REJECTED is only what all of them refuse
         owed    the broker has taken it long ago: no session's quota refuses it
         source  queue that it leaves, whose publishers wait where a target is over its share
         """
-        self.full = refusing_queues(route, len(record.body))
-        if self.full and whole:
-            return FULL
+        if whole:
+            full = refusing_queues(route, len(record.body))
+            if full:
+                return PublishOutcome(
+                    REJECTED, f"queue '{text(full[0].name)}' {full[0].refusal(len(record.body))}", full
+                )
         plain = record.format & FORMAT_MASK
         stored = record.format & ~(EXPIRES | KEYED) | marks_of(plain, record.properties)
-        pressing = self.common.take_pressing()
-        properties, body, annotations = record.properties, record.body, record.annotations
-        if owed:
-            outcome = self.publishing.publish_owed(route, u8(stored), properties, body, annotations)
-        else:
-            outcome = self.publishing.publish(route, u8(stored), properties, body, annotations)
-        pressed = self.common.take_pressing()
-        self.common.pressing = pressing  # no connection has published that
-        if source is not None and isinstance(pressed, Queue):
-            self.common.crowd_behind(source, pressed)
-        if outcome == UNROUTABLE:
-            return NOWHERE
-        if outcome == REJECTED and (not self.full or self.common.room == 0):
-            return NO_ROOM
-        if self.full and len(self.full) == len(route.queues) and route.audience is None and not route.copies:
-            return FULL
-        return SENT
-
-    def take_full(self) -> list[Queue]:
-        """The queues that refused what was sent last; for the caller to take at once, as they may be deleted."""
-        full, self.full = self.full, []
-        return full
+        outcome = self.publishing.publish(route, u8(stored), record.properties, record.body, record.annotations, owed)
+        pressing = outcome.pressing
+        if source is not None and isinstance(pressing, Queue):
+            self.common.crowd_behind(source, pressing)
+        refusing = len(outcome.queues)
+        if refusing and (refusing < len(route.queues) or route.audience is not None or route.copies):
+            return PublishOutcome(ACCEPTED, outcome.reason, outcome.queues, pressing)
+        return outcome
 
     def hand_over(self, route: Route, record: StoredRecord) -> None:
         """Append a record that somebody moves by choice to all queues of a route; RequestError(REFUSED) if not."""
         outcome = self.send(route, record, True, False)
-        refusing = self.take_full()
-        if outcome == FULL:
-            full = refusing[0]
-            raise RequestError(REFUSED, f"queue '{text(full.name)}' {full.refusal(len(record.body))}")
-        if outcome == NO_ROOM:
-            names = ", ".join([f"'{text(target.name)}'" for target in route.queues])
-            raise RequestError(REFUSED, f"queue {names} does not take it: {self.publishing.admission.refusal}")
+        if outcome.status != REJECTED:
+            return
+        if outcome.queues:
+            raise RequestError(REFUSED, outcome.reason)
+        names = ", ".join([f"'{text(target.name)}'" for target in route.queues])
+        raise RequestError(REFUSED, f"queue {names} does not take it: {outcome.reason}")
 
     # ---- delayed messages
 
@@ -108,29 +88,24 @@ class Mover:
             messages = delayed.due(now_us, 1)
             if not messages:
                 return
-            if self.publish_due(messages[0]) == NO_ROOM:
+            if self.publish_due(messages[0]) is NO_ROOM:
                 delayed.put_back(messages[0], now_us + RETRY_US)
             if work.spent >= STEPS_A_TURN:
                 return
 
-    def publish_due(self, message: DelayedMessage) -> i64:
-        """Publish a message whose time has come; nobody hears of what the topic, an exchange or a limit refuses."""
+    def publish_due(self, message: DelayedMessage) -> PublishOutcome:
+        """Publish a message whose time has come. NO_ROOM alone is a reason to try again."""
         publishing = self.publishing
         if message.format & FORMAT_MASK != AMQP091:
-            outcome = publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
-            if outcome == REJECTED:
-                return NO_ROOM if self.common.room == 0 else DENIED
-            return NOWHERE if outcome == UNROUTABLE else SENT
+            return publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
         headers = read_publish_headers(message.properties)
         try:
             route = publishing.router.route(message.exchange, message.topic)
             route = route_with_headers(publishing, route, headers)
-        except RequestError:
-            return DENIED  # its exchange is gone
+        except RequestError as error:  # its exchange is gone
+            return PublishOutcome(REJECTED, error.text)
         record = StoredRecord(message.format, message.exchange, message.topic, headers.properties, message.body, b"")
-        outcome = self.send(route, record, False, True)
-        self.take_full()
-        return outcome
+        return self.send(route, record, False, True)
 
 
 def refusing_queues(route: Route, octets: i64) -> list[Queue]:

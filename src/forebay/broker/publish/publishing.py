@@ -17,6 +17,7 @@ from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.sessions import Sessions
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
+from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.turn import Turn
 from forebay.core.errors import RequestError
@@ -29,7 +30,6 @@ from forebay.core.message import (
     QOS_MASK,
     REJECTED,
     RETAIN,
-    UNROUTABLE,
 )
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message import events
@@ -91,33 +91,35 @@ class Publishing:
         self.published: i64 = 0
         self.refused: list[RefusedMessage] = []
 
-    def publish(self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"") -> i64:
-        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `Admission`).
+    def publish(
+        self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"", owed: bool = False
+    ) -> PublishOutcome:
+        """Append a record wherever its route leads. Return what became of it.
 
         format       with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
         annotations  of a record that was in a queue already; subscribers get the headers that they stand for
+        owed         the broker has taken it long ago: no session's quota refuses it
         """
         audience, queues, flow = route.audience, route.queues, route.flow
         if not queues and audience is None and not route.copies:
             return self.miss(flow)
         if route.durable:
-            octets = RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
-            octets += len(properties) + len(body) + len(annotations)
-            refused = self.crowding.refusing > 0 and format & KEPT != MQTT and self.admission.is_over_quota(route)
-            if refused or not self.admission.take_room(octets * route.durable):
-                return REJECTED
+            octets = len(properties) + len(body) + len(annotations)
+            refusal = self.admission.admit(route, octets, owed or format & KEPT == MQTT)
+            if refusal is not None:
+                return refusal
         self.published += 1
         flow.published_in += 1
         flow.published_out += route.reach
         is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
-        outcome: i64 = ACCEPTED
+        outcome = TAKEN
         stored = format
         if queues and format & FORMAT_MASK == MQTT:
             stored = format & KEPT | (u8(marks_of(MQTT, properties)) if properties else u8(0))
         for queue in queues:
             writer = queue.log.writer
             if queue.limits.refuses and queue.refuses(len(body)):
-                outcome = self.refuse(queue, stored, route, properties, body, annotations)
+                outcome = self.refuse(outcome, queue, stored, route, properties, body, annotations)
                 continue
             if is_long and writer.count:
                 self.turn.seal(queue)
@@ -131,7 +133,7 @@ class Publishing:
                 queue.dirty = True
                 self.turn.dirty.append(queue)
             if queue.crowded:
-                self.common.pressing = queue
+                outcome = outcome.pressed(queue)
             if is_long or writer.bodies.size() > BLOCK_OCTETS:
                 self.turn.seal(queue)
         if annotations and (audience is not None or route.copies):
@@ -143,19 +145,17 @@ class Publishing:
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
             if audience.logged:
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
-            if self.crowding.count and self.common.pressing is None:
-                self.press(audience)
         if route.copies:
             self.publish_copies(route, format & FORMAT_MASK, properties, body)
-        if self.events.publishes and outcome == ACCEPTED:
-            self.tell_publish(route, i64(format), body)
+        if self.crowding.count or self.events.publishes:
+            outcome = self.conclude(route, audience, format, body, outcome)
         return outcome
 
-    def miss(self, flow: Flow) -> i64:
+    def miss(self, flow: Flow) -> PublishOutcome:
         """A message leads nowhere."""
         flow.published_in += 1
         flow.unroutable += 1
-        return UNROUTABLE
+        return NO_WAY
 
     def append_annotated(
         self, queue: Queue, route: Route, format: u8, stored: u8, properties: bytes, body: bytes, annotations: bytes
@@ -170,25 +170,19 @@ class Publishing:
             self.heed(queue, i64(stored))
         writer.append_annotated(stored, route.exchange, route.routing_key, properties, body, annotations)
 
-    def publish_owed(self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"") -> i64:
-        """Publish what the broker has taken long ago: no session's quota refuses it."""
-        refusing = self.crowding.refusing
-        self.crowding.refusing = 0
-        outcome = self.publish(route, format, properties, body, annotations)
-        self.crowding.refusing = refusing
+    def conclude(
+        self, route: Route, audience: Audience | None, format: u8, body: bytes, outcome: PublishOutcome
+    ) -> PublishOutcome:
+        """Return the outcome of a publish with one of its subscribers that does not keep up; note the publish."""
+        if audience is not None and self.crowding.count and outcome.pressing is None:
+            if audience.epoch != self.crowding.epoch:
+                audience.look(self.crowding.epoch)
+            if audience.crowded is not None:
+                outcome = outcome.pressed(audience.crowded)
+        if self.events.publishes and outcome.status == ACCEPTED:
+            fields = events.message_fields(route.exchange, route.routing_key, i64(format), body)
+            self.events.note(events.PUBLISHED, self.catalog.name, fields)
         return outcome
-
-    def press(self, audience: Audience) -> None:
-        """Note who has published to these; the server holds the publisher back where one of them does not keep up."""
-        epoch = self.crowding.epoch
-        if audience.epoch != epoch:
-            audience.look(epoch)
-        self.common.pressing = audience.crowded
-
-    def tell_publish(self, route: Route, format: i64, body: bytes) -> None:
-        """Tell of a message, as somebody wants to hear of every one."""
-        fields = events.message_fields(route.exchange, route.routing_key, format, body)
-        self.events.note(events.PUBLISHED, self.catalog.name, fields)
 
     def publish_block(self, route: Route, block: Block, formats: bytes, marks: i64) -> bool:
         """Append all records of a block to the queues of a route, none of which refuses any; False without room for it.
@@ -233,16 +227,24 @@ class Publishing:
         if marks & EXPIRES and queue.work_groups == 0:
             self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
 
-    def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes, annotations: bytes) -> i64:
-        """The queue does not take the message: it is full, or the message is too long for it."""
-        self.admission.refuse(
-            f"queue '{text(queue.name)}' in vhost '{text(self.catalog.name)}' {queue.refusal(len(body))}"
-        )
+    def refuse(
+        self,
+        outcome: PublishOutcome,
+        queue: Queue,
+        format: u8,
+        route: Route,
+        properties: bytes,
+        body: bytes,
+        annotations: bytes,
+    ) -> PublishOutcome:
+        """Return the outcome of a publish that a queue refuses, too: it is full, or the message is too long for it."""
+        self.admission.rejected += 1
         queue.counts.refused += 1
         if queue.limits.overflow == REJECT_PUBLISH_DLX and queue.limits.dead_letter_exchange is not None:
             record = StoredRecord(i64(format), route.exchange, route.routing_key, properties, body, annotations)
             self.refused.append(RefusedMessage(queue, record))
-        return REJECTED
+        reason = f"queue '{text(queue.name)}' in vhost '{text(self.catalog.name)}' {queue.refusal(len(body))}"
+        return PublishOutcome(REJECTED, reason, [*outcome.queues, queue], outcome.pressing)
 
     def take_refused(self) -> list[RefusedMessage]:
         """Messages that full queues have refused since the last call, and that go to a dead-letter exchange."""
@@ -251,34 +253,33 @@ class Publishing:
             self.refused = []
         return refused
 
-    def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
-        """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""
+    def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> PublishOutcome:
+        """Publish what no client waits for: wills, delayed messages."""
         try:
             route = self.router.route_topic(topic, None)
-        except RequestError:
-            return REJECTED
-        if format & RETAIN and not self.retain(topic, format, properties, body):
-            return REJECTED
+        except RequestError as error:
+            return PublishOutcome(REJECTED, error.text)
+        if format & RETAIN:
+            retained = self.retain(topic, format, properties, body)
+            if retained is not TAKEN:
+                return retained
         if route.headers_exchange is not None:
             route = self.router.resolve(route, format, properties)
-        pressing = self.common.pressing
-        outcome = self.publish_owed(route, format, properties, body)
-        self.common.pressing = pressing  # no connection has published that
-        return outcome
+        return self.publish(route, format, properties, body, b"", True)
 
-    def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> bool:
-        """Keep the message for those who subscribe later, or forget the one there is; False with a `refusal`."""
+    def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> PublishOutcome:
+        """Keep the message for those who subscribe later, or forget the one there is: TAKEN, or why not."""
         octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
         if not self.admission.take_room(octets):
-            return False
+            return NO_ROOM
         refusal = self.retained.put(topic, format, properties, body, self.turn.now_us)
         if refusal:
-            self.admission.refuse(refusal)
-        else:
-            self.events.note(
-                events.RETAINED, self.catalog.name, events.message_fields(TOPIC_EXCHANGE, topic, i64(format), body)
-            )
-        return not refusal
+            self.admission.rejected += 1
+            return PublishOutcome(REJECTED, refusal)
+        self.events.note(
+            events.RETAINED, self.catalog.name, events.message_fields(TOPIC_EXCHANGE, topic, i64(format), body)
+        )
+        return TAKEN
 
     def delay(
         self,
@@ -289,11 +290,11 @@ class Publishing:
         properties: bytes,
         body: bytes,
         exchange: bytes = b"",
-    ) -> bool:
-        """Publish the message later; False with a `refusal`."""
+    ) -> PublishOutcome:
+        """Keep a message until its time: TAKEN, or why not. RequestError as `Delayed.put`."""
         overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key)
         octets = len(properties) + len(body) + overhead + len(topic) + len(exchange)
         if not self.admission.take_room(octets):
-            return False
+            return NO_ROOM
         self.delayed.put(key, due_us, format, topic, properties, body, exchange)
-        return True
+        return TAKEN

@@ -14,6 +14,7 @@ from mypy_extensions import i64, u8
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.limits.admission import Admission
 from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
+from forebay.broker.publish.outcome import TAKEN
 from forebay.broker.publish.owned_names import owner_in
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
@@ -146,12 +147,12 @@ class StagedRows:
         unroutable: i64 = 0
         waits = False
         while index < block.count and self.rows > 0:
-            outcome = self.publish_row(block, index, user)
-            if outcome == REJECTED:
+            status = self.publish_row(block, index, user)
+            if status == REJECTED:
                 waits = True
                 break
             self.rows -= 1
-            if outcome == UNROUTABLE:
+            if status == UNROUTABLE:
                 unroutable += 1
             index += 1
         rows = index - commit.row
@@ -178,7 +179,7 @@ class StagedRows:
                 return REJECTED
         if route.headers_exchange is not None and headers is None:
             route = self.publishing.router.resolve(route, u8(format), properties)
-        if self.publishing.crowding.refusing and self.publishing.admission.is_over_quota(route):
+        if self.publishing.crowding.refusing and self.publishing.admission.over_quota(route) is not None:
             return REJECTED
         for queue in route.queues:
             if queue.limits.overflow == REJECT_PUBLISH and queue.is_full():
@@ -188,15 +189,15 @@ class StagedRows:
             self.publishing.admission, route, headers, len(properties) + len(body) + len(exchange) + len(key)
         ):
             return REJECTED
-        outcome: i64
+        outcome = TAKEN
         if headers is not None:
             outcome = publish_with_headers(self.publishing, route, headers, u8(format), body, user)
-        elif is_topic and format & RETAIN and not self.publishing.retain(key, u8(format), properties, body):
-            outcome = REJECTED
-        else:
+        elif is_topic and format & RETAIN:
+            outcome = self.publishing.retain(key, u8(format), properties, body)
+        if headers is None and outcome is TAKEN:
             outcome = self.publishing.publish(route, u8(format), properties, body)
         # There was room for it: it was refused for good, and a dead-letter exchange may have it.
-        return UNROUTABLE if outcome == REJECTED else outcome
+        return UNROUTABLE if outcome.status == REJECTED else outcome.status
 
     # ---- what is remembered
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.publish.delayed import Delayed
-from forebay.broker.publish.mover import NOWHERE, SENT
 from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
+from forebay.core.message import ACCEPTED, REJECTED
 from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
@@ -44,14 +44,11 @@ def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
     message = vhost.delayed.find(given.octets("name"))
     if message is None:
         raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
-    vhost.admission.refusal = ""
     outcome = vhost.mover.publish_due(message)
-    if outcome not in (SENT, NOWHERE):
-        raise RequestError(
-            REFUSED, f"name: {given.text('name')!r} waits on: {vhost.admission.refusal or 'nothing takes it'}"
-        )
+    if outcome.status == REJECTED:
+        raise RequestError(REFUSED, f"name: {given.text('name')!r} waits on: {outcome.reason}")
     vhost.delayed.leave(int(message.offset))
-    return {"routed": outcome == SENT}
+    return {"routed": outcome.status == ACCEPTED}
 
 
 def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:

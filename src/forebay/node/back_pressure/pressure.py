@@ -113,18 +113,17 @@ class Pressure:
     # ---- who is not read
 
     def check(self, connection: Link) -> None:
-        """Read no more, for now, of a connection that publishes where there is too much already."""
-        pressing = self.common.take_pressing()
+        """Read no more, for now, of a connection that publishes while there is too much already."""
+        if connection not in self.choked and connection.session is not None and connection.session.is_publisher():
+            self.choke(connection, self.lack())
+
+    def slow_down(self, connection: Link, pressing: Queue | ClientSession) -> None:
+        """Read no more, for now, of a connection that has published to a queue or session that is over its share."""
         if isinstance(pressing, ClientSession):
             self.held_publishers.hold(connection, pressing)
-            pressing = None
-        if connection in self.choked or connection.session is None:
-            return
-        if pressing is not None:
+        elif connection not in self.choked:
             self.slowed[connection] = pressing
             self.choke(connection, self.shares.reason(pressing))
-        elif self.is_crowded and connection.session.is_publisher():
-            self.choke(connection, self.lack())
 
     def choke(self, connection: Link, reason: str) -> None:
         session = connection.session

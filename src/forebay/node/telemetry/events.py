@@ -217,7 +217,7 @@ class EventStream(Listener):
         for each in mine:
             route = Route(b"", each.type.replace(".", "/").encode(), [queue], None)
             body = msgspec.json.encode(each.as_object())
-            if vhost.publishing.publish(route, u8(MQTT | QOS_1), PROPERTIES, body) != ACCEPTED:
+            if vhost.publishing.publish(route, u8(MQTT | QOS_1), PROPERTIES, body).status != ACCEPTED:
                 self.lost += 1
         events.publishes = publishes
 

@@ -21,11 +21,12 @@ from forebay.broker.publish.headers import (
     route_with_headers,
 )
 from forebay.broker.publish.joining import Joining
+from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import CONNECTION, NOT_IMPLEMENTED, PRECONDITION, REFUSED, Later, PeerError, RequestError
-from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
+from forebay.core.message import AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
 from forebay.core.pieces import Part
 from forebay.directory.logins.authorizer import Undecided
@@ -405,7 +406,6 @@ class Publisher:
     def finish(self, target: PublishTarget, properties: bytes, body: bytes) -> None:
         """Hand a message over, and remember what the publisher is owed for it."""
         self.taken += 1
-        outcome: i64
         if target.plain and self.plain:
             outcome = self.vhost.publishing.publish(target.route, self.format, properties, body)
         elif self.transaction is not None and target.is_message:
@@ -415,18 +415,27 @@ class Publisher:
         else:
             self.check_copies(target, self.headers)
             outcome = self.publish_slowly(target, self.headers, self.format, properties, body)
-        if outcome == UNROUTABLE:
-            self.unrouted(target, properties, body)
+        if outcome is not TAKEN and not self.conclude(outcome, target, properties, body):
+            return
         if self.confirming:
             self.published += 1
-            if outcome == REJECTED:
+            self.accepted_count += 1
+            self.accepted = self.published
+            if not self.in_turn:
+                self.in_turn = True
+                self.link.published.append(self)
+
+    def conclude(self, outcome: PublishOutcome, target: PublishTarget, properties: bytes, body: bytes) -> bool:
+        """Refuse or send back a publish that was not simply taken. Return whether its confirm waits for the disk."""
+        self.link.meter.note_pressing(outcome.pressing)
+        if outcome.status == REJECTED:
+            if self.confirming:
+                self.published += 1
                 put_settle(self.out, self.number, BASIC_NACK, self.published, False)
-            else:
-                self.accepted_count += 1
-                self.accepted = self.published
-                if not self.in_turn:
-                    self.in_turn = True
-                    self.link.published.append(self)
+            return False
+        if outcome.status == UNROUTABLE:
+            self.unrouted(target, properties, body)
+        return True
 
     def unrouted(self, target: PublishTarget, properties: bytes, body: bytes) -> None:
         """The message has no route: it goes back if it is mandatory."""
@@ -451,7 +460,7 @@ class Publisher:
 
     def publish_slowly(
         self, target: PublishTarget, headers: PublishHeaders | None, format: u8, properties: bytes, body: bytes
-    ) -> i64:
+    ) -> PublishOutcome:
         """A publish whose address or headers ask for more than a delivery; its outcome."""
         command = target.command
         if command == MESSAGE:
@@ -467,22 +476,22 @@ class Publisher:
             return self.vhost.publishing.publish(route, format, properties, body)
         if command == REPLY:
             kept = properties if headers is None else headers.properties
-            return ACCEPTED if self.vhost.replies.append(target.subject, AMQP091, kept, body) else UNROUTABLE
+            return TAKEN if self.vhost.replies.append(target.subject, AMQP091, kept, body) else NO_WAY
         if command == CANCEL_DELAYED:
-            return ACCEPTED if self.vhost.delayed.cancel(target.subject) else UNROUTABLE
+            return TAKEN if self.vhost.delayed.cancel(target.subject) else NO_WAY
         table = headers_of(AMQP091, properties)
         if command == EXTEND_LEASE:
             return self.extend_lease(target.subject, table)
         assert command == COMMIT_OFFSET
         self.commit_offset(target.subject, table)
-        return ACCEPTED
+        return TAKEN
 
-    def extend_lease(self, queue: bytes, headers: dict[str, object]) -> i64:
+    def extend_lease(self, queue: bytes, headers: dict[str, object]) -> PublishOutcome:
         wanted = read_extension(queue, self.number, headers)
         if wanted.tag:
             self.link.extensions.append(wanted)
-            return ACCEPTED
-        return ACCEPTED if extend_offset(self.vhost, wanted, headers, self.link.session_id) else UNROUTABLE
+            return TAKEN
+        return TAKEN if extend_offset(self.vhost, wanted, headers, self.link.session_id) else NO_WAY
 
     def commit(self) -> None:
         """Do what the transaction holds back of publishes; RequestError, and nothing is done, where one is refused."""
@@ -499,9 +508,10 @@ class Publisher:
             raise RequestError(PRECONDITION, "partial tx completion")
         for held in transaction.held:
             outcome = self.publish_slowly(held.target, held.headers, held.format, held.properties, held.body)
-            if outcome == UNROUTABLE:
+            self.link.meter.note_pressing(outcome.pressing)
+            if outcome.status == UNROUTABLE:
                 self.unrouted(held.target, held.properties, held.body)
-            elif outcome == REJECTED:
+            elif outcome.status == REJECTED:
                 raise RequestError(PRECONDITION, "partial tx completion")
 
     def commit_offset(self, queue: bytes, headers: dict[str, object]) -> None:

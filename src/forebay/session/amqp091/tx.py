@@ -98,7 +98,7 @@ class Transaction:
             if route is None:
                 delayed += 1
                 continue
-            if vhost.common.crowding.refusing and vhost.admission.is_over_quota(route):
+            if vhost.common.crowding.refusing and vhost.admission.over_quota(route) is not None:
                 return False
             for queue in route.queues:
                 if queue.limits.refuses:

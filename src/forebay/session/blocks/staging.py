@@ -11,6 +11,7 @@ from mypy_extensions import i64
 
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
 from forebay.broker.publish.headers import check_message, read_publish_headers
+from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.staged_rows import has_one_format, is_uniform
@@ -71,7 +72,7 @@ class Stager:
             for part in request.parts:
                 octets += len(part.encode()) + PART_OCTETS
             if not vhost.admission.take_room(octets):
-                raise RequestError(REFUSED, f"commit: {vhost.admission.refusal}")
+                raise RequestError(REFUSED, f"commit: {NO_ROOM.reason}")
             self.again = vhost.staging.is_committed(query, request.batch)
             commit = vhost.staging.commit(query, request.batch, request.parts, vhost.turn.now_us)
             self.commit = commit
@@ -101,7 +102,7 @@ class Stager:
         self.check_properties(vhost, rights, block)
         self.check_bodies(block)
         if not vhost.admission.take_room(vhost.staging.octets(octets)):
-            raise RequestError(REFUSED, f"stage: {vhost.admission.refusal}")
+            raise RequestError(REFUSED, f"stage: {NO_ROOM.reason}")
         vhost.staging.stage(query, stage.batch, stage.part, block.count, octets, vhost.turn.now_us)
         self.rows += block.count
         self.octets += len(octets)

@@ -44,13 +44,13 @@ def attached(rig: MqttRig, connection: int, filter: bytes, qos: int, no_local: b
 def test_a_topic_leads_to_queues_and_subscribers(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
-    assert vhost.publishing.publish(vhost.router.route_topic(b"a", None), MQTT | 16, b"", b"") == UNROUTABLE
+    assert vhost.publishing.publish(vhost.router.route_topic(b"a", None), MQTT | 16, b"", b"").status == UNROUTABLE
     attached(rig, 1, b"a", 1)
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     vhost.catalog.bind(b"q", b"amq.topic", b"a", {})
     route = vhost.router.route_topic(b"a", None)
     assert (len(route.queues), route.durable) == (1, 2)
-    assert vhost.publishing.publish(route, MQTT | 16, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish(route, MQTT | 16, b"", b"x").status == ACCEPTED
     rig.turn()
     assert (vhost.catalog.queue(b"q").ready(), vhost.sessions.log.end) == (1, 1)
     rig.close()
@@ -61,7 +61,7 @@ def test_what_is_no_topic_leads_nowhere(tmp_path: Path, topic: bytes) -> None:
     rig = MqttRig(tmp_path)
     with pytest.raises(RequestError):
         rig.vhost.router.route_topic(topic, None)
-    assert rig.vhost.publishing.publish_topic(topic, MQTT, b"", b"") == REJECTED
+    assert rig.vhost.publishing.publish_topic(topic, MQTT, b"", b"").status == REJECTED
     rig.close()
 
 
@@ -97,7 +97,7 @@ def test_a_publish_from_amqp_has_the_topic_of_its_key(tmp_path: Path) -> None:
     vhost = rig.vhost
     client = attached(rig, 1, b"a/b", 1)
     vhost.clients.detach(client, 1)
-    assert vhost.publishing.publish(vhost.router.route(b"amq.topic", b"a.b"), AMQP091, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish(vhost.router.route(b"amq.topic", b"a.b"), AMQP091, b"", b"x").status == ACCEPTED
     rig.turn()
     assert client.mqueue.count == 1
     with pytest.raises(RequestError, match="only the broker publishes"):
@@ -112,11 +112,12 @@ def test_a_full_disk_refuses_what_needs_it(tmp_path: Path) -> None:
     vhost.clients.subscribe(vhost.clients.attach(b"clean", 2, True, 0, None), direct(rig, b"direct"))
     rig.turn()
     rig.disk.octets_max = rig.disk.used()
-    assert vhost.publishing.publish(vhost.router.route_topic(b"logged", None), MQTT | 16, b"", FULL) == REJECTED
-    assert vhost.admission.refusal == "no room on the disk"
-    assert not vhost.publishing.retain(b"direct", MQTT | RETAIN, b"", FULL)
-    assert not vhost.publishing.delay(b"", rig.clock.us, MQTT, b"direct", b"", FULL)
-    assert vhost.publishing.publish(vhost.router.route_topic(b"direct", None), MQTT | 16, b"", FULL) == ACCEPTED
+    refused = vhost.publishing.publish(vhost.router.route_topic(b"logged", None), MQTT | 16, b"", FULL)
+    assert refused.status == REJECTED
+    assert refused.reason == "no room on the disk"
+    assert vhost.publishing.retain(b"direct", MQTT | RETAIN, b"", FULL).status == REJECTED
+    assert vhost.publishing.delay(b"", rig.clock.us, MQTT, b"direct", b"", FULL).status == REJECTED
+    assert vhost.publishing.publish(vhost.router.route_topic(b"direct", None), MQTT | 16, b"", FULL).status == ACCEPTED
     rig.close()
 
 

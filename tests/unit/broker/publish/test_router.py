@@ -357,7 +357,7 @@ def test_subscribers_of_further_keys_get_the_message_also_after_a_crash(tmp_path
         subscribed(rig.durable(name), (filter, 1)).close()
     route = rig.vhost.router.route_all(b"amq.topic", [b"a.1", b"b.1"], AMQP091, b"\0\0")
     assert len(route.copies) == 1
-    assert rig.vhost.publishing.publish(route, AMQP091, b"\0\0", b"x") == ACCEPTED
+    assert rig.vhost.publishing.publish(route, AMQP091, b"\0\0", b"x").status == ACCEPTED
     rig.turn()
     rig.crash()
     for name, topic in (("one", "a/1"), ("two", "b/1"), ("both", "a/1")):

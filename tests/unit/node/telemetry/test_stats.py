@@ -66,7 +66,7 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
     vhost.clients.attach(b"c", 3, True, 0, None)
     vhost.publishing.retain(b"kept", QOS_1, b"", b"12345")
     vhost.retained.put_volatile(b"$SYS/x", b"1", 1)
-    assert vhost.publishing.publish_topic(b"t/1", QOS_1, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish_topic(b"t/1", QOS_1, b"", b"x").status == ACCEPTED
     broker.look()
     totals = broker.stats.totals
     assert (totals.clients_connected, totals.clients_disconnected) == (1, 2)

@@ -76,7 +76,7 @@ class Rig(OneVhost):
         """One block with these bodies, on the disk."""
         self.turn()
         for body in bodies:
-            assert self.vhost.publishing.publish(self.vhost.router.route(b"", queue), 1, b"", body) == ACCEPTED
+            assert self.vhost.publishing.publish(self.vhost.router.route(b"", queue), 1, b"", body).status == ACCEPTED
         self.flush()
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ def publish(rig: Rig, count: int) -> dict[int, bytes]:
         for number in range(first, min(first + BATCH, count)):
             bodies[number] = json.dumps({"n": number, "pad": "x" * (number % 7)}).encode()
             route = rig.vhost.router.route(b"", b"$queue/s/%d" % number)
-            assert rig.vhost.publishing.publish(route, AMQP091, b"", bodies[number]) == ACCEPTED
+            assert rig.vhost.publishing.publish(route, AMQP091, b"", bodies[number]).status == ACCEPTED
         rig.clock.us += 1000
         rig.turn()
     return bodies

@@ -46,7 +46,7 @@ def publish(rig: Rig, queue: bytes, bodies: list[bytes]) -> None:
     """One block."""
     for number, body in enumerate(bodies):
         route = rig.vhost.router.route(b"", b"$queue/%s/%d" % (queue, number))
-        assert rig.vhost.publishing.publish(route, AMQP091, b"properties %d" % number, body) == ACCEPTED
+        assert rig.vhost.publishing.publish(route, AMQP091, b"properties %d" % number, body).status == ACCEPTED
     rig.clock.us += 1000
     rig.turn()
 

@@ -114,7 +114,7 @@ def test_ends_wait_until_one_moves(rig: Rig) -> None:
     rig.vhost.catalog.declare_queue(b"other", True, False, False, {}, 0)
     rig.fill(b"other", b"x")
     assert rig.sent() == []
-    assert rig.vhost.publishing.publish(rig.vhost.router.route(b"", b"q"), 1, b"", b"y") == 0
+    assert rig.vhost.publishing.publish(rig.vhost.router.route(b"", b"q"), 1, b"", b"y").status == 0
     moved, described = rig.frames()
     assert said(moved)["queues"]["q"]["end"] == 1  # type: ignore[index]
     assert said(described)["queue"] == "s"

@@ -17,6 +17,7 @@ from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
 from forebay.broker.publish.headers import check_name
+from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
@@ -163,11 +164,11 @@ class Inbox:
         outcome = vhost.publishing.publish(route, u8(format), properties, body)
         if self.identity is not None:
             self.remember(self.identity, outcome)
-        if qos == 1 and outcome == ACCEPTED:
+        if qos == 1 and outcome is TAKEN:
             write_i32_be(self.held, i32(0x40020000 | packet.packet_id))
             self.ack_count += 1
             self.unconfirmed += 1
-        elif qos or outcome == REJECTED:
+        elif qos or outcome is not TAKEN:
             self.answer(packet, outcome)
 
     def resolve(self, route: Route, format: u8, properties: bytes) -> Route:
@@ -179,10 +180,11 @@ class Inbox:
 
     def retain(self, packet: Publish, route: Route, format: u8, properties: bytes, body: bytes) -> bool:
         """Retain a message. Return False, with the publish refused, if that cannot be."""
-        if self.vhost.publishing.retain(route.routing_key, format, properties, body):
+        outcome = self.vhost.publishing.retain(route.routing_key, format, properties, body)
+        if outcome is TAKEN:
             return True
         self.identity = None
-        self.answer(packet, REJECTED)
+        self.answer(packet, outcome)
         return False
 
     def lowered(self, qos: i64) -> i64:
@@ -216,21 +218,20 @@ class Inbox:
         if identity is None:
             return False
         identity.user = self.rights.user.encode()
-        outcome: i64 = ACCEPTED
+        outcome = TAKEN
         seen = self.vhost.deduplication
         if not seen.is_known(topic_address(topic), identity, self.vhost.turn.now_us):
             if self.vhost.admission.take_room(seen.octets(identity)):
                 self.identity = identity
                 return False
-            outcome = REJECTED
-        if packet.qos or outcome == REJECTED:
-            self.answer(packet, outcome)
+            outcome = NO_ROOM
+        self.answer(packet, outcome)
         return True
 
-    def remember(self, identity: Identity, outcome: i64) -> None:
+    def remember(self, identity: Identity, outcome: PublishOutcome) -> None:
         """Remember a message that `is_done` found to be new, and that has been published."""
         self.identity = None
-        if outcome == ACCEPTED:
+        if outcome.status == ACCEPTED:
             self.vhost.deduplication.remember(identity)
 
     def special_properties(self, topic: bytes, properties: bytes, seen: i64) -> tuple[bytes, bytes]:
@@ -287,8 +288,7 @@ class Inbox:
             if error.reason == REFUSED:
                 note_denied(self.vhost, PUBLISH_DENIED, self.rights.user, error.text)
             if error.reason == TOO_MANY:
-                self.vhost.admission.refusal = error.text
-                self.answer(packet, REJECTED)
+                self.answer(packet, PublishOutcome(REJECTED, error.text))
             else:
                 self.answer_error(packet, error)
             return None
@@ -325,7 +325,7 @@ class Inbox:
         """True if the publish means something else than a message to subscribers; then it is done and answered."""
         if topic.startswith(SYS_PREFIX):
             raise RequestError(REFUSED, "topic: only the broker publishes to $SYS/")
-        outcome: i64 = ACCEPTED
+        outcome = TAKEN
         at = topic_command_at(topic)
         if at:
             queue = commanded_queue(topic, at, properties)
@@ -344,10 +344,8 @@ class Inbox:
                     target, self.work
                 )  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)
-            if not self.vhost.publishing.delay(delay_id(properties), due_us, u8(format), target, properties, body):
-                outcome = REJECTED
-        if packet.qos or outcome == REJECTED:
-            self.answer(packet, outcome)
+            outcome = self.vhost.publishing.delay(delay_id(properties), due_us, u8(format), target, properties, body)
+        self.answer(packet, outcome)
         return True
 
     # ---- answers
@@ -368,21 +366,24 @@ class Inbox:
             block = self.reason_block(error.text)
         self.write_answer(packet, code, block)
 
-    def answer(self, packet: Publish, outcome: i64) -> None:
-        """Answer a PUBLISH whose answer is not the plain PUBACK."""
-        if outcome == REJECTED and (packet.qos == 0 or self.version == V311):
+    def answer(self, packet: Publish, outcome: PublishOutcome) -> None:
+        """Answer a PUBLISH whose answer is not the plain PUBACK. One of QoS 0 has no answer."""
+        self.meter.note_pressing(outcome.pressing)
+        status = outcome.status
+        if status == REJECTED and (packet.qos == 0 or self.version == V311):
             self.ignored += 1
             if packet.qos:
                 # 3.1.1 has no way to refuse; without PUBACK the client sends it again when it comes back.
-                raise PeerError(codes.REJECTED_PUBLISH, f"a publish was refused: {self.vhost.admission.refusal}")
+                raise PeerError(codes.REJECTED_PUBLISH, f"a publish was refused: {outcome.reason}")
+        if packet.qos == 0:
             return
         code: i64 = codes.SUCCESS
         block = b""
-        if outcome == UNROUTABLE and self.version == V5:
+        if status == UNROUTABLE and self.version == V5:
             code = codes.NO_MATCHING_SUBSCRIBERS
-        elif outcome == REJECTED:
+        elif status == REJECTED:
             code = codes.QUOTA_EXCEEDED
-            block = self.reason_block(self.vhost.admission.refusal)
+            block = self.reason_block(outcome.reason)
         self.write_answer(packet, code, block)
 
     def write_answer(self, packet: Publish, code: i64, block: bytes) -> None:
