@@ -11,7 +11,7 @@ from forebay.log.queue_log import QueueLog
 from forebay.queue.leases.lease import Lease
 from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.queue import STREAM, Queue
-from forebay.queue.totals import unacked
+from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
 
 LEASES_MAX: Final = 1000  # of one group that are weighed one by one
@@ -35,9 +35,10 @@ class QueueSizes:
         there: int = log.octets_from(log.start)
         wanted: int = queue.wanted()
         ready: int = queue.ready()
-        held: int = unacked(queue)
+        totals = GroupTotals(queue)
+        held: int = totals.unacked
+        groups = totals.groups
         self.unacked: int = 0
-        groups = [group for group in queue.groups.values() if isinstance(group, WorkGroup)]
         if held and len(groups) == 1 and held == wanted and not ready:
             self.unacked = there
         elif held:

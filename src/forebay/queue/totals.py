@@ -14,6 +14,29 @@ LONGEST: Final = 10
 
 
 @final
+class GroupTotals:
+    """The sums over the work groups of one queue.
+
+    groups              the work groups
+    unacked             messages that consumers hold, of each group
+    dead_letters        dead letters that wait for their exchange to take them, of each group
+    dead_letter_octets  bytes of the bodies of these
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self.groups: list[WorkGroup] = []
+        self.unacked: i64 = 0
+        self.dead_letters: i64 = 0
+        self.dead_letter_octets: i64 = 0
+        for group in queue.groups.values():
+            if isinstance(group, WorkGroup):
+                self.groups.append(group)
+                self.unacked += group.leases.count
+                self.dead_letters += group.dead_letters.count
+                self.dead_letter_octets += group.dead_letters.octets()
+
+
+@final
 class QueueTotals:
     """The sums over queues.
 
@@ -38,7 +61,7 @@ class QueueTotals:
             ready = queue.ready()
             self.ready += ready
             self.wanted += queue.wanted()
-            self.unacked += unacked(queue)
+            self.unacked += GroupTotals(queue).unacked
             self.consumers += queue.consumer_count()
             self.octets += queue.log.octets
             self.counts.add(queue.counts)
@@ -60,36 +83,10 @@ def take_changed(queues: list[Queue]) -> list[Queue]:
     """Return those of the queues of which a number is another than at the last call: most of many are idle."""
     changed: list[Queue] = []
     for queue in queues:
-        if queue.sampled.differ(queue.counts.sum(), queue.ready(), queue.wanted(), unacked(queue), queue.log.octets):
+        unacked = GroupTotals(queue).unacked
+        if queue.sampled.differ(queue.counts.sum(), queue.ready(), queue.wanted(), unacked, queue.log.octets):
             changed.append(queue)
     return changed
-
-
-def unacked(queue: Queue) -> i64:
-    """Messages that consumers hold, of each group."""
-    count: i64 = 0
-    for group in queue.groups.values():
-        if isinstance(group, WorkGroup):
-            count += group.leases.count
-    return count
-
-
-def dead_letters(queue: Queue) -> i64:
-    """Return how many dead letters wait for their exchange to take them, of each group."""
-    count: i64 = 0
-    for group in queue.groups.values():
-        if isinstance(group, WorkGroup):
-            count += group.dead_letters.count
-    return count
-
-
-def dead_letter_octets(queue: Queue) -> i64:
-    """Return the bytes of the bodies of these."""
-    octets: i64 = 0
-    for group in queue.groups.values():
-        if isinstance(group, WorkGroup):
-            octets += group.dead_letters.octets()
-    return octets
 
 
 def oldest_us(queue: Queue) -> i64:

@@ -13,7 +13,7 @@ from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.operations.queues import pin_fields
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.queue.totals import unacked
+from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
 from forebay.wire.convert import encode
 from tests.vhosts import OneVhost, leased
@@ -405,7 +405,7 @@ def test_priorities_hold_after_a_move(tmp_path: Path) -> None:
 
 def counts(broker: Broker) -> tuple[int, int, int]:
     queue = broker.vhost.catalog.queue(Q)
-    return int(queue.wanted()), int(queue.ready()), int(unacked(queue))
+    return int(queue.wanted()), int(queue.ready()), int(GroupTotals(queue).unacked)
 
 
 def test_a_message_that_several_groups_want_counts_once(broker: Broker) -> None:

@@ -13,7 +13,7 @@ from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue
 from forebay.queue.stream.stream_group import StreamGroup
-from forebay.queue.totals import QueueTotals, dead_letter_octets, dead_letters, oldest_us, unacked
+from forebay.queue.totals import GroupTotals, QueueTotals, oldest_us
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import Exchange
 from forebay.server.net import Connection
@@ -110,7 +110,7 @@ def ready_of(queue: Queue) -> int:
 
 def unacked_of(queue: Queue) -> int:
     """Messages that consumers hold."""
-    return int(unacked(queue))
+    return int(GroupTotals(queue).unacked)
 
 
 def head_of(queue: Queue) -> int | None:
@@ -145,12 +145,12 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
             family.QUEUE_COARSE,
             "Dead letters that their exchange has not taken yet.",
         ),
-        lambda queue: int(dead_letters(queue)),
+        lambda queue: int(GroupTotals(queue).dead_letters),
         plus,
     ),
     Row(
         gauge("forebay_queue_dead_letter_bytes_waiting", family.QUEUE_COARSE, "Octets of their bodies."),
-        lambda queue: int(dead_letter_octets(queue)),
+        lambda queue: int(GroupTotals(queue).dead_letter_octets),
         plus,
     ),
     Row(

@@ -24,7 +24,7 @@ from forebay.management.operations.queues import pin_fields
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.sizes import QueueSizes
-from forebay.queue.totals import dead_letter_octets, dead_letters, oldest_us
+from forebay.queue.totals import GroupTotals, oldest_us
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
@@ -165,8 +165,9 @@ class Details:
         if consumers:
             capacity = self.note_consumers(queue, numbers, fields)
         if queue.kind != STREAM:
-            fields["messages_dlx"] = int(dead_letters(queue))
-            fields["message_bytes_dlx"] = int(dead_letter_octets(queue))
+            totals = GroupTotals(queue)
+            fields["messages_dlx"] = int(totals.dead_letters)
+            fields["message_bytes_dlx"] = int(totals.dead_letter_octets)
             fields["consumer_capacity"] = fields["consumer_utilisation"] = capacity
         self.note_members(queue, bool(declared["durable"]), fields)
         if queue.kind == STREAM:

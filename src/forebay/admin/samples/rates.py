@@ -12,7 +12,7 @@ from forebay.admin.samples.usage import NodeUsage
 from forebay.broker.vhost import Vhost
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
-from forebay.queue.totals import QueueTotals, take_changed, unacked
+from forebay.queue.totals import GroupTotals, QueueTotals, take_changed
 from forebay.routing.exchange import Exchange
 from forebay.routing.flow import Flow
 from forebay.server.app import App
@@ -313,7 +313,7 @@ def count_numbers(counts: Counts) -> list[int]:
 
 def queue_numbers(queue: Queue) -> list[int]:
     """A queue's numbers now, as QUEUE has them."""
-    return [*count_numbers(queue.counts), int(queue.wanted()), int(queue.ready()), int(unacked(queue))]
+    return [*count_numbers(queue.counts), int(queue.wanted()), int(queue.ready()), int(GroupTotals(queue).unacked)]
 
 
 def exchange_numbers(exchange: Exchange) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from forebay.management.cluster_words import summary_of
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CLOSE
 from forebay.queue.queue import KIND_NAMES, Queue
-from forebay.queue.totals import QueueTotals, dead_letters, oldest_us, unacked
+from forebay.queue.totals import GroupTotals, QueueTotals, oldest_us
 from forebay.routing.exchange import text
 
 # ---- state
@@ -81,13 +81,14 @@ def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost
 def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
     """The statistics of a queue, from second to second; `oldest_ms` of its first message, None without any."""
     stored_us = int(oldest_us(queue))
+    totals = GroupTotals(queue)
     return {
         "vhost": text(vhost.name),
         "queue": text(queue.name),
         "type": KIND_NAMES[int(queue.kind)],
         "ready": int(queue.ready()),
-        "unacked": int(unacked(queue)),
-        "dead_letters_waiting": int(dead_letters(queue)),
+        "unacked": int(totals.unacked),
+        "dead_letters_waiting": int(totals.dead_letters),
         "consumers": int(queue.consumer_count()),
         "groups": len(queue.groups),
         "octets": int(queue.log.octets),

@@ -19,7 +19,7 @@ from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, Queue, group_key
 from forebay.queue.retention.keepers import find_keeper
 from forebay.queue.stream.stream_group import StreamGroup
-from forebay.queue.totals import dead_letters
+from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
@@ -140,7 +140,7 @@ def where_of(given: Arguments) -> Filter | None:
 
 def queue_fields(queue: Queue) -> dict[str, object]:
     """The fields of a queue, as lists have them."""
-    leased = sum(int(group.leases.count) for group in queue.groups.values() if isinstance(group, WorkGroup))
+    totals = GroupTotals(queue)
     return {
         "queue": text(queue.name),
         "type": KIND_NAMES[int(queue.kind)],
@@ -148,8 +148,8 @@ def queue_fields(queue: Queue) -> dict[str, object]:
         "exclusive": queue.spec.exclusive,
         "auto_delete": queue.spec.auto_delete,
         "ready": int(queue.ready()),
-        "unacked": leased,
-        "dead_letters_waiting": int(dead_letters(queue)),
+        "unacked": int(totals.unacked),
+        "dead_letters_waiting": int(totals.dead_letters),
         "consumers": int(queue.consumer_count()),
         "groups": len(queue.groups),
         "octets": int(queue.log.octets),

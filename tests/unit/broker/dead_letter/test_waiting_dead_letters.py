@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.queue.totals import dead_letter_octets, dead_letters
+from forebay.queue.totals import GroupTotals
 from tests.restarts import ENDS, RestartRig
 
 KEPT = {"x_dead_letter_strategy": "at-least-once", "x_overflow": "reject-publish"}
@@ -15,7 +15,8 @@ KEPT = {"x_dead_letter_strategy": "at-least-once", "x_overflow": "reject-publish
 def counted(rig: RestartRig) -> tuple[int, int, int, int]:
     """Messages, those that are ready, and dead letters that wait with their octets."""
     queue = rig.vhost.catalog.queue(b"q")
-    return int(queue.wanted()), int(queue.ready()), int(dead_letters(queue)), int(dead_letter_octets(queue))
+    totals = GroupTotals(queue)
+    return int(queue.wanted()), int(queue.ready()), int(totals.dead_letters), int(totals.dead_letter_octets)
 
 
 def declared(folder: Path, way: str, kind: str, **arguments: object) -> RestartRig:
