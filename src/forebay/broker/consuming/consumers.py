@@ -109,7 +109,8 @@ class Consumers:
         asked = ConsumerArguments(arguments, self.name, where.name)
         work = is_work(where, asked)
         asked.check_kind(arguments, where, work)
-        self.catalog.memory.check(session_id, consumer_octets(tag, arguments), f"consumer of '{text(where.name)}'")
+        octets = consumer_octets(tag, arguments)
+        self.catalog.memory.check(session_id, octets, f"consumer of '{text(where.name)}'")
         group = self.group_for(where, asked, filter, work)
         group.reader.check_sound()
         check_exclusive(self.name, where, group, exclusive)
@@ -127,7 +128,7 @@ class Consumers:
         where.had_consumer = True
         where.unused_since_us = 0
         self.by_session.setdefault(session_id, []).append(consumer)
-        self.catalog.memory.add(session_id, consumer_octets(tag, arguments))
+        self.catalog.memory.add(session_id, octets)
         self.turn.mark(where)
         self.tell_consumer("consumer.created", where, consumer)
         return consumer
