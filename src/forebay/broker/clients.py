@@ -14,8 +14,9 @@ from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.publish.publishing import Publishing
 from forebay.core.message import MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
-from forebay.message.address import SHARE_PREFIX, TOPIC_EXCHANGE
+from forebay.message.address import TOPIC_EXCHANGE
 from forebay.routing.topic_trie import check_filter
+from forebay.wire.mqtt.codes import SHARE_PREFIX
 from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
 
 

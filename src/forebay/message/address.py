@@ -12,10 +12,10 @@ from forebay.core.message import MQTT
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 from forebay.wire.amqp091.properties import cut_key
+from forebay.wire.mqtt.codes import SHARE_PREFIX
 
 QUEUE_PREFIX: Final = b"$queue/"
 DEAD_LETTER_PREFIX: Final = b"$dlq/"
-SHARE_PREFIX: Final = b"$share/"
 TOPIC_EXCHANGE: Final = b"amq.topic"
 NAME_OCTETS_MAX: Final = 255
 

@@ -40,15 +40,17 @@ from forebay.broker.mqtt.wide_deliveries import OFFLINE_POINTS, ONLINE_POINTS
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
 from forebay.log.store import Store
+from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.message.annotations import RECIPIENT, with_number
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.mqueue import MqueueRules
+from forebay.wire.mqtt.codes import SHARE_PREFIX
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 CACHED_OCTETS_MAX: Final = 16 << 20  # who is far behind reads from the disk; who is not finds all of it here
 SECOND_US: Final = 1_000_000
 NOT_YET: Final = 1 << 62  # above all offsets
-NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
+NOT_TOPICS: Final = (QUEUE_PREFIX, SHARE_PREFIX, DEAD_LETTER_PREFIX)
 
 
 class Sessions(InternalLog):

@@ -16,10 +16,11 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import properties_at
 from forebay.core.errors import INVALID, RequestError
 from forebay.log.block import Block
-from forebay.message.address import SHARE_PREFIX, TOPIC_EXCHANGE
+from forebay.message.address import TOPIC_EXCHANGE
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter, swap_key
+from forebay.wire.mqtt.codes import SHARE_PREFIX
 
 
 @final

@@ -19,7 +19,7 @@ from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION,
 from forebay.core.nearest import slip_of
 from forebay.core.options import Options
 from forebay.directory.permissions import Grants, Rights
-from forebay.message.address import DEAD_LETTER_PREFIX, SHARE_PREFIX, dead_letter_address
+from forebay.message.address import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.message.events import SUBSCRIBE_DENIED
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import CLASSIC
@@ -37,6 +37,7 @@ from forebay.wire.mqtt.codes import (
     NO_SUBSCRIPTION,
     QUOTA_EXCEEDED,
     REQUEST_CODES,
+    SHARE_PREFIX,
     SUCCESS,
     V5,
     V311,
@@ -44,7 +45,6 @@ from forebay.wire.mqtt.codes import (
 )
 from forebay.wire.mqtt.properties import SUBSCRIPTION_ID, USER_PROPERTY, decode_properties, number_of
 
-QUEUE_PREFIX: Final = b"$queue/"
 NO_LOCAL: Final = 4
 KEEP_RETAIN: Final = 8
 RETAIN_IF_NEW: Final = 1  # retain handling

@@ -46,6 +46,8 @@ DISCONNECT: Final = 14
 AUTH: Final = 15
 WILL: Final = 16  # no packet: the will properties within CONNECT
 
+SHARE_PREFIX: Final = b"$share/"  # of the topic filter of a shared subscription
+
 # Reason codes of version 5 (section 2.4).
 SUCCESS: Final = 0x00
 DISCONNECT_WITH_WILL: Final = 0x04

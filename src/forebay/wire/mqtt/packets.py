@@ -22,6 +22,7 @@ from forebay.wire.mqtt.codes import (
     PUBCOMP,
     PUBREL,
     REASON_CODES,
+    SHARE_PREFIX,
     SUBACK,
     SUBSCRIBE,
     UNSUBACK,
@@ -41,7 +42,6 @@ from forebay.wire.mqtt.properties import (
     string_end,
 )
 
-SHARE_PREFIX: Final = b"$share/"
 HEAD_OCTETS_MAX: Final = 5  # type, flags and remaining length
 
 
