@@ -128,10 +128,8 @@ class Clients:
         """Take care of what ended sessions leave behind: wills, and places in shared subscriptions."""
         sessions = self.sessions
         while sessions.wills or sessions.left:
-            wills, sessions.wills = sessions.wills, []
-            for _, will in wills:
+            for _, will in sessions.take_wills():
                 self.publish_will(will)
-            left, sessions.left = sessions.left, []
-            for subscription in left:
+            for subscription in sessions.take_left():
                 if subscription.filter.startswith(SHARE_PREFIX):
                     self.shares.leave(subscription.filter, subscription.client.number)

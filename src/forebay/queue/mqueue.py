@@ -269,7 +269,7 @@ class Mqueue:
     count          messages
     limit          messages a level, by the rules unless somebody sets another; 0 for no limit
     dropped        by the limit, since the beginning
-    lost           first, end, ... of those of them that were in the log; whoever notes them takes them away
+    lost           first, end, ... of those of them that were in the log, since `take_lost`
     run_consumer   and the other three: the run whose turn it is, as `head` found it; of no meaning after `take`
     run_block      None where `run_first` is an offset in the log; else that is an index in this block
     """
@@ -346,6 +346,11 @@ class Mqueue:
         elif alone or self.next_level() is None:
             for other in self.levels:
                 other.renew()
+
+    def take_lost(self) -> list[int]:
+        """Return first, end, ... of the messages in the log that have given way since the last call."""
+        lost, self.lost = self.lost, []
+        return lost
 
     def clear(self) -> None:
         """Forget everything that waits."""

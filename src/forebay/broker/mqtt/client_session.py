@@ -104,6 +104,7 @@ class ClientSession:
     checked     `Rights.stamp` of when its subscriptions were last found to be permitted; -1 for never
     number      names it in the write-ahead log; never used twice
     connection  session id of the connection that has it, 0 while there is none
+    resumed     that connection, or the last one, has found it there: the session present flag of its CONNACK
     covered     offset: for what is before, `mqueue` and `inflight` say all; later records are matched again in recovery
     away_from   offset: what was published at QoS 0 from here to `away_to` waits, as the client was not there
     inflight    packet identifier -> offset << PHASE_BITS | phase, in the order of sending
@@ -126,6 +127,7 @@ class ClientSession:
         self.durable = durable
         self.expiry_s: i64 = expiry_s
         self.connection: i64 = 0
+        self.resumed = False
         self.paused = False
         self.missed: i64 = 0
         self.full = False

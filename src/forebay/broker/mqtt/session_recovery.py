@@ -228,8 +228,8 @@ def restore_note(sessions: Sessions, number: int, note: SessionNote) -> None:
         assert isinstance(note, EndedSession), note
         client.durable = False  # so that its end is not noted again
         sessions.end(client)
-        sessions.wills = []
-        sessions.left = []
+        sessions.take_wills()
+        sessions.take_left()
 
 
 def restore_session(sessions: Sessions, number: int, note: HeldSession) -> None:

@@ -59,7 +59,6 @@ class Sessions(InternalLog):
     A client identifier names a session among those of one user: another user's session of the same name is another one.
 
     clients  by client identifier, the first of the sessions that users have under it: see `of_identifier`
-    present  whether the session that `attach` gave was there before
     taken    connections that have lost their session to another one, for the server to end
     wills    to be published in this turn, with the sessions that left them
     memory   what subscriptions take, among all that is declared
@@ -87,7 +86,6 @@ class Sessions(InternalLog):
         self.offline: dict[int, ClientSession] = {}
         self.connected: dict[int, ClientSession] = {}  # by connection
         self.next_number: i64 = 1
-        self.present = False
         self.taken: list[int] = []
         self.unreadable: list[tuple[int, int]] = []  # offsets of which nobody knows whose they are
         self.wills: list[tuple[ClientSession, Will]] = []
@@ -147,16 +145,16 @@ class Sessions(InternalLog):
         raises    RequestError(REFUSED) if there are too many sessions
         """
         old = self.find(client_id, owner.user)
-        self.present = old is not None and old.durable and old.expiry_s > 0 and not clean_start
+        is_there = old is not None and old.durable and old.expiry_s > 0 and not clean_start
         if old is not None:
             if old.connection:
                 self.fanout.crowding.relieve(old)
                 self.taken.append(int(old.connection))
                 self.connected.pop(int(old.connection), None)
-            self.settle_will(old, self.present)
-            if not self.present:
+            self.settle_will(old, is_there)
+            if not is_there:
                 self.end(old)
-        if self.present:
+        if is_there:
             assert old is not None
             client = old
             self.offline.pop(int(client.number), None)
@@ -166,6 +164,7 @@ class Sessions(InternalLog):
             client = self.make(client_id, expiry_s)
         client.owner = owner
         client.connection = connection
+        client.resumed = is_there
         self.connected[int(connection)] = client
         client.paused = False
         client.full = False
@@ -412,10 +411,19 @@ class Sessions(InternalLog):
 
     def note_lost(self, client: ClientSession) -> None:
         """Note what of the log has given way in a message queue."""
-        for first, end in pairs(client.mqueue.lost):
+        for first, end in pairs(client.mqueue.take_lost()):
             for each in range(first, end):
                 self.operate(client, TAKEN, 0, each, False)
-        client.mqueue.lost = []
+
+    def take_wills(self) -> list[tuple[ClientSession, Will]]:
+        """Return the wills to be published, with the sessions that left them, since the last call."""
+        wills, self.wills = self.wills, []
+        return wills
+
+    def take_left(self) -> list[Subscription]:
+        """Return the subscriptions of sessions that have ended since the last call, except to topics."""
+        left, self.left = self.left, []
+        return left
 
     def take_taken(self) -> list[int]:
         """Connections whose session another has taken since the last call."""

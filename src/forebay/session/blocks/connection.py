@@ -255,8 +255,7 @@ class BlocksSession(Session):
         self.hold_lsn = max(self.hold_lsn, i64(self.vhost.store.recovered))
         if request.op in (ENDS, QUEUES, HOLD, RELEASE, DELIVERIES):
             answer = self.reading.answer(self.vhost, self.rights, request)
-            if self.reading.changed:
-                self.reading.changed = False
+            if self.reading.take_changed():
                 self.changing = True
                 self.hold_lsn = HELD
             if answer is not None:

@@ -39,7 +39,7 @@ PATTERN_WORK_MAX: Final = 200_000  # points of a pattern that one answer looks a
 class ReaderRequests:
     """The requests of one connection that are not for records.
 
-    changed  a hold was made that is to be on the disk before the answer leaves
+    changed  a hold was made since `take_changed` that is to be on the disk before the answer leaves
     watch    what it waits for; `watched` are the queues that know
     job      housekeeping that may not know of the hold that `held` asks for
     pattern  the last one that names of queues were held against, and its source
@@ -171,6 +171,11 @@ class ReaderRequests:
         self.watch = None
 
     # ---- that records stay
+
+    def take_changed(self) -> bool:
+        """Return whether a hold was made since the last call that is to be on the disk before the answer leaves."""
+        changed, self.changed = self.changed, False
+        return changed
 
     def hold(self, vhost: Vhost, rights: Rights, queue: Queue, request: Request) -> dict[str, object] | None:
         if request.ttl_ms < TTL_MS_MIN or request.ttl_ms > self.ttl_ms_max:

@@ -393,7 +393,7 @@ class MqttSession(Session):
         self.octets_max = terms.octets_max
         self.connect = None
         self.wrote()
-        write_connack(self.out, Connack(sessions.present, codes.SUCCESS, block), self.version)
+        write_connack(self.out, Connack(client.resumed, codes.SUCCESS, block), self.version)
         if client.durable:
             self.hold()
         self.outbox.window = Window(terms.window)
@@ -486,9 +486,7 @@ class MqttSession(Session):
 
     def end_turn(self, lsn: int, durable: int) -> None:
         if len(self.held):
-            confirms = Confirms(lsn, self.held.getvalue(), self.inbox.ack_count)
-            self.held.truncate(0)
-            self.inbox.ack_count = 0
+            confirms = self.inbox.take_confirms(lsn)
             if durable >= lsn and not self.due:
                 self.release(confirms)
             else:

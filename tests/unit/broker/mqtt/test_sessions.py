@@ -47,7 +47,7 @@ def test_a_session_is_there_again_if_it_is_durable_and_wanted(tmp_path: Path) ->
         first = sessions.attach(b"c", 1, True, LONG_S if durable else 0, None)
         sessions.detach(first, 1, rig.clock.us)
         second = sessions.attach(b"c", 2, clean, LONG_S, None)
-        assert sessions.present is present
+        assert second.resumed is present
         assert (second is first) is present
         assert first.ended is not present
     rig.close()

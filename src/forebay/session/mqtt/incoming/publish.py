@@ -350,6 +350,13 @@ class Inbox:
 
     # ---- answers
 
+    def take_confirms(self, lsn: i64) -> Confirms:
+        """Return what is in `held`: it leaves when frame `lsn` is on disk."""
+        confirms = Confirms(lsn, self.held.getvalue(), self.ack_count)
+        self.held.truncate(0)
+        self.ack_count = 0
+        return confirms
+
     def answer_error(self, packet: Publish, error: RequestError) -> None:
         """A command or address that means nothing. A 3.1.1 client cannot be told: it gets its PUBACK."""
         self.ignored += 1
