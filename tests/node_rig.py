@@ -12,6 +12,7 @@ from collections import deque
 from pathlib import Path
 from typing import cast
 
+from forebay.broker.publish.joining import Joining
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import make_options
@@ -147,7 +148,7 @@ class NodeRig:
         self.node = self.make_node()
         self.lines: list[Line] = []
         self.commit: Commit | None = None
-        self.proofs: deque[Proof] = deque()
+        self.proofs: deque[Proof | Joining] = deque()
         self.jobs: deque[Job] = deque()
         self.again_us = 0  # when the node is to be woken
         self.node.recover()
@@ -242,8 +243,8 @@ class NodeRig:
         self.node.synced(commit)
         self.do(self.node.take())
 
-    def prove(self) -> Proof:
-        """Run the proof that waits first."""
+    def prove(self) -> Proof | Joining:
+        """Run the proof that waits first, or put a body together."""
         proof = self.proofs.popleft()
         proof.run()
         self.node.answered(proof)

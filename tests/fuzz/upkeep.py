@@ -42,6 +42,7 @@ def of_connections(node: Node) -> dict[str, int]:
         "farewells": len(node.endings.farewells),
         "places": len(node.auth.places),
         "proofs": len(node.auth.news.proofs),
+        "joinings": len(node.common.joinings),
         "choked": len(pressure.choked),
         "slowed": len(pressure.slowed),
         "slow": len(pressure.slow),

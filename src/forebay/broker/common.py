@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from forebay.broker.audit import Audit
 from forebay.broker.limits.crowding import Crowding
+from forebay.broker.publish.joining import Joining
 from forebay.broker.read_offers import ReadOffers
 from forebay.log.block import Block
 from forebay.message.events import Events
@@ -52,6 +53,7 @@ class Common:
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
+    joinings    long bodies that connections wait for, to be put together by whoever has threads
     crowded     queues over their share of disk or memory, and those whose dead letters go to one
     behind      of the latter, which queue that is
     crowding    MQTT sessions that do not keep up
@@ -75,6 +77,7 @@ class Common:
         self.secret = b""
         self.watches: list[Watch] = []
         self.woken: list[int] = []
+        self.joinings: list[Joining] = []
         self.disk_share: i64 = 0  # octets that one queue with a file may hold; 0 sets no limit
         self.memory_share: i64 = 0  # the same of one without
         self.crowded: list[Queue] = []
@@ -101,6 +104,11 @@ class Common:
         if not queue.crowded:
             queue.crowded = True
             self.crowded.append(queue)
+
+    def take_joinings(self) -> list[Joining]:
+        """Return the bodies to be put together since the last call."""
+        joinings, self.joinings = self.joinings, []
+        return joinings
 
     def crowd_behind(self, source: Queue, target: Queue) -> None:
         """Dead letters of a queue go to one that is over its share: publishers of the former wait, too."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from forebay.broker.audit import Origin
 from forebay.broker.common import Common
+from forebay.broker.publish.joining import Joining
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import Auth, LoginNews
@@ -39,22 +40,29 @@ class NodeLogins:
         self.reading = reading
         self.newcomers = newcomers
 
-    def begin_turn(self) -> Sequence[Proof]:
-        """Take note of logins that are over; the proofs that others wait for."""
+    def begin_turn(self) -> Sequence[Proof | Joining]:
+        """Take note of logins that are over. Return the proofs and bodies that connections wait for."""
         done = self.auth.take()
         self.note(done)
-        return self.hold(done.proofs)
+        joinings = self.common.take_joinings()
+        for joining in joinings:
+            self.hold(joining.connection)
+        return [*self.hold_all(done.proofs), *joinings]
 
     def take_proofs(self) -> Sequence[Proof]:
         """The proofs that are asked for between two turns."""
-        return self.hold(self.auth.take_proofs())
+        return self.hold_all(self.auth.take_proofs())
 
-    def hold(self, proofs: list[Proof]) -> list[Proof]:
+    def hold_all(self, proofs: list[Proof]) -> list[Proof]:
         """Read nothing behind a login until its proof has run."""
         for proof in proofs:
-            if proof.connection in self.connections:
-                self.reading.hold(self.connections[proof.connection], PROVING)
+            self.hold(proof.connection)
         return proofs
+
+    def hold(self, connection: int) -> None:
+        """Read nothing more of a connection until what it waits for has run."""
+        if connection in self.connections:
+            self.reading.hold(self.connections[connection], PROVING)
 
     def note(self, done: LoginNews) -> None:
         """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""

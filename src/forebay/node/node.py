@@ -27,6 +27,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from forebay.broker.limits.quota import Quota
+from forebay.broker.publish.joining import Joining
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
@@ -337,13 +338,13 @@ class Node(LinkOwner):
 
     # ---- answers
 
-    def answered(self, proof: Proof) -> None:
-        """A proof has run; its connection may have gone meanwhile."""
-        link = self.connections.get(proof.connection)
+    def answered(self, answer: Proof | Joining) -> None:
+        """A proof has run, or a body is put together; its connection may have gone meanwhile."""
+        link = self.connections.get(answer.connection)
         if link is None or link.session is None or link.closing:
             return
         self.end_deleted()
-        link.attempt(link.session.proven)
+        link.attempt_with(link.session.answered, answer)
         if link.session is not None and not link.session.is_proving():
             self.reading.let(link, PROVING)
         link.received(b"")  # what had come behind the login
@@ -470,7 +471,7 @@ class Node(LinkOwner):
                     link.session.vhost.touch()
         self.endings.end_taken(self.vhosts.take_taken(), self.store.durable, now_us)
         self.end_deleted()
-        if self.auth.has_news:
+        if self.auth.has_news or self.common.joinings:
             out.proofs = self.logins.begin_turn()
         if self.vhosts.common.audit.entries:
             out.audit = self.vhosts.common.audit.take()

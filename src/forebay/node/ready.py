@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from forebay.broker.audit import AuditEntry
+from forebay.broker.publish.joining import Joining
 from forebay.directory.logins.authorizer import Proof
 from forebay.log.room import Growth
 from forebay.log.store import Job
@@ -63,7 +64,7 @@ class Ready:
     send     connections that have something written to be sent
     close    connections to be sent what is written, and then closed as soon as they have taken it
     reading  connections to be read again, or no longer: by their `holds`
-    proofs   to be run, each on a thread of its own kind; then `Node.answered`
+    proofs   proofs to be run and bodies to be put together, each on a thread of its own kind; then `Node.answered`
     now_us   when the turn was
     lsn      of the turn: what it has brought is durable when `durable` is as high
     durable  what is on the disk
@@ -103,7 +104,7 @@ class Ready:
         self.send: list[Link] = []
         self.close: list[Link] = []
         self.reading: list[Link] = []
-        self.proofs: Sequence[Proof] = ()
+        self.proofs: Sequence[Proof | Joining] = ()
         self.events: Sequence[Told] = ()
         self.audit: Sequence[AuditEntry] = ()
         self.faults: list[Fault] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import forebay
+from forebay.broker.publish.joining import Joining
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof, Undecided
 from forebay.directory.logins.login import NOWHERE, LoginContext
@@ -173,11 +174,11 @@ class App(Host):
 
     # ---- callers without a session
 
-    def login_concluded(self, proof: Proof) -> None:
-        """The answer to a password is there."""
-        waiting = self.proving.pop(proof, None)
+    def login_concluded(self, answer: Proof | Joining) -> None:
+        """The answer to a password is there, or a body is put together."""
+        waiting = self.proving.pop(answer, None) if isinstance(answer, Proof) else None
         if waiting is None:
-            self.node.answered(proof)
+            self.node.answered(answer)
             self.look()
         elif not waiting.done():
             waiting.set_result(None)

@@ -13,6 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.broker.audit import Origin
+from forebay.broker.publish.joining import Joining
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import Later
@@ -54,6 +55,7 @@ class Session(ABC):
     rights     what its user may do in its vhost
     principal  who has logged in, and `place` from where
     proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
+    joining    a long body that this session waits for
     meter      what this read has cost; where that is too much, the server gives what is left again in the next turn
     swell      how much longer than the bodies may be what is written of them
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
@@ -77,6 +79,7 @@ class Session(ABC):
         self.principal = Principal("")
         self.place = NOWHERE
         self.proof: Proof | None = None
+        self.joining: Joining | None = None
 
     @abstractmethod
     def receive(self, data: bytes) -> int:
@@ -159,7 +162,7 @@ class Session(ABC):
 
     def is_proving(self) -> bool:
         """True if nothing more may be taken in for now."""
-        return self.proof is not None
+        return self.proof is not None or self.joining is not None
 
     @abstractmethod
     def proven(self) -> None:
@@ -188,6 +191,19 @@ class Session(ABC):
         proof.connection = int(self.id)
         self.proof = proof
         auth.ask(proof)
+
+    def join_body(self, joining: Joining) -> None:
+        """Take nothing in until a long body is put together."""
+        joining.connection = int(self.id)
+        self.joining = joining
+        self.vhost.common.joinings.append(joining)
+
+    def answered(self, answer: Proof | Joining) -> None:
+        """Go on, as what this session waits for has run."""
+        if isinstance(answer, Proof):
+            self.proven()
+        else:
+            self.joining = None
 
     def put_off(self, auth: Auth, why: Undecided | Later) -> None:
         """Put off what was not done: it comes again in the next turn, or when somebody else has been asked."""

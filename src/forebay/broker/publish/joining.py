@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forebay.directory.logins.authorizer import Proof
 
+class Joining:
+    """A body that is put together on a thread, while its connection waits and the loop goes on.
 
-class Joining(Proof):
-    """A connection waits until the pieces are one; meanwhile the interpreter is free for others."""
+    connection  that waits, by the number of its session
+    is_whole    `body` is there; False after `run` where there was no memory for it
+    """
 
-    copies = True
-
-    def __init__(self, connection: int, pieces: Sequence[bytes]) -> None:
-        super().__init__(connection)
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self.connection = 0
         self.pieces = list(pieces)
         self.body = b""
+        self.is_whole = False
 
     def run(self) -> None:
         """Put them together: joining octets of more than a megabyte gives up the interpreter's lock."""
         self.body = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
         self.pieces.clear()
-        self.right = True
+        self.is_whole = True

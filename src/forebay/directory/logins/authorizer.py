@@ -17,12 +17,10 @@ class Proof(ABC):
 
     connection  that waits
     waits       for somebody else rather than for a processor
-    copies      nothing is proven, but octets are copied
     right       what came of it
     """
 
     waits = False
-    copies = False
 
     def __init__(self, connection: int) -> None:
         self.connection = connection

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from forebay.broker.publish.joining import Joining
 from forebay.directory.logins.authorizer import Proof
 from forebay.directory.logins.login import Auth
 from forebay.server.system.disk_work import Worker
@@ -20,10 +21,12 @@ ASKED_MAX: Final = 16  # at one time
 class Logins:
     """The proofs that wait for a thread.
 
-    concluded  takes each once its answer is there
+    concluded  takes each once its answer is there, and each body once it is put together
     """
 
-    def __init__(self, auth: Auth, concluded: Callable[[Proof], None], hand_back: Callable[..., object]) -> None:
+    def __init__(
+        self, auth: Auth, concluded: Callable[[Proof | Joining], None], hand_back: Callable[..., object]
+    ) -> None:
         self.auth = auth
         self.concluded = concluded
         self.hand_back = hand_back
@@ -36,13 +39,15 @@ class Logins:
         self.idle: list[Worker] = []
         self.asking: dict[Proof, Worker] = {}
 
-    def take(self, proofs: Sequence[Proof]) -> None:
+    def take(self, tasks: Sequence[Proof | Joining]) -> None:
         """Begin what sessions have asked for."""
-        for proof in proofs:
-            if proof.copies:
-                self.copier.put(proof)
-        self.waiting.extend(proof for proof in proofs if not proof.waits and not proof.copies)
-        self.questions.extend(proof for proof in proofs if proof.waits)
+        for task in tasks:
+            if isinstance(task, Joining):
+                self.copier.put(task)
+            elif task.waits:
+                self.questions.append(task)
+            else:
+                self.waiting.append(task)
         self.ask_on()
         self.go_on()
 
@@ -76,10 +81,10 @@ class Logins:
         self.concluded(proof)
         self.go_on()
 
-    def copied(self, proof: Proof, error: BaseException | None) -> None:
+    def copied(self, joining: Joining, error: BaseException | None) -> None:
         """Octets are one; where there was no memory for them, the connection ends."""
-        assert error is None or not proof.right
-        self.concluded(proof)
+        assert error is None or not joining.is_whole
+        self.concluded(joining)
 
     def asked(self, proof: Proof, error: BaseException | None) -> None:
         """Note that somebody else has answered, or has not."""

@@ -236,7 +236,7 @@ class Amqp091Session(Session):
                 self.cause = BASIC_PUBLISH
                 channel.publisher.on_body(data[pos + 7 : end])
                 if self.link.long is not None:
-                    self.wait_for(self.auth, self.link.join())
+                    self.join_body(self.link.join())
                     return self.after
             elif kind == HEADER:
                 self.cause = BASIC_PUBLISH
@@ -320,7 +320,7 @@ class Amqp091Session(Session):
         assert proof is not None
         self.proof = None
         is_known = self.phase in (OPEN, RUNNING) and not self.renewing
-        if proof.copies or self.closing or self.phase == CLOSE_OK or is_known:
+        if self.closing or self.phase == CLOSE_OK or is_known:
             return  # or what needed the answer comes again
         self.renewing = False
         try:

@@ -147,7 +147,7 @@ class ConnectionState:
     def join(self) -> Joining:
         """The job that has to run before `finish_long`."""
         assert self.long is not None
-        self.joining = Joining(int(self.session_id), self.long.take_parts())
+        self.joining = Joining(self.long.take_parts())
         return self.joining
 
     def finish_long(self) -> None:
@@ -156,7 +156,7 @@ class ConnectionState:
         Raise Later, with nothing done, where that takes another turn.
         """
         publisher, joining = self.long, self.joining
-        if publisher is not None and joining is not None and publisher.expect == BODY_NEXT and joining.right:
+        if publisher is not None and joining is not None and publisher.expect == BODY_NEXT and joining.is_whole:
             try:
                 publisher.find_way(publisher.pending)
             except Undecided:  # the message has been taken apart by now, and cannot come again
@@ -166,7 +166,7 @@ class ConnectionState:
         self.joining = None
         if publisher is None or joining is None or publisher.expect != BODY_NEXT:
             return
-        if not joining.right:
+        if not joining.is_whole:
             raise RequestError(REFUSED, "no memory for a long message", CONNECTION)
         publisher.assemble(joining.body)
 

@@ -191,7 +191,7 @@ class MqttSession(Session):
         """Take what is there of a long PUBLISH; where in `data` it ends."""
         at = self.long.take(data, at)
         if self.long.joining is not None:
-            self.wait_for(self.auth, self.long.joining)
+            self.join_body(self.long.joining)
         return at
 
     def wanted(self, rest: bytes) -> int:

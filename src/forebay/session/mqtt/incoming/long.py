@@ -66,9 +66,9 @@ class LongInbox:
             at = packet.take(data, at)
             if packet.missing == 0:
                 pieces, packet.pieces = packet.pieces, []
-                self.joining = Joining(0, pieces)
+                self.joining = Joining(pieces)
             return at
-        if not joining.right:
+        if not joining.is_whole:
             raise PeerError(QUOTA, "PUBLISH: no memory for a long payload")
         self.inbox.publish(packet.head, i64(packet.head[0]) & 15, packet.start, packet.end, joining.body)
         self.packet = None
