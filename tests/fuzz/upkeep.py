@@ -130,11 +130,9 @@ def clear_topology(rig: Held, vhost: Vhost) -> None:
 
 def forget_memos(vhost: Vhost) -> None:
     """Empty what is remembered only to be quicker, has a limit, and goes when somebody needs the place."""
-    vhost.router.remembered(b"", [], b"")  # routes of the topology before
+    vhost.router.routes.clear()
     vhost.consumers.stream_values.spans.clear()
     vhost.staged_rows.known_headers.clear()
-    vhost.staged_rows.routes.clear()
-    vhost.dead_letters.routes.clear()
 
 
 def listed(rig: Held, what: str, **given: object) -> Iterator[dict[str, object]]:

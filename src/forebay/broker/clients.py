@@ -43,7 +43,6 @@ class Clients:
         owner: Owner = NOBODY,
     ) -> ClientSession:
         """Return the MQTT session of a client that connects (see `Sessions.attach`)."""
-        self.catalog.epoch += 1
         return self.sessions.attach(client_id, connection, clean_start, expiry_s, will, owner)
 
     def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
@@ -52,7 +51,6 @@ class Clients:
         raises  RequestError: INVALID for no filter, TOO_MANY where there is no memory for it
         """
         self.sessions.check_room(client, wanted)
-        self.catalog.epoch += 1
         if wanted.filter.startswith(SHARE_PREFIX):
             self.shares.join(wanted.filter, client, self.turn.now_us)
         elif is_topic(wanted.filter):
@@ -65,7 +63,6 @@ class Clients:
 
     def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
         """End a subscription of an MQTT session; False where there is none."""
-        self.catalog.epoch += 1
         if filter.startswith(SHARE_PREFIX):
             self.shares.leave(filter, client.number)
         was_there = self.sessions.unsubscribe(client, filter)
@@ -77,12 +74,10 @@ class Clients:
 
     def detach(self, client: ClientSession, connection: i64) -> None:
         """The connection of an MQTT session is gone."""
-        self.catalog.epoch += 1
         self.sessions.detach(client, connection, self.turn.now_us)
 
     def forget(self, client: ClientSession) -> None:
         """End an MQTT session whatever its expiry says; the connection that has it, if any, is the server's to end."""
-        self.catalog.epoch += 1
         self.sessions.connected.pop(int(client.connection), None)
         self.sessions.end(client)
 

@@ -76,7 +76,7 @@ class Vhost(OpenVhost):
         self.entered: set[int] = set()
         self.turn = Turn(name, store, self.common)
         self.catalog = Catalog(entry, store, self.common, self.turn, options)
-        self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding)
+        self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding, self.catalog.bindings.routes)
         self.router = Router(self.catalog, self.fanout, options)
         memory = self.catalog.memory
         rules = mqueue_rules(options)
@@ -130,10 +130,6 @@ class Vhost(OpenVhost):
         self.common.parts.remove(self.turn)
 
     # ---- the directory
-
-    def rights_changed(self) -> None:
-        """Forget decisions that were made by what users could do before."""
-        self.catalog.epoch += 1
 
     def end_sessions_of(self, user: str) -> None:
         """End the MQTT sessions of a user, as those of nobody who comes under this name from here on."""
@@ -245,10 +241,7 @@ class Vhost(OpenVhost):
 
     def sweep(self, now_us: i64) -> None:
         """About once a second: what expires, and what streams need not keep."""
-        expired = self.sessions.expired
         self.sessions.tick(now_us)
-        if self.sessions.expired != expired:
-            self.catalog.epoch += 1  # routes may lead to sessions that are no more
         self.retained.sweep(now_us)
         self.staging.sweep(now_us)
         self.dead_letters.retry(now_us)

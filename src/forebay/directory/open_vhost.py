@@ -11,10 +11,6 @@ class OpenVhost(ABC):
     """A vhost that is open in this process, as its directory sees it."""
 
     @abstractmethod
-    def rights_changed(self) -> None:
-        """Forget decisions that were made by what users could do before."""
-
-    @abstractmethod
     def end_sessions_of(self, user: str) -> None:
         """End the MQTT sessions of a user, as those of nobody who comes under this name from here on."""
 

@@ -36,6 +36,7 @@ EVERYTHING: Final = ".*"
 DEFAULT_EXCHANGE: Final = "amq.default"  # what errors and patterns call the exchange without a name
 PATTERN_CHARACTERS_MAX: Final = 4096
 PATTERNS_MAX: Final = 1024  # that are remembered
+PERMITTED_MAX: Final = 4096  # addresses of one connection to which it was found to be allowed to publish
 UNLIMITED: Final = -1
 UNSTAMPED: Final = -1  # stamp of rights of which nobody here learns when they change
 LEVEL_UNFIT: Final = ("*", "#", "+", "/", ".")  # wildcards, and what separates levels, of MQTT and of AMQP
@@ -109,6 +110,17 @@ class Usage:
 
 
 @final
+class GrantsVersion:
+    """One version of the grants of a user in a vhost: each change of them makes another.
+
+    is_current  they have not changed since: decisions made by them hold
+    """
+
+    def __init__(self) -> None:
+        self.is_current = True
+
+
+@final
 class Grants:
     """The permissions that one user was given in one vhost; one object for each, whose fields change.
 
@@ -123,6 +135,22 @@ class Grants:
         self.permission = permission
         self.topics = topics
         self.authorizer = authorizer
+        self.version = GrantsVersion()
+
+    def put_in_force(self, other: Grants) -> None:
+        """Take over other grants of stored permissions. Decisions made by the old ones end only if they differ."""
+        old = self.permission
+        new = other.permission
+        is_same = old is new or (old is not None and new is not None and old.fields() == new.fields())
+        if not is_same or self.topics != other.topics:
+            self.permission = new
+            self.topics = other.topics
+            self.end_version()
+
+    def end_version(self) -> None:
+        """End all decisions that were made by these grants."""
+        self.version.is_current = False
+        self.version = GrantsVersion()
 
 
 def check_pattern(field: str, pattern: str) -> None:
@@ -225,6 +253,9 @@ class Rights:
         self.addresses: Addresses | None = None  # of its vhost
         self.is_anonymous = False
         self._acl: ClientAcl | None = None  # what the book says of this connection, once that was asked
+        self._permitted: dict[tuple[bytes, bytes, bool], None] = {}  # where it may publish, by these two:
+        self._grants_version = grants.version
+        self._book_version = -1
 
     def refuse(self, right: str, what: str) -> None:
         raise RequestError(REFUSED, f"{right} access to {what} in vhost '{self.vhost}' refused for user '{self.user}'")
@@ -327,7 +358,24 @@ class Rights:
     # ---- what protocols ask
 
     def check_publish(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
-        """Check that messages may be published there."""
+        """Check that messages may be published there; what was permitted is remembered until the rights change."""
+        if self.grants.authorizer is not None or routing_key.startswith(QUEUE_PREFIX):
+            self.decide_publish(exchange, routing_key, is_topic)
+            return
+        version = self.grants.version
+        book_version = 0 if self.book is None else self.book.version
+        permitted = self._permitted
+        if version is not self._grants_version or book_version != self._book_version or len(permitted) >= PERMITTED_MAX:
+            permitted.clear()
+            self._grants_version = version
+            self._book_version = book_version
+        place = (exchange, routing_key, is_topic)
+        if place not in permitted:
+            self.decide_publish(exchange, routing_key, is_topic)
+            permitted[place] = None
+
+    def decide_publish(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
+        """Decide whether messages may be published there, anew."""
         self.check_exchange(WRITE, exchange)
         if is_topic:
             self.check_topic(WRITE, exchange, routing_key)

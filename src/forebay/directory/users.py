@@ -55,7 +55,7 @@ LIMITS = ("connections_max", "channels_max")
 
 
 class Users(UserTable):
-    """The users of the configuration and those that administrators make; open vhosts are told of every change.
+    """The users of the configuration and those that administrators make.
 
     deleted  users that are gone: see `Vhosts.departures`
     acl      which MQTT topics clients may use
@@ -299,17 +299,13 @@ class Users(UserTable):
         is_free = vouched if known is None else known.is_free()
         if permission is None and is_free:
             permission = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
-        return Grants(permission, self.topics.get((user, vhost), {}))
+        return Grants(permission, dict(self.topics.get((user, vhost), {})))
 
     def changed(self) -> None:
-        """Rights have changed: who holds some has the new ones, and no vhost remembers decisions made by the old."""
+        """Rights have changed: who holds some has the new ones, and decisions end that were made by others."""
         self.changes += 1
         for place, grants in self._grants.items():
-            new = self.granted(*place)
-            grants.permission = new.permission
-            grants.topics = new.topics
-        for each in self.vhosts.values():
-            each.rights_changed()
+            grants.put_in_force(self.granted(*place))
 
     def forget_vhost(self, vhost: bytes) -> None:
         """A vhost is gone, and with it what anybody may do there."""

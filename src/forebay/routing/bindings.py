@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import final
 
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.routing.exchange import Binding, Exchange, exchange_octets, text
+from forebay.routing.exchange import Binding, DirectExchange, Exchange, TopicExchange, exchange_octets, text
+from forebay.routing.route_cache import RouteCache
+from forebay.routing.topic_trie import swap_key
 
 
 @final
@@ -22,10 +24,12 @@ class Bindings:
     done here.
 
     octets  estimated memory of all exchanges and bindings
+    routes  what is remembered of them, which each change here corrects
     """
 
     def __init__(self, vhost: bytes) -> None:
         self.vhost = vhost
+        self.routes = RouteCache()
         self.exchanges: dict[bytes, Exchange] = {}
         self.by_number: dict[int, Exchange] = {}
         self.last_number = 0
@@ -39,6 +43,7 @@ class Bindings:
         self.exchanges[exchange.name] = exchange
         self.by_number[exchange.number] = exchange
         self.octets += exchange_octets(exchange.name, exchange.arguments)
+        self.routes.drop_exchange(exchange.name)  # it may be the alternate of others
 
     def exchange(self, name: bytes) -> Exchange:
         """The exchange of that name; RequestError if there is none."""
@@ -59,6 +64,7 @@ class Bindings:
             self.leave(exchange, destination)
         orphans = self.remove_destination(exchange.number)
         del self.by_number[exchange.number]
+        self.routes.drop_exchange(name)
         return orphans
 
     def bind(
@@ -77,6 +83,7 @@ class Bindings:
             if places is None:
                 places = self.places[destination] = {}
             places[exchange] = None
+            self.drop_routes(where, routing_key)
         return added
 
     def has(self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
@@ -93,6 +100,7 @@ class Bindings:
             return []
         self.octets += where.binding_octets - before
         self.leave(where, destination)
+        self.drop_routes(where, routing_key)
         return [exchange] if where.auto_delete and where.is_unused() else []
 
     def remove_destination(self, destination: int) -> list[bytes]:
@@ -101,11 +109,22 @@ class Bindings:
         for name in self.places.pop(destination, {}):
             exchange = self.exchanges[name]
             before = exchange.binding_octets
+            for binding in exchange.bindings[destination].values():
+                self.drop_routes(exchange, binding.routing_key)
             exchange.remove_destination(destination)
             self.octets += exchange.binding_octets - before
             if exchange.auto_delete and exchange.is_unused():
                 orphans.append(name)
         return orphans
+
+    def drop_routes(self, exchange: Exchange, routing_key: bytes) -> None:
+        """Drop the remembered routes for which a binding with this key matters, as it comes or goes."""
+        if isinstance(exchange, TopicExchange):
+            self.routes.drop_matching(exchange.name, swap_key(routing_key), False)
+        elif isinstance(exchange, DirectExchange):
+            self.routes.drop_key(exchange.name, routing_key)
+        else:
+            self.routes.drop_exchange(exchange.name)
 
     def leave(self, exchange: Exchange, destination: int) -> None:
         """Note that a destination may have lost its last binding in an exchange."""

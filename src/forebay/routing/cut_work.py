@@ -88,7 +88,7 @@ class WorkInHand:
     budget   None where nothing is ever cut: for what the broker does of its own accord
     parts    by what it is for; work that is done stays until the whole packet is
     at_once  steps that the packet may still take without being cut
-    epoch    of the topology when the first part began
+    changes  of the topology and of subscriptions when the first part began
     spent    steps since the last `take_spent`
     """
 
@@ -98,7 +98,7 @@ class WorkInHand:
         self.turn: i64 = -1
         self.left: i64 = UNCUT
         self.at_once: i64 = UNCUT if budget is None else AT_ONCE
-        self.epoch: i64 = 0
+        self.changes: i64 = 0
         self.spent: i64 = 0
 
     def take_at_once(self, steps: i64) -> None:
@@ -126,9 +126,9 @@ class WorkInHand:
             budget.cut += 1
             raise Later
 
-    def is_stale(self, epoch: i64) -> bool:
-        """Return whether the topology has changed since the first part began: what was found is good only once."""
-        return len(self.parts) > 0 and self.epoch != epoch
+    def is_stale(self, changes: i64) -> bool:
+        """Return whether anything has changed since the first part began: what was found is good only once."""
+        return len(self.parts) > 0 and self.changes != changes
 
     def take_spent(self) -> i64:
         """Return the points of a meter for the steps since the last call, but for those that every packet takes."""

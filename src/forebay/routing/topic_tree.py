@@ -112,14 +112,16 @@ class TopicTree:
 class TreeSearch(CutWork):
     """The search for the topics that a filter matches, cut wherever it has to be.
 
-    A wildcard on the first level does not match a topic that begins with '$' [MQTT-4.7.2-1]. Topics may come and go
-    meanwhile: one that keeps its number from the beginning to the end is found, any other one perhaps.
+    Topics may come and go meanwhile: one that keeps its number from the beginning to the end is found, any other one
+    perhaps.
 
-    found  numbers, in no order
+    dollar_rule  a wildcard on the first level does not match a topic that begins with '$' [MQTT-4.7.2-1]
+    found        numbers, in no order
     """
 
-    def __init__(self, tree: TopicTree, filter: bytes) -> None:
+    def __init__(self, tree: TopicTree, filter: bytes, dollar_rule: bool = True) -> None:
         super().__init__()
+        self.dollar_rule = dollar_rule
         self.root = tree.root
         self.levels = filter.split(b"/")
         self.found: list[int] = []
@@ -159,7 +161,7 @@ class TreeSearch(CutWork):
         if children is None:
             return 0
         before: i64 = len(self.nodes)
-        if node is not self.root:
+        if node is not self.root or not self.dollar_rule:
             self.nodes.extend(children.values())
         else:
             for level, child in children.items():

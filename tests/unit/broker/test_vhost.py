@@ -26,6 +26,11 @@ def attached(vhost: Vhost, connection: int, filter: bytes, qos: int) -> ClientSe
     return client
 
 
+def subscription(vhost: Vhost, client_id: bytes, filter: bytes) -> Subscription:
+    """A subscription that a client may have."""
+    return Subscription(vhost.sessions.clients[client_id], filter, 1, 0)
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> OneVhost:
     return OneVhost(tmp_path / "data")
@@ -69,8 +74,9 @@ def test_a_refused_publish_is_in_no_queue(broker: OneVhost) -> None:
     assert (vhost.catalog.queue(b"a").ready(), vhost.catalog.queue(b"b").ready()) == (0, 0)
 
 
-def test_the_epoch_tells_when_a_route_is_stale(broker: OneVhost) -> None:
+def test_a_route_tells_when_it_is_stale(broker: OneVhost) -> None:
     vhost = broker.vhost
+    vhost.catalog.declare_exchange(b"y", b"direct", False, False, False, {"alternate-exchange": "x"})
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     steps: list[Callable[[], object]] = [
         lambda: vhost.catalog.bind(b"q", b"amq.direct", b"k", {}),
@@ -79,13 +85,20 @@ def test_the_epoch_tells_when_a_route_is_stale(broker: OneVhost) -> None:
         lambda: vhost.catalog.delete_exchange(b"x", False),
         lambda: attached(vhost, 1, b"a/#", 1),
         lambda: vhost.clients.unsubscribe(vhost.sessions.clients[b"c1"], b"a/#"),
+        lambda: vhost.clients.subscribe(vhost.sessions.clients[b"c1"], subscription(vhost, b"c1", b"a/#")),
         lambda: vhost.clients.detach(vhost.sessions.clients[b"c1"], 1),
         lambda: vhost.upkeep.delete_queue(b"q", False, False),
     ]
     for step in steps:
-        before = vhost.catalog.epoch
+        routes = [
+            vhost.router.route(b"amq.direct", b"k"),
+            vhost.router.route(b"y", b"k"),
+            vhost.router.route_topic(b"a/b", None),
+            vhost.router.route(b"", b"q"),
+        ]
+        assert all(route.is_valid for route in routes)
         step()
-        assert vhost.catalog.epoch > before
+        assert not all(route.is_valid for route in routes)
 
 
 def test_subscribers_see_the_order_of_publishing_across_topics(broker: OneVhost) -> None:

@@ -192,19 +192,25 @@ def test_who_is_deleted_has_no_rights_left_where_it_is_connected(rig: Rig) -> No
         rights.check_queue("read", b"q")
 
 
-def test_every_change_of_rights_makes_vhosts_forget_what_they_decided(rig: Rig) -> None:
-    rig.users.add("ada", "secret", [])
+def test_every_change_of_rights_ends_what_was_decided(rig: Rig) -> None:
+    for name in ("ada", "bea"):
+        rig.users.add(name, "secret", [])
+        rig.users.set_permissions(name, b"/", ".*", ".*", ".*")
+    grants = rig.users.rights(Principal("ada"), b"/").grants
+    others = rig.users.rights(Principal("bea"), b"/").grants.version
     changes: list[Callable[[], None]] = [
-        lambda: rig.users.set_permissions("ada", b"/", ".*", ".*", ".*"),
+        lambda: rig.users.set_permissions("ada", b"/", ".*", "^w", ".*"),
         lambda: rig.users.set_topic_permissions("ada", b"/", b"amq.topic", "w", "r"),
         lambda: rig.users.clear_topic_permissions("ada", b"/"),
         lambda: rig.users.clear_permissions("ada", b"/"),
+        lambda: rig.users.set_permissions("ada", b"/", ".*", ".*", ".*"),
         lambda: rig.users.delete("ada"),
     ]
     for change in changes:
-        before = rig.vhosts.default.catalog.epoch
+        before = grants.version
         change()
-        assert rig.vhosts.default.catalog.epoch > before
+        assert not before.is_current and grants.version.is_current
+    assert others.is_current
 
 
 def test_topic_permissions_come_and_go_one_by_one(rig: Rig) -> None:

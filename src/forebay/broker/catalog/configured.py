@@ -17,7 +17,7 @@ def configure_queue(
     elif queue.spec.arguments != arguments:
         catalog.execute(ChangeQueue(int(queue.id), arguments))
     if fallback:
-        catalog.fallback = queue
+        catalog.set_fallback(queue)
     for filter in topics:
         catalog.bind_topic(queue, filter)
     return queue

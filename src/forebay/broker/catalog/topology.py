@@ -1,8 +1,8 @@
 """The topology of a vhost: its exchanges, queues, bindings and groups.
 
 Every change is a command (`directory/command.py`), and `Topology.execute` makes them all: what a restart keeps is
-written down before the answer to the client leaves, and recovery applies it again in the same order. `epoch` grows with
-every change, so that whoever remembers a route knows when to forget it. `Catalog` says what clients may ask for.
+written down before the answer to the client leaves, and recovery applies it again in the same order. Each change drops
+the remembered routes for which it matters (`bindings.routes`). `Catalog` says what clients may ask for.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ HELD: Final = 9
 
 FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
 RESERVED: Final = b"amq."
+DEFAULT_EXCHANGE: Final = b""
 BUILT_IN: Final = (
-    (b"", b"direct"),
+    (DEFAULT_EXCHANGE, b"direct"),
     (b"amq.direct", b"direct"),
     (b"amq.fanout", b"fanout"),
     (TOPIC_EXCHANGE, b"topic"),
@@ -81,7 +82,6 @@ class Topology:
         self.past_counts = Counts()
         self.past_queues: i64 = 0
         self.past_flow = Flow()
-        self.epoch: i64 = 1
         self.bindings = Bindings(entry.name)
         self.memory = TopologyMemory(
             self.bindings, options.client_topology_octets_max, options.vhost_topology_octets_max
@@ -110,7 +110,6 @@ class Topology:
 
     def apply(self, command: TopologyCommand[Topology]) -> list[TopologyCommand[Topology]]:
         """Do what a command says, and nothing of what follows from it."""
-        self.epoch += 1
         return command.apply(self)
 
     @property
@@ -134,7 +133,7 @@ class Topology:
         self.queues = {}
         self.queues_by_id = {}
         self.owned = {}  # their sessions end later than this
-        self.epoch += 1
+        self.bindings.routes.clear()
 
     def is_topic_exchange(self, name: bytes) -> bool:
         """True if there is a topic exchange of that name: rights may depend on routing keys then."""
@@ -166,12 +165,19 @@ class Topology:
         self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
+        self.bindings.routes.drop_key(DEFAULT_EXCHANGE, name)
         self.memory.add(0, queue_octets(name, spec.arguments))
         self.common.next_queue = max(self.common.next_queue, id + 1)
         self.turn.watch(queue)
         if self.traces:
             self.trace_queue(queue)
         return queue
+
+    def set_fallback(self, queue: Queue | None) -> None:
+        """Have a queue take the `$queue/` publishes that no other queue takes; with None they make queues."""
+        if queue is not self.fallback:
+            self.fallback = queue
+            self.bindings.routes.clear()
 
     def trace_queue(self, queue: Queue) -> None:
         """Have the traces of this vhost that mean the queue write down what happens in it; the latest of them does."""
@@ -209,8 +215,9 @@ class Topology:
             self.queues_by_address -= 1
         self.past_counts.add(queue.counts)
         self.past_queues += 1
+        self.bindings.routes.drop_key(DEFAULT_EXCHANGE, queue.name)
         if queue is self.fallback:
-            self.fallback = None
+            self.set_fallback(None)
         self.turn.cancelled += queue.consumers()
         for watch in queue.watches:
             self.common.wake(watch)

@@ -50,7 +50,6 @@ REASON_OCTETS_MAX: Final = 255
 
 MOVED_AT_ONCE: Final = 2_000  # records of one group that a turn looks at
 OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
-ROUTES_MAX: Final = 10_000
 CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that overflow into each other end here
 RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
 RETRIED_EACH_S: Final = 10_000  # records of one group; where more stay, they are tried less often
@@ -70,8 +69,6 @@ class DeadLetters:
         self.moved: i64 = 0
         self.dropped: i64 = 0
         self.moved_for = Counts()
-        self.epoch: i64 = 0
-        self.routes: dict[tuple[bytes, ...], Route] = {}
         self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again what stayed
         # Tried in vain so far, where a turn's share was not all.
         self.staying: dict[tuple[int, int], list[DeadLetterRun]] = {}
@@ -239,11 +236,9 @@ class DeadLetters:
         Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` and
         `$queue/<queue>` are made for nobody whom one could ask. Who declared the key had the right to make them.
         """
-        if self.epoch != self.publishing.catalog.epoch or len(self.routes) >= ROUTES_MAX:
-            self.routes.clear()
-            self.epoch = self.publishing.catalog.epoch
-        address = (exchange, *keys)
-        route = self.routes.get(address)
+        router = self.publishing.router
+        address = (exchange, tuple(keys))
+        route = router.remembered(address)
         self.by_content = False
         if route is not None:
             return route
@@ -252,25 +247,25 @@ class DeadLetters:
                 for key in keys:
                     if key.startswith(DEAD_LETTER_PREFIX):
                         make_dead_letter_queue(self.publishing, key, source)
-                route = self.publishing.router.direct_route(keys)
+                route = router.direct_route(keys)
             except RequestError:
                 return None  # an address that nothing can have
         else:
             where = self.publishing.catalog.bindings.exchanges.get(exchange)
             if where is None:
                 return None
-            way = self.publishing.router.follow(where, keys, None, False)
+            way = router.follow(where, keys, None, False)
             is_open = way.is_open
             if is_open:
                 content = decode(AMQP091, rendered(AMQP091, properties, annotations))
-                way = self.publishing.router.follow(where, keys, content, False)
-            route = self.publishing.router.route_of(way, exchange, keys)
+                way = router.follow(where, keys, content, False)
+            route = router.route_of(way, exchange, keys)
             route.flow = where.flow
+            route.places = router.places(way, keys)
             if is_open:
                 self.by_content = True
                 return route
-        self.epoch = self.publishing.catalog.epoch  # a queue may have been made
-        self.routes[address] = route
+        router.remember(address, route, None)
         return route
 
     # ---- over MQTT

@@ -47,6 +47,8 @@ class Audience:
 
     zero     the audience of the same topic's QoS 0 publishes; this one where there is no difference
     crowded  the first of them that does not keep up, as of `epoch` of what knows of that
+    ids      subscriptions by which the fanout remembers it; none where it does not
+    routes   remembered routes that lead to it
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,8 @@ class Audience:
         self.zero = self
         self.crowded: ClientSession | None = None
         self.epoch: i64 = 0
+        self.ids: tuple[int, ...] = ()
+        self.routes: i64 = 0
 
     def is_wide(self) -> bool:
         """Return whether messages to these are delivered over several turns."""

@@ -17,8 +17,10 @@ from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.wide_deliveries import WideDeliveries
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter
+from forebay.message.address import TOPIC_EXCHANGE
 from forebay.queue.leases.lease import Delivery, Encodings
 from forebay.routing.cut_work import CutWork
+from forebay.routing.route_cache import RouteCache
 from forebay.routing.topic_trie import TopicSearch, TopicTrie, swap_key
 from forebay.wire.mqtt.properties import rest_of_expiry
 
@@ -136,12 +138,17 @@ class Fanout:
     crowding  which sessions do not keep up
     losers    those that have lost messages, of which nobody was told yet
     dropped   QoS 0 messages not given to a connection that does not keep up
+    routes    remembered routes, of which each change here drops those for which it matters
+    held      the audiences of these routes, by their subscriptions: routes to the same subscribers share one
+    audiences  others, until anything changes
     """
 
-    def __init__(self, store_qos0: bool, crowding: Crowding) -> None:
+    def __init__(self, store_qos0: bool, crowding: Crowding, routes: RouteCache) -> None:
         self.store_qos0 = store_qos0
+        self.routes = routes
         self.trie = TopicTrie()
         self.subscriptions: dict[int, Subscription] = {}
+        self.held: dict[tuple[int, ...], Audience] = {}
         self.audiences: dict[tuple[int, ...], Audience] = {}
         self.audience_ids: i64 = 0  # in the keys of all of them
         self.next_id: i64 = 1
@@ -155,20 +162,31 @@ class Fanout:
         self.dropped: i64 = 0
 
     def add(self, subscription: Subscription) -> None:
-        """A new subscription; `changed` has to be called for one that only changes."""
+        """Add a new subscription; call `subscription_changed` for one that only changes."""
         subscription.id = self.next_id
         self.next_id += 1
         self.trie.add(subscription.filter, subscription.id)
         self.subscriptions[subscription.id] = subscription
-        self.changed()
+        self.subscription_changed(subscription)
 
     def remove(self, subscription: Subscription) -> None:
         self.trie.remove(subscription.filter, subscription.id)
         del self.subscriptions[subscription.id]
+        self.subscription_changed(subscription)
+
+    def client_changed(self, client: ClientSession) -> None:
+        """Drop what is remembered of the subscribers of some topic among whom this client is: it came or went."""
+        for subscription in client.subscriptions.values():
+            if subscription.id:
+                self.subscription_changed(subscription)
+
+    def subscription_changed(self, subscription: Subscription) -> None:
+        """Drop what is remembered of topics that a subscription matches: it came or went, or has other options."""
         self.changed()
+        self.routes.drop_matching(TOPIC_EXCHANGE, subscription.filter, True)
 
     def changed(self) -> None:
-        """A client came or went, or a subscription has other options."""
+        """Forget the audiences to which no remembered route leads."""
         if self.audiences:
             self.audiences.clear()
             self.audience_ids = 0
@@ -189,14 +207,30 @@ class Fanout:
             key = [id for id in key if not self.is_own(id, publisher)]
             if not key:
                 return None
-        known = self.audiences.get(tuple(key))
+        ids_key = tuple(key)
+        known = self.held.get(ids_key)
+        if known is None:
+            known = self.audiences.get(ids_key)
         if known is None:
             self.audience_ids += len(key)
             if len(self.audiences) >= AUDIENCES_MAX or self.audience_ids > AUDIENCES_IDS_MAX:
                 self.audiences.clear()
                 self.audience_ids = len(key)
-            known = self.audiences[tuple(key)] = self.make_audience(key)
+            known = self.audiences[ids_key] = self.make_audience(key)
+            known.ids = ids_key
         return known
+
+    def hold(self, audience: Audience) -> None:
+        """Remember an audience for as long as a remembered route leads to it."""
+        audience.routes += 1
+        if audience.ids:
+            self.held[audience.ids] = audience
+
+    def release(self, audience: Audience) -> None:
+        """Note that one remembered route less leads to an audience."""
+        audience.routes -= 1
+        if audience.routes == 0 and audience.ids:
+            del self.held[audience.ids]
 
     def is_own(self, id: i64, publisher: i64) -> bool:
         subscription = self.subscriptions[int(id)]

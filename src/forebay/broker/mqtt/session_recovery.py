@@ -263,4 +263,5 @@ def restore_subscription(sessions: Sessions, client: ClientSession, note: HeldSu
     subscription.identifier = note.identifier
     subscription.arguments = note.arguments
     sessions.count_filter(subscription, 1)
-    sessions.fanout.changed()
+    if subscription.id:
+        sessions.fanout.subscription_changed(subscription)

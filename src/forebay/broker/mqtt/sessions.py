@@ -173,7 +173,7 @@ class Sessions(InternalLog):
         client.ended_us = 0
         client.will = will
         client.will_due_us = 0
-        self.fanout.changed()
+        self.fanout.client_changed(client)
         self.describe(client, True)
         return client
 
@@ -202,7 +202,7 @@ class Sessions(InternalLog):
             client.will_due_us = now_us + delay_s * SECOND_US
         else:
             self.settle_will(client, False)
-        self.fanout.changed()
+        self.fanout.client_changed(client)
         if client.expiry_s == 0:
             self.end(client)
             return
@@ -284,7 +284,8 @@ class Sessions(InternalLog):
             self.count_filter(old, -1)
             old.arguments = wanted.arguments
             self.count_filter(old, 1)
-            self.fanout.changed()
+            if old.id:
+                self.fanout.subscription_changed(old)
         if client.durable:
             self.note_of(client, subscription_note(client.subscriptions[wanted.filter]), True)
         return old is None

@@ -4,8 +4,9 @@ A message goes the ways of all bindings that fit it, through as many exchanges a
 it nowhere hands it to its alternate. Each exchange is visited once and each queue gets the message once, however many
 ways lead there: so cycles end, and the cost is that of the exchanges on the way.
 
-Most ways depend on the address alone: they are found once, and remembered by who publishes until the topology changes.
-An exchange that goes by the content leaves the way open (`Route.headers_exchange`) until there is a message.
+Most ways depend on the address alone: they are found once, and remembered (`routing/route_cache.py`) until something on
+them changes. An exchange that goes by the content leaves the way open (`Route.headers_exchange`) until there is a
+message.
 
 A way that takes long to find is found in parts: whoever publishes gives the `WorkInHand` of its connection, and asks
 again in the next turn where that raises Later. Without it nothing is cut.
@@ -27,12 +28,13 @@ from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options
 from forebay.message.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.message.annotations import ORIGIN, PUBLISHER, with_annotation, with_number
-from forebay.queue.queue import Queue
+from forebay.queue.queue import SHARE, Queue
 from forebay.routing.cut_work import WorkInHand
-from forebay.routing.exchange import Exchange, TopicExchange, text
+from forebay.routing.exchange import DirectExchange, Exchange, TopicExchange, text
 from forebay.routing.flow import Flow
 from forebay.routing.hash_exchange import HashExchange
 from forebay.routing.headers_exchange import HeadersExchange
+from forebay.routing.route_cache import CachedRoute, RouteCache
 from forebay.routing.topic_trie import check_topic, find_destinations, swap_key
 from forebay.wire.convert import decode
 
@@ -40,8 +42,7 @@ QUEUE_PREFIX: Final = b"$queue/"
 SYS_PREFIX: Final = b"$SYS."
 SYS_TOPICS: Final = b"$SYS/"
 COUNTED_MIN: Final = 100  # points above which a publish counts
-RESOLVED_MAX: Final = 10_000  # routes of contents remembered at most; beyond it they are forgotten together
-RESOLVED_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
+REMEMBERED_OCTETS_MAX: Final = 512  # of properties and topics; longer ones are seldom the same twice
 
 
 @final
@@ -57,8 +58,8 @@ class Copy:
 
 
 @final
-class Route:
-    """The queues and subscribers that one address leads to, until the topology changes.
+class Route(CachedRoute):
+    """The queues and subscribers that one address leads to, for as long as it is valid.
 
     headers_exchange  not None: the destinations depend on the message's content, see `Router.resolve`
     publisher         annotations of its records in shared subscriptions, some of which go by the publisher
@@ -67,11 +68,13 @@ class Route:
     reach             to how many queues and subscribers
     is_wide           what is published is delivered to subscribers over several turns
     is_counted        a publish leads to so much that it counts, with `points`
-    is_stale          the topology has changed while the route was found: it is good for one message
+    is_personal       another publisher has another route
+    fanout            remembers the audience while the route is valid
     flow              counters of the exchange to which messages are published
     """
 
     def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
+        super().__init__()
         self.exchange = exchange
         self.routing_key = routing_key
         self.queues = queues
@@ -82,7 +85,8 @@ class Route:
         self.client_number: i64 = 0
         self.origin = b""
         self.reach: i64 = len(queues)
-        self.is_stale = False
+        self.is_personal = False
+        self.fanout: Fanout | None = None
         self.is_wide = False
         self.flow = Flow()  # nobody's, where none is put in its place
         self.durable: i64 = 0  # destinations that write to disk
@@ -97,9 +101,14 @@ class Route:
         self.points: i64 = (self.reach + 3 * i64(len(queues))) >> 1
         self.is_counted = self.points > COUNTED_MIN
 
+    def dropped(self) -> None:
+        """Let the fanout forget the audience, unless another route leads to it."""
+        if self.fanout is not None and self.audience is not None:
+            self.fanout.release(self.audience)
+
     def note_origin(self, way: Way) -> None:
         """Note who has published, where that matters to a subscription."""
-        if way.has_no_local:
+        if way.has_no_local and way.publisher:
             self.client_number = way.publisher
             self.origin = with_number(b"", ORIGIN, way.publisher)
 
@@ -115,6 +124,7 @@ class Way:
     publisher      number of the client that publishes; 0 for nobody
     has_no_local   one of the subscriptions wants nothing that its own client has published
     is_open        an exchange goes by the content, and there was none to go by: the rest means nothing
+    exchanges      names of those that it passed, and of alternates that are not there
     """
 
     def __init__(self, by_mqtt: bool, publisher: i64) -> None:
@@ -126,6 +136,7 @@ class Way:
         self.queues: dict[int, None] = {}
         self.subscriptions: dict[int, bytes] = {}
         self.is_open = False
+        self.exchanges: dict[bytes, None] = {}
 
     def has_subscribers(self) -> bool:
         """Return whether a subscription of MQTT matches."""
@@ -147,15 +158,46 @@ class Router:
         self.address_queues = options.address_queues
         self.address_queues_max: i64 = options.address_queues_max
         self.addresses: Addresses = RoutedAddresses(self)
-        # (exchange, routing keys, properties) -> route, of epoch `resolved_epoch`
-        self.resolved: dict[tuple[bytes, tuple[bytes, ...], bytes], Route] = {}
-        self.resolved_epoch: i64 = 0
+        self.routes: RouteCache = catalog.bindings.routes
 
     # ---- addresses
 
     def route(self, exchange: bytes, routing_key: bytes, work: WorkInHand | None = None) -> Route:
         """The route of an AMQP address; RequestError if nobody can publish there."""
-        return self.find_route(exchange, [routing_key], None, work)
+        known = self.remembered((exchange, routing_key))
+        if known is None:
+            known = self.find_route(exchange, [routing_key], None, work)
+            self.remember((exchange, routing_key), known, work)
+        return known
+
+    def command_route(self, routing_key: bytes, queue: bytes) -> Route:
+        """The route of a command to the broker, which comes through the default exchange and may be about a queue."""
+        known = self.remembered((routing_key, queue, True))
+        if known is None:
+            known = Route(b"", routing_key, [], None)
+            known.places = [(b"", queue)]
+            self.remember((routing_key, queue, True), known, None)
+        return known
+
+    def remembered(self, address: object) -> Route | None:
+        """The remembered route of an address; None where it has to be found."""
+        known = self.routes.get(address)
+        if known is None:
+            return None
+        assert isinstance(known, Route)
+        return known
+
+    def remember(self, address: object, route: Route, work: WorkInHand | None) -> None:
+        """Remember a route, unless something has changed while it was found: then it is good for one message."""
+        if work is not None and work.is_stale(self.routes.changes):
+            return
+        audience = route.audience
+        is_shared = audience is not None and audience.routes > 0
+        route.weight = 1 if is_shared else 1 + route.reach
+        if audience is not None:
+            route.fanout = self.fanout
+            self.fanout.hold(audience)
+        self.routes.add(address, route)
 
     def find_route(
         self, exchange: bytes, keys: list[bytes], content: Properties | None, work: WorkInHand | None = None
@@ -178,14 +220,34 @@ class Router:
         else:
             route = self.route_of(way, exchange, keys)
         route.flow = where.flow
-        route.is_stale = work is not None and work.is_stale(self.catalog.epoch)
+        route.places = self.places(way, keys)
         return route
 
     def direct_route(self, keys: list[bytes]) -> Route:
         """The route through the default exchange."""
         route = Route(b"", keys[0], self.addressed(keys), None)
         route.flow = self.catalog.bindings.exchange(b"").flow
+        for key in keys:
+            route.places += places_of_key(key)
         return route
+
+    def places(self, way: Way, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
+        """The places that a message with these routing keys passed on its way."""
+        found: list[tuple[bytes, bytes]] = []
+        for name in way.exchanges:
+            exchange = self.catalog.bindings.exchanges.get(name)
+            if isinstance(exchange, TopicExchange):
+                for key in keys:
+                    found.append((name, swap_key(key)))
+            elif not name:
+                for key in keys:
+                    found += places_of_key(key)
+            elif isinstance(exchange, DirectExchange):
+                for key in keys:
+                    found.append((name, key))
+            else:
+                found.append((name, b""))
+        return found
 
     def route_of(self, way: Way, exchange: bytes, keys: list[bytes]) -> Route:
         """The route that a way makes for a message with these routing keys."""
@@ -219,7 +281,7 @@ class Router:
             way.has_no_local = search.has_no_local
             return search.audience()
         ids = list(way.subscriptions)
-        way.has_no_local = way.publisher > 0 and self.fanout.has_no_local(ids)
+        way.has_no_local = self.fanout.has_no_local(ids)
         return self.fanout.audience_of(ids, way.publisher if way.has_no_local else 0)
 
     def addressed(self, keys: list[bytes]) -> list[Queue]:
@@ -238,29 +300,45 @@ class Router:
 
     def route_topic(self, topic: bytes, client: ClientSession | None, work: WorkInHand | None = None) -> Route:
         """The route of an MQTT topic when this client publishes to it; RequestError(INVALID) if it is none."""
+        number: i64 = 0 if client is None else client.number
+        known = self.remembered((topic, 0))
+        if client is not None and (known is None or known.is_personal):
+            known = self.remembered((topic, int(number)))
+        if known is not None:
+            return known
         check_topic(topic)
-        publisher = b"" if client is None else with_annotation(b"", PUBLISHER, client.client_id)
+        route = self.find_topic_route(topic, number, work)
+        for queue in route.queues:
+            if queue.kind == SHARE:
+                route.is_personal = True  # its records name the publisher
+        if route.is_personal and client is not None:
+            route.publisher = with_annotation(b"", PUBLISHER, client.client_id)
+        if len(topic) <= REMEMBERED_OCTETS_MAX:
+            self.remember((topic, int(number) if route.is_personal else 0), route, work)
+        return route
+
+    def find_topic_route(self, topic: bytes, number: i64, work: WorkInHand | None) -> Route:
+        """Find the route of a checked topic when the client of this number publishes to it; 0 for none."""
         if topic.startswith(QUEUE_PREFIX):
             if work is not None and not work.parts:
-                work.epoch = self.catalog.epoch
+                work.changes = self.routes.changes
             route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic, work), None)
             route.flow = self.catalog.topics.flow
-            route.is_stale = work is not None and work.is_stale(self.catalog.epoch)
-            route.publisher = publisher
+            route.places = places_of_key(topic)
             return route
-        number: i64 = 0 if client is None else client.number
         way = self.follow(self.catalog.topics, [swap_key(topic)], None, True, work, number)
         if way.is_open:
             route = Route(TOPIC_EXCHANGE, topic, [], None)
             route.headers_exchange = self.catalog.topics
             route.client_number = number  # whether it matters to anybody, `resolve` finds out
+            route.is_personal = True
         else:
             route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), self.audience_of(way))
             route.note_origin(way)
+            route.is_personal = way.has_no_local
         if not topic.startswith(SYS_TOPICS):  # what the broker says of itself is no client's publish
             route.flow = self.catalog.topics.flow
-        route.publisher = publisher
-        route.is_stale = work is not None and work.is_stale(self.catalog.epoch)
+        route.places = self.places(way, [swap_key(topic)])
         return route
 
     def addressed_queue(self, name: bytes) -> Queue:
@@ -289,36 +367,30 @@ class Router:
         self, exchange: bytes, keys: list[bytes], format: u8, properties: bytes, work: WorkInHand | None = None
     ) -> Route:
         """The route of a message that has several routing keys, of which the first is that of its address."""
-        known = self.remembered(exchange, keys, properties)
+        address = (exchange, tuple(keys), properties)
+        known = self.remembered(address)
         if known is None:
             known = self.find_route(exchange, keys, decode(format & FORMAT_MASK, properties), work)
-            self.remember(exchange, keys, properties, known)
+            self.remember_content(address, known, work)
         return known
 
     def resolve(self, route: Route, format: u8, properties: bytes, work: WorkInHand | None = None) -> Route:
         """The route of one message whose destinations depend on its content."""
         if format & FORMAT_MASK == MQTT:
             return self.resolve_anew(route, format, properties, work)
-        keys = [route.routing_key]
-        known = self.remembered(route.exchange, keys, properties)
+        address = (route.exchange, (route.routing_key,), properties)
+        known = self.remembered(address)
         if known is None:
             known = self.resolve_anew(route, format, properties, work)
-            self.remember(route.exchange, keys, properties, known)
+            self.remember_content(address, known, work)
         return known
 
-    def remembered(self, exchange: bytes, keys: list[bytes], properties: bytes) -> Route | None:
-        """The route that an AMQP message of the same address and properties took: publishers repeat themselves."""
-        if self.resolved_epoch != self.catalog.epoch:
-            self.resolved.clear()
-            self.resolved_epoch = self.catalog.epoch
-        return self.resolved.get((exchange, tuple(keys), properties))
-
-    def remember(self, exchange: bytes, keys: list[bytes], properties: bytes, route: Route) -> None:
-        if len(properties) > RESOLVED_OCTETS_MAX or self.resolved_epoch != self.catalog.epoch or route.is_stale:
-            return  # finding it may have made a queue
-        if len(self.resolved) >= RESOLVED_MAX:
-            self.resolved.clear()
-        self.resolved[exchange, tuple(keys), properties] = route
+    def remember_content(
+        self, address: tuple[bytes, tuple[bytes, ...], bytes], route: Route, work: WorkInHand | None
+    ) -> None:
+        """Remember the route of AMQP messages of one address and the same properties: publishers repeat themselves."""
+        if len(address[2]) <= REMEMBERED_OCTETS_MAX:
+            self.remember(address, route, work)
 
     def resolve_anew(self, route: Route, format: u8, properties: bytes, work: WorkInHand | None) -> Route:
         where = route.headers_exchange
@@ -331,7 +403,7 @@ class Router:
         found.flow = route.flow
         found.publisher = route.publisher
         found.note_origin(way)
-        found.is_stale = work is not None and work.is_stale(self.catalog.epoch)
+        found.places = self.places(way, [key])
         return found
 
     # ---- from exchange to exchange
@@ -349,12 +421,13 @@ class Router:
         if work is None:
             work = self.uncut
         if not work.parts:
-            work.epoch = self.catalog.epoch
+            work.changes = self.routes.changes
         way = Way(by_mqtt, publisher)
         way.visited[start.number] = None
         ahead = [start]
         while ahead:
             where = ahead.pop()
+            way.exchanges[where.name] = None
             if where.by_content and content is None:
                 way.is_open = True
                 return way
@@ -367,6 +440,8 @@ class Router:
                 alternate = self.catalog.bindings.exchanges.get(where.alternate)
                 if alternate is not None:
                     found.append(alternate.number)
+                else:
+                    way.exchanges[where.alternate] = None
             for number in found:
                 if number > 0:
                     way.queues[number] = None
@@ -437,6 +512,13 @@ class Router:
         assert isinstance(search, AudienceSearch)
         way.audience = search
         work.advance(search)
+
+
+def places_of_key(key: bytes) -> list[tuple[bytes, bytes]]:
+    """The places that a message passes which is published with this key to the default exchange."""
+    if key.startswith(QUEUE_PREFIX):
+        return [(b"", queue_address(key)[0]), (TOPIC_EXCHANGE, key)]
+    return [(b"", key)]
 
 
 @final

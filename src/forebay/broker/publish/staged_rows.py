@@ -30,7 +30,7 @@ from forebay.queue.queue import SHARE
 ROWS_AT_ONCE: Final = 20_000  # that one turn publishes one by one
 OCTETS_AT_ONCE: Final = 8 << 20  # of the blocks that one turn looks at
 PENDING_OCTETS_MAX: Final = 32 << 20  # on their way to the disk: with more of them rows wait
-MEMO_MAX: Final = 10_000
+MEMO_MAX: Final = 10_000  # properties whose requests are remembered
 MEMO_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
 
 
@@ -55,8 +55,6 @@ class StagedRows:
         self.publishing = publishing
         self.staging = staging
         self.waits = False
-        self.epoch: i64 = 0
-        self.routes: dict[tuple[bytes, bytes, bool], Route | None] = {}
         self.known_headers: dict[bytes, RowHeaders] = {}
         self.octets: i64 = 0  # left of this turn's share, and rows
         self.rows: i64 = 0
@@ -203,23 +201,11 @@ class StagedRows:
 
     def route(self, is_topic: bool, exchange: bytes, key: bytes) -> Route | None:
         """The route of an address; None where nobody can publish to it any more."""
-        if self.epoch != self.publishing.catalog.epoch or len(self.routes) >= MEMO_MAX:
-            self.routes.clear()
-        address = (exchange, key, is_topic)
-        if address in self.routes:
-            return self.routes[address]
-        route: Route | None = None
+        router = self.publishing.router
         try:
-            route = (
-                self.publishing.router.route_topic(key, None)
-                if is_topic
-                else self.publishing.router.route(exchange, key)
-            )
+            return router.route_topic(key, None) if is_topic else router.route(exchange, key)
         except RequestError:
-            route = None  # its exchange is gone
-        self.epoch = self.publishing.catalog.epoch  # a queue may have been made
-        self.routes[address] = route
-        return route
+            return None  # its exchange is gone
 
     def headers_of(self, properties: bytes) -> RowHeaders:
         """The requests in checked properties."""

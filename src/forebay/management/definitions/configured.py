@@ -57,7 +57,7 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
         if {**made.catalog.settings.fields(), **settings} != made.catalog.settings.fields():
             vhosts.change(made, settings)
     vhost = vhosts.default
-    vhost.catalog.fallback = None  # there may have been one in an earlier configuration
+    vhost.catalog.set_fallback(None)  # there may have been one in an earlier configuration
     for name, (spec, entry) in wanted_queues(vhosts, options).items():
         topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
         configure_queue(vhost.catalog, name, spec.arguments, topics, entry is not None and entry.reserved)

@@ -111,7 +111,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     change_log(new)
     load_acl(app.vhosts.directory.users.acl, new.mqtt_acl)
     for vhost in app.vhosts.all():
-        vhost.catalog.epoch += 1  # nobody remembers what the old rules allowed
+        vhost.router.routes.clear()  # who publishes asks for a route again, and before that whether the rules allow it
         set_limits(vhost, new)
     set_users(app, old, new)
     declare_configured(app.vhosts, new)

@@ -339,7 +339,7 @@ class Amqp091Session(Session):
         self.principal = principal
         if principal.authorizer is not None:
             self.rights.grants.authorizer = principal.authorizer
-            self.vhost.catalog.epoch += 1  # nobody remembers what the old one allowed
+            self.rights.grants.end_version()  # of what the old one allowed
         put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
 
     def logged_in(self) -> None:

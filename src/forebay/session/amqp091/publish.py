@@ -52,12 +52,11 @@ from forebay.wire.amqp091.properties import (
 )
 
 TARGETS_MAX: Final = 10_000
+TARGETS_SWEPT: Final = 64  # at least so many routes were dropped before targets are looked through
 # Of the meter: what it costs to find where a publish leads; octets of properties that are checked, or read, a point.
 ROUTE_POINTS: Final = 10
 CHECK_SHIFT: Final = 6
 READ_SHIFT: Final = 2
-
-NO_EPOCH: Final = -1  # of a target that is good for one message
 
 # The frame that the channel expects next.
 METHOD_NEXT: Final = 0
@@ -93,6 +92,7 @@ class ConnectionState:
         self.message_octets_max: i64 = options.message_octets_max
         self.table_depth_max: i64 = options.table_depth_max
         self.targets: dict[bytes, PublishTarget] = {}
+        self.dropped: i64 = 0  # `RouteCache.dropped` of when they were last looked through
         self.tags: i64 = 0  # consumer tags that we have made
         self.published: list[Publisher] = []  # with publishes of this turn to confirm
         self.waiting: list[Publisher] = []  # with confirms that wait for the disk
@@ -105,9 +105,8 @@ class ConnectionState:
 
     def find_target(self, raw: bytes) -> PublishTarget:
         """The target of a publish whose arguments are these octets. Later, Undecided."""
-        epoch = self.vhost.catalog.epoch
         target = self.targets.get(raw)
-        if target is not None and target.epoch == epoch:
+        if target is not None and target.is_valid():
             return target
         self.publishes = True
         self.meter.take(ROUTE_POINTS)
@@ -129,15 +128,22 @@ class ConnectionState:
         if command == MESSAGE:
             route = self.vhost.router.route(exchange, key, self.work)
         else:
-            route = Route(exchange, key, [], None)
-        if route.is_stale:
-            return PublishTarget(raw, route, NO_EPOCH, bits & 1 != 0, command, subject)
-        self.work.finish()
-        target = PublishTarget(raw, route, self.vhost.catalog.epoch, bits & 1 != 0, command, subject)
+            route = self.vhost.router.command_route(key, subject)
+        target = PublishTarget(raw, route, self.rights.grants.version, bits & 1 != 0, command, subject)
+        if route.is_valid:
+            self.work.finish()
+            self.keep_target(target)
+        return target
+
+    def keep_target(self, target: PublishTarget) -> None:
+        """Remember a target, and from time to time forget those that are valid no more."""
+        dropped = self.vhost.router.routes.dropped
+        if dropped - self.dropped > TARGETS_SWEPT + i64(len(self.targets)):
+            self.dropped = dropped
+            self.targets = {raw: each for raw, each in self.targets.items() if each.is_valid()}
         if len(self.targets) >= TARGETS_MAX:
             self.targets.clear()
-        self.targets[raw] = target
-        return target
+        self.targets[target.raw] = target
 
     def finish_work(self) -> None:
         """Count the work that finding the way of a message took, and forget it."""
@@ -233,7 +239,7 @@ class Publisher:
         raw = data[start:end]
         target = self.target
         is_known = True
-        if target is None or raw != target.raw or target.epoch != self.vhost.catalog.epoch:
+        if target is None or raw != target.raw or not target.is_valid():
             # Here, in `check` and in `find_way`, where nothing is done yet, it can wait for the next turn.
             self.link.meter.start(0)
             target = self.link.find_target(raw)
@@ -346,7 +352,7 @@ class Publisher:
         """Find the way of a message of which all but the end of its body has come. Later, with nothing changed."""
         target = self.target
         assert target is not None
-        if target.epoch != self.vhost.catalog.epoch:
+        if not target.is_valid():
             # The topology changed between the publish and its content.
             target = self.target = self.link.find_target(target.raw)
         if not target.plain or not self.plain:
@@ -499,7 +505,7 @@ class Publisher:
         assert transaction is not None
         while transaction.found < len(transaction.held):  # those before have been found, where it had to wait
             held = transaction.held[transaction.found]
-            if held.target.epoch != self.vhost.catalog.epoch:
+            if not held.target.is_valid():
                 held.target = self.link.find_target(held.target.raw)
                 self.link.finish_work()
             transaction.found += 1

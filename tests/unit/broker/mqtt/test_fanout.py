@@ -10,6 +10,7 @@ from forebay.core.message import AMQP091, MQTT
 from forebay.log.block import BlockWriter
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.mqueue import LOWEST, MqueueRules
+from forebay.routing.route_cache import RouteCache
 
 RULES = MqueueRules(0, True, {}, LOWEST)
 
@@ -35,7 +36,7 @@ def shape(targets: list[Recipient]) -> list[tuple[int, int, int]]:
 
 
 def test_nobody_is_no_audience() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     assert fanout.audience(b"a", 0) is None
     subscription = add(fanout, client(1), b"a", 1)
     assert fanout.audience(b"a", 0) is not None
@@ -45,7 +46,7 @@ def test_nobody_is_no_audience() -> None:
 
 
 def test_overlapping_subscriptions_are_one_target() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     who = client(1)
     add(fanout, who, b"a/+", 0, identifier=3)
     add(fanout, who, b"a/#", 1, identifier=200).keep_retain = True
@@ -70,7 +71,7 @@ def test_where_the_messages_of_durable_sessions_go() -> None:
         (0, False, False, [], [], [], []),
     ]
     for qos, there, store, direct, logged, zero_direct, zero_logged in cases:
-        fanout = Fanout(store, Crowding())
+        fanout = Fanout(store, Crowding(), RouteCache())
         add(fanout, client(1, True, 1 if there else 0), b"a", qos)
         audience = fanout.audience(b"a", 0)
         assert audience is not None
@@ -80,7 +81,7 @@ def test_where_the_messages_of_durable_sessions_go() -> None:
 
 
 def test_the_oldest_subscription_that_has_messages_in_the_log_counts() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     who = client(1, True)
     add(fanout, who, b"#", 0, since=2)
     add(fanout, who, b"+", 1, since=9)
@@ -91,7 +92,7 @@ def test_the_oldest_subscription_that_has_messages_in_the_log_counts() -> None:
 
 
 def test_no_local_leaves_out_the_publisher_alone() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     for number in (1, 2):
         add(fanout, client(number), b"a", 1).no_local = True
     assert fanout.has_no_local(fanout.trie.match(b"a", True))
@@ -99,14 +100,14 @@ def test_no_local_leaves_out_the_publisher_alone() -> None:
     assert audience is not None and shape(audience.direct) == [(2, DIRECT, 1)]
     audience = fanout.audience(b"a", 0)
     assert audience is not None and len(audience.direct) == 2
-    alone = Fanout(True, Crowding())
+    alone = Fanout(True, Crowding(), RouteCache())
     add(alone, client(1), b"a", 1).no_local = True
     assert alone.audience(b"a", 1) is None
     assert not alone.has_no_local(alone.trie.match(b"b", True))
 
 
 def test_audiences_are_remembered_until_something_changes() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     who = client(1)
     add(fanout, who, b"#", 1)
     first = fanout.audience(b"a", 0)
@@ -116,7 +117,7 @@ def test_audiences_are_remembered_until_something_changes() -> None:
 
 
 def test_so_many_audiences_are_remembered() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     who = client(1)
     for number in range(AUDIENCES_MAX + 1):
         add(fanout, who, b"%d" % number, 1)
@@ -139,7 +140,7 @@ def test_publishes_for_the_same_audience_are_one_run() -> None:
 
 
 def test_a_turn_is_handed_out_in_its_order_and_to_who_is_there() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     there, slow, gone = client(1), client(2), client(3, connection=0)
     slow.paused = True
     for who in (there, slow, gone):
@@ -161,7 +162,7 @@ def test_a_turn_is_handed_out_in_its_order_and_to_who_is_there() -> None:
 
 
 def test_who_gets_alike_shares_the_encoding() -> None:
-    fanout = Fanout(True, Crowding())
+    fanout = Fanout(True, Crowding(), RouteCache())
     for number in (1, 2):
         add(fanout, client(number), b"a", 0)
     add(fanout, client(3), b"b", 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.mqtt.client_session import Subscription
-from forebay.broker.publish.router import RESOLVED_MAX, RESOLVED_OCTETS_MAX, Route
+from forebay.broker.publish.router import REMEMBERED_OCTETS_MAX, Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, Properties
@@ -252,11 +252,13 @@ def test_what_a_content_leads_to_is_remembered_until_the_topology_changes(vhost:
 def test_what_is_remembered_has_limits(vhost: Vhost) -> None:
     declare(vhost, b"h", b"headers")
     route = vhost.router.route(b"h", b"k")
-    vhost.router.resolve(route, AMQP091, with_headers({"long": "x" * RESOLVED_OCTETS_MAX}))
-    assert vhost.router.resolved == {}
-    for number in range(RESOLVED_MAX + 1):
+    before = len(vhost.router.routes.routes)
+    vhost.router.resolve(route, AMQP091, with_headers({"long": "x" * REMEMBERED_OCTETS_MAX}))
+    assert len(vhost.router.routes.routes) == before
+    vhost.router.routes.routes_max = before + 100
+    for number in range(101):
         vhost.router.resolve(route, AMQP091, with_headers({"number": number}))
-    assert len(vhost.router.resolved) == 1
+    assert len(vhost.router.routes.routes) == 1
 
 
 # ---- several routing keys

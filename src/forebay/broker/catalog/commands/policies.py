@@ -58,4 +58,5 @@ def govern(where: Topology, changed: list[Policy]) -> list[TopologyCommand[Topol
     for exchange in where.bindings.exchanges.values():
         if any(policy.covers(exchange.name, EXCHANGES) for policy in changed):
             where.policies.govern_exchange(exchange)
+            where.bindings.routes.drop_exchange(exchange.name)  # it may have another alternate
     return following

@@ -43,7 +43,7 @@ from forebay.wire.mqtt.encoding import write_ack
 from forebay.wire.mqtt.packets import Publish, decode_publish
 
 MEMO_ENTRIES: Final = 4096
-MEMO_TOPIC_OCTETS_MAX: Final = 512
+MEMO_SWEPT: Final = 64  # at least so many routes were dropped before the memo is looked through
 REASON_OCTETS_MAX: Final = 4096
 ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothing else
 # Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
@@ -98,8 +98,9 @@ class Inbox:
         self.aliases: dict[int, bytes] | None = None
         self.packet = Publish()
         self.wide_topic = b""
-        self.memo: dict[bytes, Route] = {}  # checked topic -> route, of vhost epoch `epoch`
-        self.epoch: i64 = -1
+        self.memo: dict[bytes, Route] = {}  # topic that these grants permit -> route
+        self.grants = self.rights.grants.version
+        self.dropped: i64 = 0  # `RouteCache.dropped` of when the memo was last looked through
         self.ack_count: i64 = 0  # PUBACKs in `held`
         self.unconfirmed: i64 = 0  # PUBACKs not yet sent
         self.unreleased: i64 = 0  # QoS 2 publishes of this connection whose PUBREL has not come
@@ -139,11 +140,8 @@ class Inbox:
         if qos and not self.may_publish(packet):
             return
         vhost = self.vhost
-        if vhost.catalog.epoch != self.epoch:
-            self.memo.clear()
-            self.epoch = vhost.catalog.epoch
         route = self.memo.get(topic)
-        if route is None:
+        if route is None or not route.is_valid or not self.grants.is_current:
             route = self.find_route(packet, topic, properties, data[packet.properties_end : end], long)
             if route is None:
                 return
@@ -293,16 +291,21 @@ class Inbox:
                 self.answer_error(packet, error)
             return None
         self.finish_work()
-        if route.is_stale:
-            return route
-        # Looking may have made a queue; what was known before is of another epoch then.
-        epoch: i64 = self.vhost.catalog.epoch
-        if epoch != self.epoch or len(self.memo) >= MEMO_ENTRIES:
-            self.memo.clear()
-            self.epoch = epoch
-        if len(topic) <= MEMO_TOPIC_OCTETS_MAX:
-            self.memo[topic] = route
+        if route.is_valid:
+            self.keep_route(topic, route)
         return route
+
+    def keep_route(self, topic: bytes, route: Route) -> None:
+        """Remember the route of a topic, and from time to time forget those that are valid no more."""
+        grants = self.rights.grants.version
+        dropped = self.vhost.router.routes.dropped
+        if grants is not self.grants or len(self.memo) >= MEMO_ENTRIES:
+            self.memo.clear()
+            self.grants = grants
+        elif dropped - self.dropped > MEMO_SWEPT + i64(len(self.memo)):
+            self.dropped = dropped
+            self.memo = {topic: each for topic, each in self.memo.items() if each.is_valid}
+        self.memo[topic] = route
 
     def start_counted(self, route: Route, topic: bytes) -> None:
         """Begin with a publish that leads to much. Raise Later if this turn has enough of them."""
