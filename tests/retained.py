@@ -21,7 +21,7 @@ class OnlyRetained(Liveness):
 
     def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
         assert queue == self.retained.number
-        return self.retained.live(first, end)
+        return self.retained.needed(first, end)
 
 
 class Keeper:

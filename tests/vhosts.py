@@ -121,7 +121,7 @@ class OneVhost(NodeRig):
         """The bodies of what is in a queue and not settled, by age."""
         where = self.vhost.catalog.queue(queue)
         found = bodies(where.log)
-        live = where.live(0, where.log.end)
+        live = where.needed(0, where.log.end)
         return [found[offset] for first, end in live for offset in range(first, end) if offset in found]
 
 

@@ -218,7 +218,9 @@ def started(folder: Path) -> Found:
         vhosts.recover(recovery.entries, clock.now_us())
         store.start(vhosts.checkpoint())
         vhost = vhosts.default
-        found = {name: bodies(queue.log, queue.live(0, queue.log.end)) for name, queue in vhost.catalog.queues.items()}
+        found = {
+            name: bodies(queue.log, queue.needed(0, queue.log.end)) for name, queue in vhost.catalog.queues.items()
+        }
         found[RETAINED] = [each.body for each in vhost.retained.matching(b"#", clock.now_us())]
         client = vhost.sessions.clients.get(b"reader")
         if client is not None:

@@ -34,7 +34,7 @@ class Wanted(Liveness):
 
     def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
         assert queue == DELAYED_LOG
-        return self.delayed.live(first, end)
+        return self.delayed.needed(first, end)
 
 
 class DelayedMachine(RuleBasedStateMachine):

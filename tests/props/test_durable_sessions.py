@@ -388,7 +388,7 @@ class SessionsMachine(RuleBasedStateMachine):
         sessions = self.rig.vhost.sessions
         log = sessions.log
         live: set[int] = set()
-        for first, end in sessions.live(0, log.end):
+        for first, end in sessions.needed(0, log.end):
             live.update(range(first, end))
         for client in sessions.by_number.values():
             assert len(client.inflight) <= WINDOW

@@ -108,8 +108,9 @@ class HoldMachine(RuleBasedStateMachine):
 
     @rule(messages=st.integers(1, 10))
     def retain(self, messages: int) -> None:
-        log = self.queue(STREAM).log
-        log.retain(self.rig.clock.us, 0, 0, messages)
+        queue = self.queue(STREAM)
+        log = queue.log
+        queue.release(log.retention_floor(self.rig.clock.us, 0, 0, messages))
         self.models[STREAM].ready = [offset for offset in self.models[STREAM].ready if offset >= log.start]
 
     @rule(name=QUEUES, group=GROUPS, back=st.integers(0, 12), ttl_s=st.integers(1, 30))

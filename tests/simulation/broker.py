@@ -299,7 +299,7 @@ class Inside:
         if queue is None:
             return None
         found = bodies(queue.log)
-        live = queue.live(0, queue.log.end)
+        live = queue.needed(0, queue.log.end)
         offsets = [offset for first, end in live for offset in range(first, end) if offset in found]
         kept = [found[offset] for offset in offsets]
         counted = int(sum(end - first for first, end in live))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.log.store import FrameEntry, Store
+from forebay.queue.source.reader import SourceReader
+from forebay.queue.source.source import LogSource
 from forebay.queue.work.ledger import Ledger
 
 # Numbers of the logs of vhost 0: far above those of queues, which count from 1. Those of the vhost of number n lie
@@ -41,6 +43,8 @@ class InternalLog(ABC):
         self.number = number - LOGS_A_VHOST * int(vhost)
         self.store = store
         self.log = store.create_log(self.number, name, True)
+        self.source = LogSource(self.log)
+        self.source.add_reader(LogOwner(self))
 
     def note(self, group: int, payload: bytes, urgent: bool) -> None:
         """Write something down for `restore`; if urgent, with this turn's commit."""
@@ -63,8 +67,12 @@ class InternalLog(ABC):
         """Seal what was appended, note what was settled, let the log forget what nobody wants."""
 
     @abstractmethod
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of [first, end) that are still wanted."""
+    def needed_from(self) -> i64:
+        """Return the offset below which the owner needs no record."""
+
+    @abstractmethod
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        """Return the intervals of [first, end) that the owner needs."""
 
     @abstractmethod
     def checkpoint(self) -> list[FrameEntry]:
@@ -79,6 +87,20 @@ class InternalLog(ABC):
         """All notes are applied, and the records are there to be read."""
 
 
+@final
+class LogOwner(SourceReader):
+    """The one reader of an internal log: its owner."""
+
+    def __init__(self, owner: InternalLog) -> None:
+        self.owner = owner
+
+    def needed_from(self) -> i64:
+        return self.owner.needed_from()
+
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        return self.owner.needed(first, end)
+
+
 class LedgerLog(InternalLog):
     """An internal log of which each record is wanted until its owner settles it."""
 
@@ -91,7 +113,10 @@ class LedgerLog(InternalLog):
         if self.seal(now_us):
             self.ledger.sealed()
 
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+    def needed_from(self) -> i64:
+        return self.ledger.needed_from()
+
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
         return self.ledger.wanted(first, end)
 
     def checkpoint(self) -> list[FrameEntry]:

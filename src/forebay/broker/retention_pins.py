@@ -27,7 +27,7 @@ def hold(topology: Catalog, queue: Queue, name: bytes, offset: i64, ttl_us: i64,
         raise RequestError(REFUSED, f"hold: queue '{text(queue.name)}' has {PINS_MAX} pins already")
     is_urgent = not pins.keeps(name, offset)
     note_pin(topology, queue, pins.put(name, offset, ttl_us, now_us), is_urgent)
-    queue.log.hold_from(pins.floor())
+    queue.source.hold_pinned()
     queue.unused_since_us = 0
     return offset
 
@@ -35,7 +35,7 @@ def hold(topology: Catalog, queue: Queue, name: bytes, offset: i64, ttl_us: i64,
 def release(topology: Catalog, queue: Queue, name: bytes) -> None:
     """End a retention pin; no error where there is none."""
     note_pin(topology, queue, queue.pins.end(name), False)
-    queue.log.hold_from(queue.pins.floor())
+    queue.source.hold_pinned()
 
 
 def end_expired(topology: Catalog, queue: Queue, now_us: i64) -> None:

@@ -78,7 +78,8 @@ class Upkeep:
                 end_expired(self.catalog, queue, now_us)
             if queue.kind == STREAM:
                 limits = queue.limits  # 0 is no limit of a stream, whoever sets it
-                queue.log.retain(now_us, limits.max_age_us, max(limits.max_octets, 0), max(limits.max_messages, 0))
+                octets_max, messages_max = max(limits.max_octets, 0), max(limits.max_messages, 0)
+                queue.release(queue.log.retention_floor(now_us, limits.max_age_us, octets_max, messages_max))
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""
@@ -103,7 +104,7 @@ class Upkeep:
         self.dispatcher.catch_up(queue)
         count = queue.ready()
         if queue.kind == STREAM or queue.work_groups == 0:
-            queue.log.truncate(queue.log.end)
+            queue.release(queue.log.end)
             queue.counts.purged += count
         for group in queue.groups.values():
             group.purge()
@@ -127,10 +128,10 @@ class Upkeep:
         if queue.kind != STREAM:
             raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
         self.store.hurry()
-        queue.log.truncate(below)
+        queue.release(below)
         self.store.note_start(queue.log)
         self.turn.mark(queue)
-        return queue.log.start
+        return queue.start()
 
 
 def take_in_cost(queue: Queue) -> i64:

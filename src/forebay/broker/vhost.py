@@ -88,6 +88,8 @@ class Vhost(OpenVhost):
         memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
         self.staging = Staging(store, memory_ms, expiry_ms, most, number)
         self.turn.internals = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging]
+        for internal in self.turn.internals:
+            self.catalog.sources[internal.number] = internal.source
         self.common.crowding.hold_us = hold_us_of(options)
         self.sessions.quota.octets_max = session_octets_of(options)
         self.admission = Admission(store, self.common, self.sessions.quota)
@@ -125,8 +127,6 @@ class Vhost(OpenVhost):
     def abandon(self) -> None:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
         self.catalog.abandon()
-        for internal in self.turn.internals:
-            self.store.drop_log(internal.number)
         self.common.parts.remove(self.turn)
 
     # ---- the directory
@@ -246,11 +246,3 @@ class Vhost(OpenVhost):
         self.staging.sweep(now_us)
         self.dead_letters.retry(now_us)
         self.upkeep.apply_retention(now_us)
-
-    def live(self, queue: i64, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of a queue's log within [first, end) that somebody may still want."""
-        for internal in self.turn.internals:
-            if internal.number == queue:
-                return internal.live(first, end)
-        where = self.catalog.queues_by_id.get(queue)
-        return [] if where is None else where.retained(first, end)

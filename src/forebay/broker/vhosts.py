@@ -326,14 +326,15 @@ class Vhosts:
         if number < VHOSTS_MAX:
             return self.by_number.get(number)
         for vhost in self.by_number.values():
-            if log in vhost.catalog.queues_by_id:
+            if log in vhost.catalog.sources:
                 return vhost
         return None
 
-    def live(self, log: i64, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of a log within [first, end) that somebody may still want."""
+    def needed(self, log: i64, first: i64, end: i64) -> list[tuple[int, int]]:
+        """Return the intervals of a log within [first, end) that some reader still needs."""
         vhost = self.of_log(log)
-        return [] if vhost is None else vhost.live(log, first, end)
+        source = None if vhost is None else vhost.catalog.sources.get(log)
+        return [] if source is None else source.needed(first, end)
 
     def checkpoint(self) -> list[FrameEntry]:
         """Everything durable, as recovery has to apply it."""

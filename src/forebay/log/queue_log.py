@@ -462,8 +462,8 @@ class QueueLog:
             found.append((next, self.end))
         return found
 
-    def retain(self, now_us: i64, age_us: i64, octets: i64, messages: i64) -> bool:
-        """Move `start` past whole blocks that are over a limit (0: no limit); True if it moved.
+    def retention_floor(self, now_us: i64, age_us: i64, octets: i64, messages: i64) -> i64:
+        """Return the end of the first blocks that are over a limit (0: no limit); `start` if none is.
 
         Only what is on the disk goes. A block is over the age if all its records are.
         """
@@ -487,10 +487,7 @@ class QueueLog:
                 break
             kept -= i64(index.octets[at])
             at += 1
-        if at == first:
-            return False
-        self.truncate(index.end(at - 1))
-        return True
+        return self.start if at == first else index.end(at - 1)
 
     def entries_in(self, number: i64) -> BlockIndex:
         """A copy of the index entries of one file."""

@@ -15,7 +15,7 @@ class Wanted(Liveness):
         self.vhosts = vhosts
 
     def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhosts.live(queue, first, end)
+        return self.vhosts.needed(queue, first, end)
 
 
 def store_options(options: Options) -> StoreOptions:

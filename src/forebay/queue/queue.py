@@ -1,4 +1,4 @@
-"""A queue: a log plus groups, under one name."""
+"""A queue: a name, limits and groups over a source."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
-from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts, SampledNumbers
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.properties import NoProperties, PropertyReader
-from forebay.queue.retention.pins import RetentionPins
+from forebay.queue.source.pins import RetentionPins
+from forebay.queue.source.reader import Keeper, SourceReader
+from forebay.queue.source.source import LogSource
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.trace import QueueTrace
 from forebay.queue.turn import SCAN_RECORDS
@@ -37,10 +38,13 @@ KIND_NAMES: Final = {
 
 
 @final
-class Queue:
+class Queue(SourceReader):
     """One queue of any kind.
 
     id       number in the write-ahead log, never used again
+    source   the log that it reads, of which it keeps what it needs; other queues may stand over the same one
+    log      of the source
+    released every lower offset was purged, truncated, or is over a limit of the stream; 0 after a start
     limits   what is in force; this one object for the queue's life
     groups   by group id
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
@@ -58,14 +62,22 @@ class Queue:
     """
 
     def __init__(
-        self, id: i64, name: bytes, kind: i64, spec: QueueSpec, log: QueueLog, properties: PropertyReader | None = None
+        self,
+        id: i64,
+        name: bytes,
+        kind: i64,
+        spec: QueueSpec,
+        source: LogSource,
+        properties: PropertyReader | None = None,
     ) -> None:
         self.id = id
         self.name = name
         self.kind = kind
         self.spec = spec
         self.limits = Limits()  # whoever makes the queue puts in force what applies to it
-        self.log = log
+        self.source = source
+        self.log = source.log
+        self.released: i64 = 0
         self.counts = Counts()
         self.properties: PropertyReader = NoProperties() if properties is None else properties
         self.keyed = False
@@ -85,6 +97,7 @@ class Queue:
         self.watches: list[Watch] = []
         self.trace: QueueTrace | None = None
         self.sampled = SampledNumbers()
+        source.add_reader(self)
 
     def find_group(self, key: bytes) -> Group | None:
         """The group of that key: its name, or `name@filter` where it has a filter."""
@@ -92,7 +105,8 @@ class Queue:
         return None if id is None else self.groups[id]
 
     def add_group(self, id: i64, name: bytes, filter: bytes, work: bool, start: i64, auto: bool) -> Group:
-        """Make a group whose first record is `start`."""
+        """Make a group whose first record is `start`, or the first of the queue if that comes later."""
+        start = max(start, self.released)
         group: Group
         if work:
             work_group = WorkGroup(id, name, filter, self.log, start, self.limits, self.properties)
@@ -197,7 +211,7 @@ class Queue:
         came back to these from further ahead.
         """
         if self.kind == STREAM or self.work_groups == 0:
-            return self.log.end - self.log.start + self.log.writer.count
+            return self.log.end - self.start() + self.log.writer.count
         most: i64 = 0
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
@@ -218,7 +232,7 @@ class Queue:
         """Records that a consumer without a group name could get now."""
         group = self.find_group(b"")
         if group is None or self.kind == STREAM:
-            return self.log.end - self.log.start + self.log.writer.count
+            return self.log.end - self.start() + self.log.writer.count
         return group.ready() + self.log.writer.count
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
@@ -246,9 +260,20 @@ class Queue:
                 group.reader.halt(error)
         return more
 
-    def floor(self) -> i64:
-        """The offset below which everything is settled in every work group: the log need not keep it."""
-        floor: i64 = self.log.start
+    # ---- what it needs of its source
+
+    def start(self) -> i64:
+        """Return the first offset of the queue."""
+        return max(self.log.start, self.released)
+
+    def release(self, below: i64) -> None:
+        """Give up the records below an offset, which no work group has to settle any more."""
+        self.released = max(self.released, min(below, self.log.end))
+        self.source.truncate()
+
+    def needed_from(self) -> i64:
+        """Return the offset below which everything is settled in every work group, or was given up."""
+        floor = self.start()
         first = True
         if self.kind != STREAM:
             for group in self.groups.values():
@@ -259,23 +284,30 @@ class Queue:
                     first = False
         return floor
 
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals within [first, end) that a consumer may still want."""
-        first = max(first, self.log.start)
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        """Return the intervals within [first, end) that a consumer may still need."""
+        first = max(first, self.start())
         if first >= end:
             return []
         groups = [group for group in self.groups.values() if isinstance(group, WorkGroup)]
         if self.kind == STREAM or len(groups) != 1:
-            # With several groups what one has settled another may want; the common floor is in `log.start`.
+            # What one of several groups has settled another may need; the floor of all is in `needed_from`.
             return [(first, end)]
         return groups[0].settlement.unsettled(first, end)
 
-    def retained(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals within [first, end) that the disk has to keep: those of `live`, and what is held."""
-        held = max(first, self.log.held, self.log.kept)
-        if held >= end:
-            return self.live(first, end)
-        return [*self.live(first, held), (held, end)]
+    def pinned_from(self) -> i64:
+        return self.pins.floor()
+
+    def keepers(self) -> list[Keeper]:
+        """Return the retention pins and work groups; of a stream work groups keep nothing."""
+        found: list[Keeper] = []
+        if self.kind != STREAM:
+            for group in self.groups.values():
+                if isinstance(group, WorkGroup):
+                    found.append(Keeper(group, None, group.settlement.advance()))
+        for pin in self.pins.by_name.values():
+            found.append(Keeper(None, pin, pin.offset))
+        return found
 
 
 def group_key(name: bytes, filter: bytes) -> bytes:

@@ -11,6 +11,7 @@ from forebay.core.message import MQTT
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import STREAM, Queue
+from forebay.queue.source.source import LogSource
 from tests.logs import memory_log
 
 
@@ -23,7 +24,7 @@ def make_queue(folder: Path, **arguments: object) -> Queue:
     given: dict[str, object] = {"x-queue-type": "stream"}
     for name, value in arguments.items():
         given[f"x-{name.replace('_', '-')}"] = value
-    return Queue(1, b"q", STREAM, QueueSpec(True, False, False, given, 30_000), log)
+    return Queue(1, b"q", STREAM, QueueSpec(True, False, False, given, 30_000), LogSource(log))
 
 
 def consumer(group: int) -> Consumer:

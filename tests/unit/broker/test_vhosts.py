@@ -133,8 +133,8 @@ def test_a_log_is_of_the_vhost_that_has_it(rig: OneVhost) -> None:
     assert rig.vhosts.of_log(one.sessions.number) is one
     assert rig.vhosts.of_log(one.delayed.number) is one
     assert rig.vhosts.of_log(12345) is None
-    assert rig.vhosts.live(queue.id, 0, 1) == [(0, 1)]
-    assert rig.vhosts.live(12345, 0, 1) == []
+    assert rig.vhosts.needed(queue.id, 0, 1) == [(0, 1)]
+    assert rig.vhosts.needed(12345, 0, 1) == []
 
 
 def test_the_room_on_the_disk_is_counted_once_for_all(rig: OneVhost) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.log.queue_log import NOT_HELD
+from tests.logs import retain
 from tests.stores import SMALL, Everything, Opened, bodies
 
 
@@ -85,7 +86,7 @@ def test_many_truncated_entries_leave_the_index(tmp_path: Path) -> None:
 )
 def test_retention(opened: Opened, age_us: int, octets: int, messages: int, start: int) -> None:
     log = opened.logs[1]
-    assert log.retain(opened.clock.us, age_us, octets, messages) == (start > 0)
+    assert retain(log, opened.clock.us, age_us, octets, messages) == (start > 0)
     assert log.start == start
     opened.close()
 
@@ -93,10 +94,10 @@ def test_retention(opened: Opened, age_us: int, octets: int, messages: int, star
 def test_retention_by_octets_and_only_of_what_is_on_the_disk(opened: Opened) -> None:
     log = opened.logs[1]
     block = log.octets // 10
-    assert log.retain(0, 0, 4 * block, 0)
+    assert retain(log, 0, 0, 4 * block, 0)
     assert log.start == 18
     opened.publish(1, b"not synced")
-    assert log.retain(0, 0, 1, 0)
+    assert retain(log, 0, 0, 1, 0)
     assert log.start == 30
     assert list(bodies(log)) == [30]
     opened.sync()
@@ -105,7 +106,7 @@ def test_retention_by_octets_and_only_of_what_is_on_the_disk(opened: Opened) -> 
 
 def test_everything_expires_in_the_end(opened: Opened) -> None:
     log = opened.logs[1]
-    assert log.retain(opened.clock.us + 10**9, 1_000_000, 0, 0)
+    assert retain(log, opened.clock.us + 10**9, 1_000_000, 0, 0)
     assert (log.start, log.end) == (30, 30)
     opened.close()
 
@@ -158,10 +159,10 @@ def test_limits_count_nothing_that_is_only_held(opened: Opened) -> None:
     log.hold_from(0)
     log.truncate(15)
     per_block = log.octets // 10
-    assert not log.retain(opened.clock.us, 0, 5 * per_block, 15)
-    assert log.retain(opened.clock.us, 0, 4 * per_block, 0)
+    assert not retain(log, opened.clock.us, 0, 5 * per_block, 15)
+    assert retain(log, opened.clock.us, 0, 4 * per_block, 0)
     assert (log.start, log.kept) == (18, 0)
-    assert log.retain(opened.clock.us, 2_500_000, 0, 0)
+    assert retain(log, opened.clock.us, 2_500_000, 0, 0)
     assert log.start > 18
     opened.close()
 

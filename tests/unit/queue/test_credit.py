@@ -11,6 +11,7 @@ from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.leases.lease import LEASE_US, UNLIMITED, UNTRIED, Consumer, Delivery
 from forebay.queue.queue import CLASSIC, STREAM, Queue
+from forebay.queue.source.source import LogSource
 from tests.logs import memory_log
 
 
@@ -19,7 +20,7 @@ class Rig:
 
     def __init__(self, folder: Path, kind: int, no_ack: bool, window: int) -> None:
         self.log: QueueLog = memory_log(str(folder))
-        self.queue = Queue(1, b"q", kind, QueueSpec(False, False, False, {}, 30_000), self.log)
+        self.queue = Queue(1, b"q", kind, QueueSpec(False, False, False, {}, 30_000), LogSource(self.log))
         self.group = self.queue.add_group(1, b"", b"", kind == CLASSIC, 0, True)
         self.consumer = Consumer(1, 1, 1, 1, 0, b"", no_ack, window)
         self.group.add(self.consumer)

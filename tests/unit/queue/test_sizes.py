@@ -14,6 +14,7 @@ from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.queue import CLASSIC, STREAM, Queue
 from forebay.queue.sizes import LEASES_MAX, LOOKS_MAX, QueueSizes
+from forebay.queue.source.source import LogSource
 from forebay.queue.work.work_group import WorkGroup
 from forebay.server.system.disk import DataDisk
 from tests.logs import memory_log
@@ -23,7 +24,7 @@ RECORD = RECORD_OCTETS + len(b"xkp")  # of a record without a body
 
 def queue_on(log: QueueLog, sizes: list[int], kind: int = CLASSIC) -> Queue:
     """A queue whose log has a block with bodies of these sizes."""
-    queue = Queue(1, b"q", kind, QueueSpec(False, False, False, {}, 30_000), log)
+    queue = Queue(1, b"q", kind, QueueSpec(False, False, False, {}, 30_000), LogSource(log))
     append(log, sizes)
     return queue
 
@@ -127,7 +128,7 @@ def test_what_readers_hold_is_no_message(tmp_path: Path) -> None:
     log.hold_from(0)
     (lease, _) = taken(queue)
     group_of(queue).ack(lease, 0, 1)
-    log.truncate(queue.floor())
+    queue.source.truncate()
     sizes = QueueSizes(queue)
     assert (sizes.ready, sizes.unacked) == (0, int(log.index.octets[1]))
     assert sizes.octets == sizes.unacked + int(log.index.octets[0])
@@ -165,7 +166,7 @@ def test_what_is_in_memory(tmp_path: Path) -> None:
     file = BlockFile(1, "wal", -1, True)
     files.add(file)
     log = QueueLog(1, "q", True, files, BlockCache(1 << 20))
-    queue = Queue(1, b"q", CLASSIC, QueueSpec(False, False, False, {}, 30_000), log)
+    queue = Queue(1, b"q", CLASSIC, QueueSpec(False, False, False, {}, 30_000), LogSource(log))
     assert QueueSizes(queue).count_in_memory(0) == 0
     for size in (1000, 1000):
         log.append(AMQP091, b"", b"k", b"", bytes(size))

@@ -299,11 +299,12 @@ class Catalog(Topology):
             if not in_order:
                 queue.log.crash_end = queue.log.end
             queue.pins.recovered(now_us)
-            queue.log.hold_from(queue.pins.floor())
-            if queue.kind != STREAM and not queue.work_groups and queue.log.missing(queue.log.start):
+            queue.source.hold_pinned()
+            if queue.kind != STREAM and not queue.work_groups and queue.log.missing(queue.start()):
                 # Housekeeping left out what was settled, and the note of that, the group's first, came to no disk.
-                queue.add_group(queue.next_group, b"", b"", True, queue.log.start, True)
+                queue.add_group(queue.next_group, b"", b"", True, queue.start(), True)
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore(now_us)
-            queue.log.truncate(queue.floor())  # no disk may have it: a later group begins there
+        for queue in self.queues.values():
+            queue.source.truncate()  # no disk may have it: a later group begins there

@@ -28,6 +28,7 @@ from forebay.queue.declaration.placement import Placement
 from forebay.queue.declaration.spec import QueueSpec, locked
 from forebay.queue.properties import PropertyReader
 from forebay.queue.queue import SHARE, Queue
+from forebay.queue.source.source import LogSource
 from forebay.queue.trace import QueueTrace, Trace
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Exchange, TopicExchange, text
@@ -57,6 +58,7 @@ class Topology:
     """Exchanges, queues, bindings and groups of one vhost, as commands change them.
 
     number   0 is that of "/"; the catalog's entries carry it
+    sources  the vhost's logs by number, those of the broker's own included
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
     memory              what all that is declared takes
     placement           the nodes that queues are on
@@ -86,6 +88,7 @@ class Topology:
         self.memory = TopologyMemory(
             self.bindings, options.client_topology_octets_max, options.vhost_topology_octets_max
         )
+        self.sources: dict[int, LogSource] = {}
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
         self.queues_by_address: i64 = 0  # of them: made by the first who used their address
@@ -125,11 +128,13 @@ class Topology:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
         for queue in self.queues.values():
             self.bindings.remove_destination(queue.id)
-            self.store.drop_log(queue.id)
             self.past_counts.add(queue.counts)
             self.past_queues += 1
         for exchange in self.bindings.exchanges.values():
             self.past_flow.add(exchange.flow)
+        for number in self.sources:
+            self.store.drop_log(number)
+        self.sources = {}
         self.queues = {}
         self.queues_by_id = {}
         self.owned = {}  # their sessions end later than this
@@ -157,11 +162,17 @@ class Topology:
         """A queue as errors name it."""
         return f"queue '{text(queue)}' in vhost '{text(self.name)}'"
 
-    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, durable: bool) -> Queue:
-        log = self.store.create_log(id, text(name), durable)
+    def make_source(self, number: i64, name: bytes, durable: bool) -> LogSource:
+        """Make a log that queues can stand over, or find the one that recovery has read."""
+        source = LogSource(self.store.create_log(number, text(name), durable))
+        self.sources[number] = source
+        return source
+
+    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, source: LogSource) -> Queue:
+        """Make a queue over a source, which keeps from now on what the queue needs."""
         if kind == SHARE:
             spec.visibility_ms = FOREVER_MS
-        queue = Queue(id, name, kind, spec, log, self.properties)
+        queue = Queue(id, name, kind, spec, source, self.properties)
         self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
@@ -221,5 +232,13 @@ class Topology:
         self.turn.cancelled += queue.consumers()
         for watch in queue.watches:
             self.common.wake(watch)
-        self.store.drop_log(queue.id)
+        self.leave_source(queue)
         return self.bindings.remove_destination(queue.id)
+
+    def leave_source(self, queue: Queue) -> None:
+        """Let a queue's source keep nothing for it any more. The log goes with the last queue over it."""
+        source = queue.source
+        source.remove_reader(queue)
+        if not source.readers:
+            del self.sources[source.number]
+            self.store.drop_log(source.number)

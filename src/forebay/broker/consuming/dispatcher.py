@@ -126,7 +126,7 @@ class Dispatcher:
             self.turn.cancelled.append(consumer)
 
     def note_progress(self, queue: Queue) -> None:
-        """Log the settlements of a queue, and let its log forget what all work groups have settled."""
+        """Log the settlements of a queue, and let its source forget what no reader needs."""
         log = queue.log
         for group in queue.groups.values():
             if isinstance(group, WorkGroup):
@@ -139,9 +139,7 @@ class Dispatcher:
                         self.store.note(RETURNS, queue.id, group.id, returns, False)
                     if progress:
                         self.store.note(SETTLED, queue.id, group.id, progress, False)
-        floor = queue.floor()
-        if floor > log.start:
-            log.truncate(floor)
+        queue.source.truncate()
 
     def synced(self) -> None:
         """Take note that what the store had in hand is on disk: readers that wait for that may have it."""

@@ -125,7 +125,7 @@ class Retained(LedgerLog):
     def put(self, topic: bytes, format: u8, properties: bytes, body: bytes, now_us: i64) -> str:
         """Store a topic's message in place of any other, or with an empty body remove it; why not, or an empty text."""
         if not body:
-            self.ledger.truncate()
+            self.source.truncate()
             # Where it is gone already, the client still waits until the disk says so too.
             if self.forget(topic) or self.dropped or self.ledger.undurable:
                 self.removed = True
@@ -259,7 +259,7 @@ class Retained(LedgerLog):
 
     def end_turn(self, now_us: i64) -> None:
         self.make_readable(now_us)
-        self.ledger.truncate()
+        self.source.truncate()
         if not self.dropped and not self.removed:
             return
         for offset in self.dropped:

@@ -51,7 +51,7 @@ from forebay.message.annotations import ORIGIN, RECIPIENT, number_annotation
 class StoredSessions(Sessions):
     """The sessions of a vhost, with their way to the disk and back."""
 
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
         found = [(max(base, int(first)), min(stop, int(end))) for base, stop in self.unreadable if base < end]
         found = [each for each in found if each[0] < each[1]]
         for client in self.by_number.values():

@@ -251,13 +251,15 @@ class Sessions(InternalLog):
         self.quota.look(self.by_number, now_us)
         if self.out:
             return  # sealed before the turn's end: nobody wants these yet
+        self.source.truncate()
+
+    def needed_from(self) -> i64:
         floor = self.undelivered(self.log.end)
         for base, _ in self.unreadable:
             floor = min(floor, i64(base))
         for client in self.by_number.values():
             floor = min(floor, client.floor(floor))
-        if floor > self.log.start:
-            self.log.truncate(floor)
+        return floor
 
     # ---- subscriptions
 

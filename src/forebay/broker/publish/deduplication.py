@@ -181,10 +181,12 @@ class Deduplication(InternalLog):
             self.note(0, b"", True)
         self.repeated = False
         self.expire(now_us)
-        if self.floor > self.log.start:
-            self.log.truncate(self.floor)
+        self.source.truncate()
 
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+    def needed_from(self) -> i64:
+        return self.floor
+
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         at = max(first, self.floor)
         while at < end:

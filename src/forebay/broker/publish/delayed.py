@@ -209,7 +209,7 @@ class Delayed(LedgerLog):
     def end_turn(self, now_us: i64) -> None:
         self.now_us = now_us
         self.make_readable(self.now_us)
-        self.ledger.truncate()
+        self.source.truncate()
         if not self.gone:
             return
         for offset in sorted(self.gone):

@@ -292,7 +292,7 @@ class Staging(LedgerLog):
     def end_turn(self, now_us: i64) -> None:
         self.now_us = now_us
         self.make_readable(now_us)
-        self.ledger.truncate()
+        self.source.truncate()
         if self.gone:
             for offset in sorted(self.gone):
                 self.ledger.settle(offset, 1)

@@ -129,7 +129,7 @@ def summary(vhost: Vhost, queue: Queue) -> DeadLetterSummary:
     if isinstance(group, WorkGroup):
         found.held = int(group.leases.count)
     seal(vhost, queue)
-    live = queue.live(queue.log.start, queue.log.end)
+    live = queue.needed(queue.log.start, queue.log.end)
     found.messages = sum(end - first for first, end in live)
     look = LookBudget(COUNTED_MAX)
     with suppress(DamagedBlock):  # what cannot be read is not counted
@@ -174,7 +174,7 @@ def walk(vhost: Vhost, queue: Queue, first: int, end: int = OFFSET_MAX) -> Itera
         if block is None:
             return
         # Between blocks some may be gone: nobody wanted them any more.
-        for run_first, run_end in queue.live(max(offset, int(block.base)), min(end, int(block.end))):
+        for run_first, run_end in queue.needed(max(offset, int(block.base)), min(end, int(block.end))):
             for at in range(run_first, run_end):
                 deliveries, failures = attempts_of(queue, at)
                 yield RecordSubject(queue.name, block, at - block.base, vhost.turn.now_us, deliveries, failures)
@@ -323,7 +323,7 @@ def edit(
     """
     queue, group = work_of(vhost, name)
     block = queue.log.block(offset) if offset < queue.log.end else None
-    if offset < queue.log.start or block is None or block.base > offset or not queue.live(offset, offset + 1):
+    if offset < queue.log.start or block is None or block.base > offset or not queue.needed(offset, offset + 1):
         raise RequestError(NOT_FOUND, f"offset: {offset} is not in queue '{text(name)}'")
     if not is_waiting(group, offset):
         raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")

@@ -28,7 +28,7 @@ from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, START, WALS,
 from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import parse_segment, queue_folder
 from forebay.log.wal import FOLDER, wal_path
-from forebay.queue.retention.pins import RELEASED
+from forebay.queue.source.pins import RELEASED
 
 KINDS: Final = {
     START: "start",

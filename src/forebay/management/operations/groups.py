@@ -18,7 +18,7 @@ from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
 from forebay.management.operations.queues import group_fields
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
-from forebay.queue.retention.pins import RetentionPin
+from forebay.queue.source.pins import RetentionPin
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
@@ -151,7 +151,7 @@ def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
     seal(vhost, queue)
     start, end = int(queue.log.start), int(queue.log.end)
     stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
-    ranges = queue.live(first, stop)
+    ranges = queue.needed(first, stop)
     answer: dict[str, object] = {"id": int(queue.id), "start": start, "end": end}
     if len(ranges) > UNSETTLED_MAX:
         stop = ranges[UNSETTLED_MAX][0]

@@ -17,7 +17,6 @@ from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, Queue, group_key
-from forebay.queue.retention.keepers import find_keeper
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
@@ -162,16 +161,16 @@ def pin_fields(queue: Queue) -> dict[str, object] | None:
     `messages` and `octets` are all from its `offset` on, `frees_messages` and `frees_octets` what would go without it.
     `active_ms` is when it last settled something, or renewed its hold; None if not since the broker started.
     """
-    keeper = find_keeper(queue)
+    keeper = queue.source.lowest_keeper()
     if keeper is None:
         return None
     log = queue.log
-    reader, group = keeper.reader, keeper.group
+    pin, group = keeper.pin, keeper.group
     fields: dict[str, object] = {}
-    if reader is not None:
-        renewed_us = int(reader.until_us - reader.ttl_us)
+    if pin is not None:
+        renewed_us = int(pin.until_us - pin.ttl_us)
         fields |= {
-            "group": name_in(text(reader.name)),
+            "group": name_in(text(pin.name)),
             "kind": "reader",
             "consumers": 0,
             "active_ms": renewed_us // MICROSECONDS,

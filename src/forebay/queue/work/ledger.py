@@ -41,6 +41,7 @@ class Ledger:
         self.settling: list[tuple[int, int]] = []  # in this turn
         self.undurable: deque[Settled] = deque()
         self.settlement = Settlement(log, 0)
+        self.durable_floor: i64 = 0
 
     def sealed(self) -> None:
         """Want everything up to the end of the log from now on."""
@@ -63,15 +64,13 @@ class Ledger:
         self.settling = []
         return self.settlement.take_progress()
 
-    def truncate(self) -> None:
-        """Let the log forget what the disk says is settled."""
+    def needed_from(self) -> i64:
+        """Return the offset below which everything is settled, and the disk says so."""
         durable: i64 = self.store.durable
         undurable = self.undurable
-        floor: i64 = 0
         while undurable and undurable[0].lsn <= durable:
-            floor = undurable.popleft().floor
-        if floor > self.log.start:
-            self.log.truncate(floor)
+            self.durable_floor = undurable.popleft().floor
+        return self.durable_floor
 
     def floor(self) -> i64:
         """The offset below which everything is settled."""

@@ -195,7 +195,7 @@ class ReaderRequests:
             self.job = None
             if not is_known:
                 # Records of a file being rewritten that were settled before still go.
-                self.job = vhost.store.rewriting(int(queue.id))
+                self.job = vhost.store.rewriting(int(queue.source.number))
                 self.changed = queue.log.durable
         if self.job is not None and self.job is vhost.store.job_running:
             return None

@@ -15,6 +15,7 @@ from forebay.queue.declaration.arguments import SETTINGS
 from forebay.queue.declaration.limits import limits_of
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.queue import STREAM, Queue
+from forebay.queue.source.source import LogSource
 from tests.logs import memory_log
 
 HOUR_US = 3_600_000_000
@@ -84,7 +85,7 @@ def stream(tmp_path: Path) -> Queue:
         log.append(MQTT, b"", b"k", b"", b"x")
         log.seal(NOW_US - (9 - hour) * HOUR_US)
     log.truncate(3)
-    return Queue(1, b"q", STREAM, QueueSpec(True, False, False, {"x-queue-type": "stream"}, 30_000), log)
+    return Queue(1, b"q", STREAM, QueueSpec(True, False, False, {"x-queue-type": "stream"}, 30_000), LogSource(log))
 
 
 @pytest.mark.parametrize(

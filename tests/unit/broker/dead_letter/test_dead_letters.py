@@ -87,7 +87,7 @@ def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: On
         "dlq-reason": "no such account",
         "dlq-deliveries": "2",
     }
-    assert broker.vhost.catalog.queue(b"q").live(0, 3) == [(0, 1), (2, 3)]
+    assert broker.vhost.catalog.queue(b"q").needed(0, 3) == [(0, 1), (2, 3)]
 
 
 def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
@@ -96,7 +96,7 @@ def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
     broker.turn()
     reject(broker.vhost, lease, 1, b"")  # the turn does not end
     broker.crash()
-    assert broker.vhost.catalog.queue(b"q").live(0, 2) == [(1, 2)]
+    assert broker.vhost.catalog.queue(b"q").needed(0, 2) == [(1, 2)]
     dead = broker.vhost.catalog.queue(b"$dlq/q")
     assert (dead.log.durable, dead.log.end) == (True, 1)
 

@@ -115,14 +115,14 @@ def test_a_replacement_that_is_not_on_the_disk_costs_nothing(keeper: Keeper, tmp
     keeper.sync()
     keeper.put(b"a", b"new")
     keeper.end_turn()
-    assert keeper.retained.live(0, 1) == [(0, 1)]
+    assert keeper.retained.needed(0, 1) == [(0, 1)]
     while keeper.housekeep():
         pass
     again = reopened(keeper, tmp_path)
     assert again.held() == {b"a": b"old"}
     again.put(b"a", b"new")
     again.turn()
-    assert again.retained.live(0, 2) == [(1, 2)]
+    assert again.retained.needed(0, 2) == [(1, 2)]
     again.turn()
     assert again.retained.log.start == 1
     assert reopened(again, tmp_path).held() == {b"a": b"new"}
@@ -251,7 +251,7 @@ def test_the_log_keeps_one_record_a_topic(keeper: Keeper, tmp_path: Path) -> Non
     expected = {b"t/%d" % (number % 7): b"x" * 100 + b"%d" % number for number in range(293, 300)}
     expected[b"first"] = b"stays"
     assert keeper.held() == expected
-    records = sum(last - first for first, last in keeper.retained.live(0, keeper.retained.log.end))
+    records = sum(last - first for first, last in keeper.retained.needed(0, keeper.retained.log.end))
     assert records == 8
     assert keeper.disk.used() < 60_000
     assert reopened(keeper, tmp_path).held() == expected

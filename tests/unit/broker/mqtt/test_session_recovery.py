@@ -149,14 +149,14 @@ def test_what_cannot_be_read_is_kept_and_comes_once_it_can(tmp_path: Path, damag
     spoil(tmp_path, damaged)
     rig.crash()
     sessions = sessions_of(rig)
-    assert sessions.live(0, 3) == [(0, 3)]
+    assert sessions.needed(0, 3) == [(0, 3)]
     assert sessions.unreadable == [(damaged, damaged + 1)]
     reader = rig.durable("reader", True)
     assert [reader.delivery().body[:1] for _ in range(2)] == [b"%d" % each for each in range(3) if each != damaged]
     reader.vanish()
     rig.later(1000)
     assert sessions.log.start <= damaged, "what cannot be read is not forgotten"
-    assert (0, 3) in sessions.live(0, 3)
+    assert (0, 3) in sessions.needed(0, 3)
     rig.crash()  # once more: each start writes a checkpoint
     spoil(tmp_path, damaged)
     rig.crash()

@@ -504,9 +504,9 @@ def test_the_log_forgets_what_nobody_wants(tmp_path: Path) -> None:
     bodies(fast, 4)
     rig.later(1000)
     assert (log.start, log.end) == (0, 4)
-    assert rig.vhost.live(rig.vhost.sessions.number, 0, 4) == [(0, 4)]
+    assert rig.vhost.sessions.source.needed(0, 4) == [(0, 4)]
     settle(slow, found)
-    assert rig.vhost.live(rig.vhost.sessions.number, 0, 4) == [(1, 4)]
+    assert rig.vhost.sessions.source.needed(0, 4) == [(1, 4)]
     slow.vanish()
     rig.connected("slow", clean=True).leave()
     rig.later(1000)

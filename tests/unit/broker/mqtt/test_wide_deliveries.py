@@ -132,7 +132,7 @@ def test_the_log_keeps_what_is_on_its_way(tmp_path: Path) -> None:
     sessions = rig.vhost.sessions
     sessions.tick(rig.clock.us)
     assert sessions.log.start < sessions.log.end
-    assert sessions.live(0, sessions.log.end) == [(sessions.log.end - 1, sessions.log.end)]
+    assert sessions.needed(0, sessions.log.end) == [(sessions.log.end - 1, sessions.log.end)]
     assert take(last).body == b"x"
     rig.close()
 

@@ -215,9 +215,9 @@ def test_only_what_holds_is_live(tmp_path: Path) -> None:
         rig.turn()
     rig.take(key(b"k"))
     rig.turn()
-    assert rig.seen.live(0, 5) == [(3, 5)]
-    assert rig.seen.live(0, 4) == [(3, 4)]
-    assert rig.seen.live(0, 3) == []
+    assert rig.seen.needed(0, 5) == [(3, 5)]
+    assert rig.seen.needed(0, 4) == [(3, 4)]
+    assert rig.seen.needed(0, 3) == []
 
 
 def test_headers_that_say_who_it_is() -> None:

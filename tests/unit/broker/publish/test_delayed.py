@@ -219,7 +219,7 @@ def test_the_log_forgets_what_nobody_waits_for(waiting: Waiting) -> None:
     waiting.turn()
     waiting.turn()  # which knows that the settlements are on disk
     assert waiting.delayed.log.start == waiting.delayed.log.end == 3000
-    assert waiting.delayed.live(0, 3000) == []
+    assert waiting.delayed.needed(0, 3000) == []
 
 
 def test_a_long_wait_keeps_only_its_own_record(waiting: Waiting) -> None:
@@ -231,7 +231,7 @@ def test_a_long_wait_keeps_only_its_own_record(waiting: Waiting) -> None:
     waiting.turn()
     waiting.put(b"later", 1000)
     waiting.turn()
-    assert waiting.delayed.live(0, 52) == [(0, 1), (51, 52)]
+    assert waiting.delayed.needed(0, 52) == [(0, 1), (51, 52)]
 
 
 def test_the_cancelled_do_not_pile_up_in_memory(waiting: Waiting) -> None:

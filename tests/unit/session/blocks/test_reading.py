@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from forebay.queue.retention.pins import NOTED_US
+from forebay.queue.source.pins import NOTED_US
 from forebay.session.blocks.reading import NAMES_A_PAGE
 from forebay.wire.blocks.frames import PREFACE, REPLY, REQUEST, BlocksFrame, decode_json, encode_json
+from tests.logs import retain
 from tests.unit.session.blocks.test_connection import LOGIN, Rig, blocks, error, fetch
 
 STREAM: dict[str, object] = {"x-queue-type": "stream"}
@@ -223,7 +224,7 @@ def test_what_is_held_stays_though_it_is_consumed(rig: Rig) -> None:
     assert bases(rig, "q") == (1, [1, 2])
     assert (queue.ready(), queue.log.start, queue.log.kept) == (0, 3, 1)
     assert said(rig.ask({"op": "describe", "queue": "q"})[0])["start"] == 1
-    assert queue.retained(0, 3) == [(1, 3)]
+    assert queue.source.needed(0, 3) == [(1, 3)]
     assert said(rig.ask(hold("q", 2))[0]) == {"offset": 2, "start": 2}
     assert bases(rig, "q") == (2, [2])
     assert said(rig.ask(hold("q", 0))[0]) == {"offset": 2, "start": 2}
@@ -259,10 +260,10 @@ def test_a_streams_limits_do_not_count_what_is_held(rig: Rig) -> None:
         tick(rig)
     tick(rig, 2_000_000_000)
     assert (log.start, log.kept, log.end) == (1, 0, 3)
-    assert log.retain(rig.clock.us, 0, 0, 1)
+    assert retain(log, rig.clock.us, 0, 0, 1)
     assert (log.start, log.kept) == (2, 0)
-    assert not log.retain(rig.clock.us, 0, log.octets // 2, 0)
-    assert log.retain(rig.clock.us, 0, 1, 0)
+    assert not retain(log, rig.clock.us, 0, log.octets // 2, 0)
+    assert retain(log, rig.clock.us, 0, 1, 0)
     assert (log.start, log.kept) == (3, 0)
     assert bases(rig, "l") == (0, [0, 1, 2])
 

@@ -74,7 +74,8 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
 
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
         spec = self.spec(where)
-        queue = where.make_queue(self.id, self.name, self.kind_of(spec), spec, self.is_durable(where))
+        source = where.make_source(self.id, self.name, self.is_durable(where))
+        queue = where.make_queue(self.id, self.name, self.kind_of(spec), spec, source)
         queue.next_group = self.next_group
         queue.by_address = self.by_address
         queue.declared_by = self.user
@@ -251,7 +252,7 @@ def governed(where: Topology, queue: Queue) -> list[TopologyCommand[Topology]]:
 
 def left_out(where: Topology, queue: Queue) -> list[tuple[int, int]]:
     """The intervals of a queue that a file being rewritten leaves out: they were settled, and are to go yet."""
-    job = where.store.rewriting(int(queue.id))
+    job = where.store.rewriting(int(queue.source.number))
     rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
     return [span for rewrite in rewrites for span in rewrite.left_out()]
 

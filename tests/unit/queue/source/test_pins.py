@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forebay.log.queue_log import NOT_HELD
-from forebay.queue.retention.pins import NOTED_US, RetentionPins
+from forebay.queue.source.pins import NOTED_US, RetentionPins
 from forebay.queue.watch import Watch
 
 SECOND_US = 1_000_000

@@ -1,0 +1,111 @@
+"""A source: one log, and what all who read it still need.
+
+A record is stored once, however many queues stand over the log, and goes when no reader needs it any more. `LogSource`
+alone decides that: for the log's own start, for the files that housekeeping rewrites, for what a leader tells its
+followers, and for the explanation of why disk is not given back.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.log.housekeeping import merged
+from forebay.log.queue_log import NOT_HELD, QueueLog
+from forebay.queue.source.reader import Keeper, SourceReader
+
+
+@final
+class LogSource:
+    """A log and its readers.
+
+    number   of the log on disk, never used again
+    readers  the queues over the log, or the one owner of a log of the broker's own
+    """
+
+    def __init__(self, log: QueueLog) -> None:
+        self.number = log.queue
+        self.log = log
+        self.readers: list[SourceReader] = []
+
+    def add_reader(self, reader: SourceReader) -> None:
+        """Keep what the reader needs from now on."""
+        self.readers.append(reader)
+
+    def remove_reader(self, reader: SourceReader) -> None:
+        """Let go what only this reader needed. Without a reader left, the log itself is to be dropped."""
+        self.readers.remove(reader)
+        if self.readers:
+            self.hold_pinned()
+            self.truncate()
+
+    def needed_from(self) -> i64:
+        """Return the offset below which no reader needs a record, but for retention pins."""
+        floor: i64 = NOT_HELD if self.readers else self.log.start
+        for reader in self.readers:
+            floor = min(floor, reader.needed_from())
+        return floor
+
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        """Return the intervals of [first, end) that a disk has to keep: those some reader needs, and what is pinned."""
+        pinned = max(first, self.log.held, self.log.kept)
+        if pinned >= end:
+            return self.needed_by_readers(first, end)
+        return [*self.needed_by_readers(first, pinned), (pinned, end)]
+
+    def needed_by_readers(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        """Return the intervals of [first, end) that some reader needs, ascending, without those of pins."""
+        if len(self.readers) == 1:
+            return self.readers[0].needed(first, end)
+        found: list[tuple[int, int]] = []
+        for reader in self.readers:
+            found += reader.needed(first, end)
+        return merged(found)
+
+    def truncate(self) -> None:
+        """Let the log forget what no reader needs any more."""
+        floor = self.needed_from()
+        if floor > self.log.start:
+            self.log.truncate(floor)
+
+    def hold_pinned(self) -> None:
+        """Have the log keep what retention pins hold by now, and none that only pins of before held."""
+        floor: i64 = NOT_HELD
+        for reader in self.readers:
+            floor = min(floor, reader.pinned_from())
+        self.log.hold_from(floor)
+
+    def lowest_keeper(self) -> Keeper | None:
+        """Return the group or pin that holds the log back; None if the log keeps nothing for anybody."""
+        keepers: list[list[Keeper]] = []
+        lowest: Keeper | None = None
+        for reader in self.readers:
+            own = reader.keepers()
+            keepers.append(own)
+            for keeper in own:
+                if lowest is None or keeper.offset < lowest.offset:
+                    lowest = keeper
+        log = self.log
+        if lowest is None or lowest.offset >= log.end:
+            return None
+        lowest.offset = max(lowest.offset, log.kept)
+        lowest.free = max(self.needed_without(lowest, keepers), lowest.offset)
+        return lowest
+
+    def needed_without(self, without: Keeper, keepers: list[list[Keeper]]) -> i64:
+        """Return the first record that the log would keep without one of its keepers.
+
+        keepers  of each reader
+        """
+        floor: i64 = self.log.end
+        for index, reader in enumerate(self.readers):
+            has_group = False
+            for keeper in keepers[index]:
+                if keeper is not without:
+                    floor = min(floor, keeper.offset)
+                    if keeper.group is not None:
+                        has_group = True
+            if not has_group:  # a stream keeps what it has, a queue what waits for its next consumers
+                floor = min(floor, reader.start())
+        return floor
