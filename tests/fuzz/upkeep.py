@@ -33,7 +33,7 @@ CLOSED: Final = (type, ModuleType, FunctionType, BuiltinFunctionType)  # what th
 
 def of_connections(node: Node) -> dict[str, int]:
     """Everything that there is for connections alone; all of it is 0 when the last is gone."""
-    pressure, rates, reading = node.pressure, node.rates, node.reading
+    pressure, rates, flow = node.pressure, node.rates, node.flow
     counts = {
         "connections": len(node.connections),
         "open": len(node.open),
@@ -43,13 +43,10 @@ def of_connections(node: Node) -> dict[str, int]:
         "places": len(node.auth.places),
         "proofs": len(node.auth.news.proofs),
         "joinings": len(node.common.joinings),
-        "choked": len(pressure.choked),
-        "slowed": len(pressure.slowed),
-        "slow": len(pressure.slow),
-        "held": len(pressure.held_publishers.held),
-        "unsent": len(pressure.buffers.waiting) + len(pressure.buffers.held),
-        "charged": len(rates.charged) + len(rates.waiting),
-        "reading": len(reading.changed),
+        "held": sum(len(entries) for entries in flow.held),
+        "unsent": len(pressure.buffers.waiting),
+        "charged": len(rates.charged),
+        "reading": len(flow.changed),
         "watches": len(node.common.watches),
     }
     for vhost in node.vhosts.by_name.values():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from forebay.broker.limits.quota import Quota
 from forebay.broker.vhost import Vhost
 from forebay.management.control import Connections
+from forebay.node.back_pressure.flow_control import FlowControl
+from forebay.node.back_pressure.hold_view import HoldView
 from forebay.node.link import Link
 
 
@@ -11,10 +14,12 @@ class OpenConnections(Connections):
     """The connections that have a session.
 
     connections  by the session's number; the node's own
+    view         says which of them are held, and why
     """
 
-    def __init__(self, connections: dict[int, Link]) -> None:
+    def __init__(self, connections: dict[int, Link], flow: FlowControl, shares: Quota) -> None:
         self._connections = connections
+        self.view = HoldView(flow, shares)
 
     def listed(self) -> list[dict[str, object]]:
         return [described(id, connection) for id, connection in sorted(self._connections.items())]
@@ -31,6 +36,10 @@ class OpenConnections(Connections):
             for channel in connection.session.describe_channels():
                 found.append({"connection": id, "vhost": known["vhost"], "user": known.get("user"), **channel})
         return found
+
+    def holds(self, id: int) -> list[dict[str, object]]:
+        connection = self._connections.get(id)
+        return [] if connection is None else self.view.of(connection)
 
     def close(self, id: int, text: str) -> bool:
         connection = self._connections.get(id)

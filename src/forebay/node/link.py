@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from forebay.broker.limits.hold_reasons import FOR_SUBSCRIBER
 from forebay.core.metrics import Totals
 from forebay.core.pieces import Part
 from forebay.node.peer import Peer
@@ -20,16 +21,6 @@ SNIFF_OCTETS: Final = 4
 PASSED_OVER_MAX: Final = (
     16 << 20
 )  # octets of a client that is told of the end and goes on: more than is ever on its way
-
-# Why a connection is not read; each is a bit of `Link.holds`.
-PROVING: Final = 1  # a login, or what else takes long, has to come out first
-NEXT_TURN: Final = 2  # this turn has enough
-PUT_OFF: Final = 4  # the same, and there is more of what it has sent already
-CHOKED: Final = 8  # there is too much where it publishes
-HELD: Final = 16  # an MQTT client to which it publishes does not keep up
-INDEBTED: Final = 32  # it has sent faster than it may
-STOPPING: Final = 64  # the broker takes its leave
-UNREAD: Final = CHOKED | HELD | INDEBTED  # so that hearing nothing of the client says nothing of it
 
 
 def is_undecided(data: bytes) -> bool:
@@ -108,7 +99,7 @@ class Link:
     peer       the client, for people; `loopback`: it is on this very machine
     identity   who the client is by its certificate
     is_new     its client has not logged in
-    holds      why it is not read: bits, 0 where nothing is against it
+    holds      why it is not read: bits of `hold_reasons`, 0 where nothing is against it
     closing    it takes part in nothing any more: its client may still have to take its last octets
     closing_us  since when that is so
     most       octets that may wait for it before it is given nothing more
@@ -230,7 +221,7 @@ class Link:
 
     def go_on(self) -> None:
         """Look again at what has come already."""
-        if not self.holds & HELD:
+        if not self.holds & FOR_SUBSCRIBER:
             self.received(b"")
 
     def pass_over(self, octets: int) -> None:

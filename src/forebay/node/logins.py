@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from forebay.broker.audit import Origin
 from forebay.broker.common import Common
+from forebay.broker.limits.hold_reasons import LOGIN
 from forebay.broker.publish.joining import Joining
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import Auth, LoginNews
 from forebay.directory.logins.throttle import SECOND_US, Throttle
+from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.back_pressure.newcomers import Newcomers
-from forebay.node.back_pressure.reading import Reading
-from forebay.node.link import PROVING, Link
+from forebay.node.link import Link
 from forebay.node.telemetry.stats import BrokerStats
 
 
@@ -30,14 +31,14 @@ class NodeLogins:
         stats: BrokerStats,
         common: Common,
         connections: Mapping[int, Link],
-        reading: Reading,
+        flow: FlowControl,
         newcomers: Newcomers,
     ) -> None:
         self.auth = auth
         self.stats = stats
         self.common = common
         self.connections = connections
-        self.reading = reading
+        self.flow = flow
         self.newcomers = newcomers
 
     def begin_turn(self) -> Sequence[Proof | Joining]:
@@ -62,7 +63,7 @@ class NodeLogins:
     def hold(self, connection: int) -> None:
         """Read nothing more of a connection until what it waits for has run."""
         if connection in self.connections:
-            self.reading.hold(self.connections[connection], PROVING)
+            self.flow.hold(self.connections[connection], LOGIN)
 
     def note(self, done: LoginNews) -> None:
         """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""

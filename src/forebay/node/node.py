@@ -26,6 +26,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from forebay.broker.limits.hold_reasons import LOGIN, SEND_BACKLOG, SHUTDOWN
 from forebay.broker.limits.quota import Quota
 from forebay.broker.publish.joining import Joining
 from forebay.broker.vhosts import Vhosts
@@ -41,16 +42,16 @@ from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.log.wal import Commit
 from forebay.management.definitions.configured import declare_configured
 from forebay.management.table import Control
+from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.back_pressure.newcomers import Newcomers
 from forebay.node.back_pressure.pressure import Pressure
 from forebay.node.back_pressure.rates import Rates
-from forebay.node.back_pressure.reading import Reading
 from forebay.node.commit_gate import NEWER, CommitGate
 from forebay.node.connections import OpenConnections
 from forebay.node.deliveries import Deliveries
 from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import Endings
-from forebay.node.link import PROVING, STOPPING, Link, LinkOwner
+from forebay.node.link import Link, LinkOwner
 from forebay.node.logins import NodeLogins, set_throttle
 from forebay.node.peer import split_name
 from forebay.node.protocols import make_session, protocol_of
@@ -112,16 +113,16 @@ class Node(LinkOwner):
         set_throttle(throttle, options)
         self.connections: dict[int, Link] = {}
         self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable
-        self.listed = OpenConnections(self.connections)
-        self.control = Control(self.vhosts, self.listed)
         shares = Quota(self.vhosts, options)
-        self.reading = Reading()
-        self.pressure = Pressure(options, self.store, shares, self.connections, self.journal, self.reading)
+        self.flow = FlowControl(clock)
+        self.listed = OpenConnections(self.connections, self.flow, shares)
+        self.control = Control(self.vhosts, self.listed)
+        self.pressure = Pressure(options, self.store, shares, self.connections, self.journal, self.flow)
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
         self.announcer = Announcer(self.vhosts)
         self.newcomers = Newcomers(options, self.journal, self.open)
-        self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.reading, self.newcomers)
-        self.rates = Rates(options, self.reading)
+        self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.flow, self.newcomers)
+        self.rates = Rates(options, self.flow)
         self.is_rated = self.rates.is_on()
         self.deliveries = Deliveries(
             self.vhosts, self.connections, self.announcer, self.pressure.buffers, self.store.logs
@@ -240,7 +241,7 @@ class Node(LinkOwner):
         session = link.session
         if session is not None and session.id in self.connections:
             session.vhost.pause(session.id, paused)
-            self.pressure.paused(link, paused, self.clock.now_us())
+            self.pressure.buffers.paused(link, paused)
             self.touch(link)  # a session may hold answers back while its connection takes no more
 
     def has_read(self, link: Link, session: Session) -> None:
@@ -250,9 +251,9 @@ class Node(LinkOwner):
         if session.meter.pressing is not None:
             self.pressure.slow_down(link, session.meter.pressing)
         if session.meter.is_over:
-            self.reading.defer(link)  # behind the turn, which it takes part in
+            self.flow.defer(link, session.meter.hold_reason())  # behind the turn, which it takes part in
         elif self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets)):
-            self.reading.rest(link)
+            self.flow.hold(link, SEND_BACKLOG)
 
     # ---- how connections end
 
@@ -274,7 +275,6 @@ class Node(LinkOwner):
         link.closing_us = self.clock.now_us()
         link.rest = b""
         link.parts = None
-        link.holds = 0
         self.out.close.append(link)
         self.is_due = True
         self.leave(link)
@@ -346,7 +346,7 @@ class Node(LinkOwner):
         self.end_deleted()
         link.attempt_with(link.session.answered, answer)
         if link.session is not None and not link.session.is_proving():
-            self.reading.let(link, PROVING)
+            self.flow.release(link, LOGIN)
         link.received(b"")  # what had come behind the login
         self.touch(link)
 
@@ -408,8 +408,8 @@ class Node(LinkOwner):
         ready.stop = self.stopped
         ready.durable = self.store.durable
         ready.again_us = self.rates.due_us()
-        if self.reading.changed:
-            ready.reading, self.reading.changed = self.reading.changed, []
+        if self.flow.changed:
+            ready.reading, self.flow.changed = self.flow.changed, []
         if self.journal.lines:
             ready.lines = self.journal.take()
         return ready
@@ -463,7 +463,7 @@ class Node(LinkOwner):
 
     def begin_turn(self, out: Ready, now_us: int) -> None:
         """Begin with what others have to do about what came in, and what was put off."""
-        for link in self.reading.begin_turn():
+        for link in self.flow.begin_turn():
             link.go_on()
         if self.vhosts.others:
             for link in self.dirty:
@@ -520,7 +520,7 @@ class Node(LinkOwner):
         if self.tracer is not None:
             self.tracer.turned(now_us)
         self.pressure.end_turn()
-        if self.reading.end_turn() or self.vhosts.has_work() or self.announcer.events.noted:
+        if self.flow.end_turn() or self.vhosts.has_work() or self.announcer.events.noted:
             self.is_due = True
 
     def sent(self) -> None:
@@ -539,7 +539,7 @@ class Node(LinkOwner):
         if self.vhosts.tick(now_us):
             self.is_due = True
         self.pressure.tick(self.surroundings.asked_us, now_us)
-        if self.reading.changed:
+        if self.flow.changed:
             self.is_due = True
         if self.ticks % TICKS_A_SECOND == 0:
             self.every_second(now_us)
@@ -580,7 +580,7 @@ class Node(LinkOwner):
         self.is_due = True
         for link in self.open:
             if not link.closing:
-                self.reading.hold(link, STOPPING)
+                self.flow.hold(link, SHUTDOWN)
 
     def say_goodbye(self) -> None:
         """Tell every client; those that have to answer are read again for it."""
@@ -595,5 +595,5 @@ class Node(LinkOwner):
             session.vhost.pause(session.id, True)  # it settles nothing any more
             link.attempt(session.shut_down)
             if not link.closing:
-                self.reading.let_all(link)
+                self.flow.release_all(link)
                 self.release(link, session, self.store.durable)

@@ -12,6 +12,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.limits.hold_reasons import CONSUMERS_WAIT, SEARCH_BUDGET, TURN_WORK, WIDE_DELIVERY
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.wide_deliveries import Batch
 from forebay.core.errors import Later
@@ -61,6 +62,12 @@ class Meter:
         """Note what a publish of this read presses on, if anything: of several the last queue, or else a session."""
         if self.pressing is None or isinstance(pressing, Queue):
             self.pressing = pressing
+
+    def hold_reason(self) -> int:
+        """Return the reason for which the rest of a read that `is_over` comes in the next turn."""
+        if self.messages <= 0:
+            return CONSUMERS_WAIT if self.awaited is None else WIDE_DELIVERY
+        return TURN_WORK if self.left <= 0 else SEARCH_BUDGET
 
     def await_delivery(self, batch: Batch) -> None:
         """Publish nothing more before all of this is delivered."""

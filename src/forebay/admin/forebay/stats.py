@@ -12,6 +12,7 @@ from forebay.admin.http.answer import as_json
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import answers
 from forebay.admin.rights import Monitor
+from forebay.broker.limits.hold_reasons import SEND_BUFFER
 from forebay.server.app import App
 from forebay.server.system.heap import resident_octets
 
@@ -132,8 +133,8 @@ async def server_stats(app: Broker, caller: Monitor) -> Response:
             "uptime_us": now_us - app.stats.topics.started_us,
             "cpu_s": used.user + used.system,
             "alarms": app.alarms.names(),
-            "choked": len(app.pressure.choked),
-            "slow": len(app.pressure.slow),
+            "choked": app.pressure.choked(),
+            "slow": len(app.node.flow.held[SEND_BUFFER]),
             "histograms": {name: each.fields() for name, each in app.histograms.all().items()},
             "memory": memory_of(app),
             "disk": disk_of(app),

@@ -17,6 +17,7 @@ from forebay.admin.metrics.look import MetricsLook, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION, own_node
 from forebay.admin.samples.rates import number_of
+from forebay.broker.limits.hold_reasons import QUEUE_SHARE, SEND_BUFFER
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
 from forebay.server.app import App
@@ -200,11 +201,11 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_choked", family.NODE, "Publishers that the broker does not read now."),
-        lambda look: len(look.app.pressure.choked),
+        lambda look: look.app.pressure.choked(),
     ),
     Row(
         gauge("forebay_connections_slow", family.NODE, "Connections that do not read."),
-        lambda look: len(look.app.pressure.slow),
+        lambda look: len(look.app.node.flow.held[SEND_BUFFER]),
     ),
     Row(
         gauge("forebay_send_buffer_bytes", family.NODE, "Octets that wait for clients to take them."),
@@ -216,7 +217,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_slowed", family.NODE, "Publishers slowed down because a queue is over its share."),
-        lambda look: len(look.app.pressure.slowed),
+        lambda look: len(look.app.node.flow.held[QUEUE_SHARE]),
     ),
     Row(
         gauge("forebay_queues_crowded", family.NODE, "Queues over their share of disk or memory."),
@@ -236,7 +237,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("forebay_reads_put_off", family.NODE, "Times that a read had more than fits into one turn."),
-        lambda look: look.app.node.reading.put_off,
+        lambda look: look.app.node.flow.put_off,
     ),
     Row(
         gauge("forebay_mqtt_sessions_over_quota", family.NODE, "MQTT sessions over mqtt_session_octets_max."),
@@ -252,7 +253,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("forebay_connections_slow_ended", family.NODE, "Connections ended because they did not read."),
-        lambda look: look.app.pressure.ended_slow,
+        lambda look: look.app.pressure.buffers.ended_slow,
     ),
     Row(
         gauge("forebay_http_connections", family.NODE, "Connections over HTTP, on all listeners."),
@@ -364,6 +365,10 @@ SPREADS: Final[tuple[Spread, ...]] = (
             ("where",),
         ),
         lambda look: {(place,): count for place, count in look.app.faults.counts.items()},
+    ),
+    Spread(
+        gauge("forebay_connections_held", family.NODE, "Connections that are not read, or sent nothing.", ("reason",)),
+        lambda look: {(reason,): count for reason, count in look.app.node.listed.view.counts().items()},
     ),
     Spread(
         counter("forebay_http_refused", family.NODE, "HTTP connections refused or ended.", ("why",)),

@@ -4,23 +4,37 @@ Too much in hand, too little memory or too little disk concern every publisher: 
 or a vhost over its share concerns only those who publish there: each is read once a second, which slows it down to next
 to nothing, and still lets in the acknowledgement that it may have sent behind its publishes. What others send is read
 all the time: acknowledgements above all make room.
+
+An MQTT session that does not keep up holds its publishers for a bounded time (broker/limits/crowding.py). One that
+awaits acknowledgements itself is read a little all the time: they may stand behind its publishes, and two clients that
+publish to each other must not wait for each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import itemgetter
 from typing import Final
 
+from forebay.broker.limits.hold_reasons import (
+    CHOKED,
+    DISK_ALARM,
+    DISK_BEHIND,
+    DISK_SILENT,
+    FOR_SUBSCRIBER,
+    MEMORY_ALARM,
+    QUEUE_SHARE,
+    RESOURCES,
+    SESSION_QUOTA,
+    SLOW_SUBSCRIBER,
+)
 from forebay.broker.limits.quota import Quota
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.node.back_pressure.disk_answer import DiskAnswer
-from forebay.node.back_pressure.held_publishers import HeldPublishers
-from forebay.node.back_pressure.reading import Reading
+from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.back_pressure.send_buffers import SendBuffers
-from forebay.node.link import CHOKED, Link
+from forebay.node.link import Link
 from forebay.node.telemetry.journal import Journal
 from forebay.node.telemetry.losses import tell_losses, tell_quotas
 from forebay.queue.queue import Queue
@@ -31,7 +45,6 @@ DISK: Final = "disk"
 LOW_ON_MEMORY: Final = "low on memory"  # RabbitMQ's words
 LOW_ON_DISK: Final = "low on disk"
 NO_ANSWER: Final = "waiting for the disk, which does not answer"
-MICROSECONDS_MS: Final = 1000
 
 
 class Pressure:
@@ -40,11 +53,8 @@ class Pressure:
     options      those in force; replaced when they are reloaded
     connections  those with a session, by its number; the node's own
     is_crowded   publishers are not read, as of the end of the last turn: asking at each read would cost more
-    choked       connections that are not read
-    held_publishers  others that are not read, for a moment and without being told
-    slowed       those that were told to stop because of a queue
-    slow         connections that do not take what they are sent, and since when in microseconds
-    ended_slow   how many of those the broker has ended
+    has_choked   connections may be held because of what the broker lacks
+    flow         the table of connections that are held
     disk_answer  whether the disk answers
     """
 
@@ -55,7 +65,7 @@ class Pressure:
         shares: Quota,
         connections: dict[int, Link],
         journal: Journal,
-        reading: Reading,
+        flow: FlowControl,
     ) -> None:
         self.options = options
         self.store = store
@@ -63,15 +73,12 @@ class Pressure:
         self.common = shares.common
         self.connections = connections
         self.journal = journal
-        self.reading = reading
-        self.held_publishers = HeldPublishers(shares.common.crowding, reading)
+        self.crowding = shares.common.crowding
+        self.flow = flow
         self.is_crowded = False
-        self.choked: dict[Link, None] = {}
-        self.slowed: dict[Link, Queue] = {}
-        self.slow: dict[Link, int] = {}
-        self.buffers = SendBuffers(options)
+        self.has_choked = False
+        self.buffers = SendBuffers(options, flow, journal)
         self.disk_answer = DiskAnswer(options, store, journal)
-        self.ended_slow = 0
         self.over_memory = False
         self.low_disk = False
         self.told_full = False
@@ -98,91 +105,88 @@ class Pressure:
             return LOW_ON_DISK
         return NO_ANSWER if self.store.no_answer else ""
 
+    def reason(self) -> int:
+        """Return the reason for which nobody who publishes is read, while that is so."""
+        if self.over_memory:
+            return MEMORY_ALARM
+        if self.low_disk or self.store.full:
+            return DISK_ALARM
+        return DISK_SILENT if self.store.no_answer else DISK_BEHIND
+
     def end_turn(self) -> None:
         """Look at what this turn has brought in."""
         self.is_crowded = self.over_limit()
-        self.held_publishers.end_turn()
+        if self.crowding.relieved:
+            self.release_relieved()
         if self.buffers.is_tight:
             self.buffers.look()
 
     def written(self) -> None:
         """The disk has taken something."""
-        if self.choked and not self.over_limit():
-            self.release([each for each in self.choked if each not in self.slowed])
+        if self.has_choked and not self.over_limit():
+            held = self.flow.held
+            for reason in RESOURCES:
+                for connection in list(held[reason]):
+                    if connection not in held[QUEUE_SHARE]:
+                        self.flow.release(connection, reason)
 
     # ---- who is not read
 
     def check(self, connection: Link) -> None:
         """Read no more, for now, of a connection that publishes while there is too much already."""
-        if connection not in self.choked and connection.session is not None and connection.session.is_publisher():
-            self.choke(connection, self.lack())
+        session = connection.session
+        if not connection.holds & CHOKED and session is not None and session.is_publisher():
+            self.choke(connection)
+            connection.attempt_with(session.blocked, self.lack())
 
     def slow_down(self, connection: Link, pressing: Queue | ClientSession) -> None:
         """Read no more, for now, of a connection that has published to a queue or session that is over its share."""
         if isinstance(pressing, ClientSession):
-            self.held_publishers.hold(connection, pressing)
-        elif connection not in self.choked:
-            self.slowed[connection] = pressing
-            self.choke(connection, self.shares.reason(pressing))
-
-    def choke(self, connection: Link, reason: str) -> None:
+            self.hold_for_session(connection, pressing)
+            return
         session = connection.session
-        assert session is not None
-        self.reading.hold(connection, CHOKED)
-        self.choked[connection] = None
-        connection.attempt_with(session.blocked, reason)
+        if session is not None and not connection.holds & CHOKED:
+            self.flow.hold(connection, QUEUE_SHARE, pressing)
+            connection.attempt_with(session.blocked, self.shares.reason(pressing))
 
-    def release(self, connections: Iterable[Link]) -> None:
-        """Read these again; one that goes on publishing where there is too much is choked again."""
-        for connection in connections:
-            del self.choked[connection]
-            self.reading.let(connection, CHOKED)
+    def choke(self, connection: Link) -> None:
+        """Hold a publisher because of what the broker lacks."""
+        self.has_choked = True
+        self.flow.hold(connection, self.reason())
+
+    def hold_for_session(self, connection: Link, client: ClientSession) -> None:
+        """Hold a connection that has just published to an MQTT session which does not keep up; it is not told."""
+        if client.crowded and connection.session is not None and not connection.holds & FOR_SUBSCRIBER:
+            self.flow.hold(connection, reason_of(client), client)
+
+    def release_relieved(self) -> None:
+        """Release publishers whose MQTT session keeps up again, or is given up."""
+        self.crowding.relieved = False
+        for reason in (SLOW_SUBSCRIBER, SESSION_QUOTA):
+            for connection, entry in list(self.flow.held[reason].items()):
+                client = entry.held_for
+                assert isinstance(client, ClientSession)
+                if not client.crowded:
+                    self.release_publisher(connection, reason)
+                elif reason_of(client) != reason:
+                    self.flow.change(connection, reason, reason_of(client))
+
+    def release_publisher(self, connection: Link, reason: int) -> None:
+        """Release a publisher that was held for an MQTT session, and go on with what it has sent."""
+        self.flow.release(connection, reason)
+        if not connection.closing:
+            connection.go_on()
+
+    def choked(self) -> int:
+        """Return how many publishers are not read because of a resource or a queue."""
+        held = self.flow.held
+        told = [connection for connection in held[QUEUE_SHARE] if connection.holds & 1 << QUEUE_SHARE]
+        return len(told) + sum([len(held[reason]) for reason in RESOURCES])
 
     def forget(self, connection: Link) -> None:
         """The connection is gone."""
-        self.choked.pop(connection, None)
-        self.held_publishers.forget(connection)
-        self.slowed.pop(connection, None)
-        self.slow.pop(connection, None)
+        self.flow.forget(connection)
         self.buffers.forget(connection)
-
-    # ---- who does not read
-
-    def paused(self, connection: Link, paused: bool, now_us: int) -> None:
-        """The connection takes no more of what it is sent, or takes it again."""
-        if paused:
-            self.slow.setdefault(connection, now_us)
-        else:
-            self.slow.pop(connection, None)
-            self.buffers.released(connection)
-
-    def end_slow(self, now_us: int) -> None:
-        """End connections that have not read for too long, and where too much waits for all of them, the worst.
-
-        What they held returns to its queues; what was settled as it was sent, QoS 0 above all, does not.
-        """
-        limit_us = self.options.slow_reader_timeout_ms * MICROSECONDS_MS
-        waiting: list[tuple[int, Link]] = []
-        for connection, since_us in list(self.slow.items()):
-            if connection.closing:
-                continue
-            if limit_us and now_us - since_us > limit_us:
-                self.end(connection, f"it has not read for {limit_us // 1_000_000} s")
-            else:
-                waiting.append((connection.waiting_octets(), connection))
-        total = sum([octets for octets, _ in waiting])
-        most = self.options.send_buffers_octets_max
-        waiting.sort(key=itemgetter(0))
-        while total > most and waiting:
-            octets, connection = waiting.pop()
-            total -= octets
-            self.end(connection, f"{octets} octets wait for it, and for all together more than {most}")
-
-    def end(self, connection: Link, why: str) -> None:
-        self.journal.warning("connection from %s ended: %s%s", connection.peer, why, connection.named())
-        self.ended_slow += 1
-        self.slow.pop(connection, None)
-        connection.node.cut(connection)
 
     # ---- time
 
@@ -191,7 +195,13 @@ class Pressure:
 
         While it does not, publishers are told, and read as long as there is not too much in hand.
         """
-        self.held_publishers.tick()
+        held = self.flow.held
+        if self.crowding.relieved or held[SLOW_SUBSCRIBER] or held[SESSION_QUOTA]:
+            self.release_relieved()
+            for reason in (SLOW_SUBSCRIBER, SESSION_QUOTA):
+                for connection in list(held[reason]):
+                    if connection.session is not None and connection.session.is_reader():
+                        self.release_publisher(connection, reason)
         if self.disk_answer.look(asked_us, now_us):
             self.tell_lack(self.connections.values())
 
@@ -208,11 +218,24 @@ class Pressure:
         self.tell_full()
         self.tell_lack(self.connections.values())
         self.tell_slowed()
-        self.end_slow(now_us)
+        self.buffers.end_slow(now_us)
         tell_losses(self.shares.vhosts, self.journal, now_us)
         tell_quotas(self.shares.vhosts, self.journal)
-        if self.choked and not self.over_limit():
-            self.release(list(self.choked))
+        self.read_choked()
+
+    def read_choked(self) -> None:
+        """Read those that are choked; one that goes on publishing where there is too much is choked again."""
+        self.has_choked = is_over = self.over_limit()
+        reason = self.reason()
+        for each in RESOURCES:
+            for connection in list(self.flow.held[each]):
+                if not is_over:
+                    self.flow.release(connection, each)
+                elif each != reason:
+                    self.flow.change(connection, each, reason)
+        if not is_over:
+            for connection in self.flow.held[QUEUE_SHARE]:
+                self.flow.read_once(connection, QUEUE_SHARE)
 
     def look_at_memory(self, resident: int) -> None:
         """Stop reading publishers before there is too little memory."""
@@ -248,10 +271,14 @@ class Pressure:
 
     def tell_slowed(self) -> None:
         """Let those go on whose queue is no longer over its share."""
-        for connection, queue in list(self.slowed.items()):
+        for connection, entry in list(self.flow.held[QUEUE_SHARE].items()):
+            queue = entry.held_for
+            assert isinstance(queue, Queue)
             if queue.crowded:
                 continue
-            del self.slowed[connection]
+            if connection.holds & 1 << QUEUE_SHARE and self.over_limit():
+                self.choke(connection)
+            self.flow.release(connection, QUEUE_SHARE)
             if connection.session is not None:
                 connection.attempt_with(connection.session.blocked, self.lack())
                 connection.node.touch(connection)
@@ -266,3 +293,8 @@ class Pressure:
             if connection.session is not None:
                 connection.attempt_with(connection.session.blocked, lack)
                 connection.node.touch(connection)
+
+
+def reason_of(client: ClientSession) -> int:
+    """Return the reason for which publishers to a crowded MQTT session are held."""
+    return SESSION_QUOTA if client.over_quota else SLOW_SUBSCRIBER

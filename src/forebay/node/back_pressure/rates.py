@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
+from forebay.broker.limits.hold_reasons import RATE_LIMIT
 from forebay.core.buckets import Bucket
 from forebay.core.options import Options
-from forebay.node.back_pressure.reading import Reading
-from forebay.node.link import INDEBTED, Link
+from forebay.node.back_pressure.flow_control import FlowControl
+from forebay.node.link import Link
 from forebay.node.peer import split_name
 from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.mqtt.connection import MqttSession
@@ -39,18 +40,17 @@ class Rates:
 
     refused    connections that came too soon
     slowed     how often a connection was not read for a while
-    waiting    connections that are not read; each is in `queue`, too, with when that ends
+    queue      connections that are not read, by when that ends
     """
 
-    def __init__(self, options: Options, reading: Reading) -> None:
+    def __init__(self, options: Options, flow: FlowControl) -> None:
         self.options = options
-        self.reading = reading
+        self.flow = flow
         self.refused = 0
         self.slowed = 0
         self.addresses: dict[str, Bucket] = {}
         self.users: dict[tuple[str, bool], Bucket] = {}  # by name, and whether it counts octets
         self.charged: dict[Link, Charged] = {}
-        self.waiting: set[Link] = set()
         self.queue: list[tuple[int, int, Link]] = []  # the middle is the count of all, so that no links are compared
 
     def is_on(self) -> bool:
@@ -85,11 +85,11 @@ class Rates:
             if connection.session is None or connection.closing:
                 continue
             wait_s = self.debt_s(connection, connection.session, now_us)
-            if wait_s and connection not in self.waiting:
-                self.waiting.add(connection)
+            if wait_s and connection not in self.flow.held[RATE_LIMIT]:
                 self.slowed += 1
-                heappush(self.queue, (now_us + int(wait_s * MICROSECONDS_S), self.slowed, connection))
-                self.reading.hold(connection, INDEBTED)
+                until_us = now_us + int(wait_s * MICROSECONDS_S)
+                heappush(self.queue, (until_us, self.slowed, connection))
+                self.flow.hold(connection, RATE_LIMIT, until_us=until_us)
 
     def debt_s(self, connection: Link, session: Session, now_us: int) -> float:
         options = self.options
@@ -131,14 +131,11 @@ class Rates:
     def resume(self, now_us: int) -> None:
         """Have those read again that have paid."""
         while self.queue and self.queue[0][0] <= now_us:
-            connection = heappop(self.queue)[2]
-            self.waiting.discard(connection)
-            self.reading.let(connection, INDEBTED)
+            self.flow.release(heappop(self.queue)[2], RATE_LIMIT)
 
     def forget(self, connection: Link) -> None:
         """The connection is gone."""
         self.charged.pop(connection, None)
-        self.waiting.discard(connection)
 
     def set(self, options: Options) -> None:
         """Hold everybody to new options."""

@@ -8,11 +8,15 @@ at QoS 0, only to who has taken what it was given before.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
+from forebay.broker.limits.hold_reasons import SEND_BUFFER, SEND_SHARE
 from forebay.broker.mqtt.audience import Recipient
 from forebay.core.options import Options
+from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.link import Link
+from forebay.node.telemetry.journal import Journal
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.properties import TURN_OCTETS
 
@@ -20,22 +24,27 @@ SHARE: Final = 4  # one part in so many of what is left
 LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up
 PACKET_OCTETS: Final = 64  # of a packet beside its payload, about
 EARLY_OCTETS: Final = 256 << 10  # written in one turn, after which a connection is sent it at once, to see what waits
+MICROSECONDS_MS: Final = 1000
 
 
 class SendBuffers:
     """The octets that wait, by connection.
 
     options   those in force; replaced when they are reloaded
+    flow      the table of connections that are held
     total     octets, as of the last look at each connection
     is_tight  there is so much that each turn is looked at
+    ended_slow  how many connections the broker has ended because they did not read
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, flow: FlowControl, journal: Journal) -> None:
         self.options = options
+        self.flow = flow
+        self.journal = journal
         self.total = 0
         self.is_tight = False
         self.waiting: dict[Link, None] = {}
-        self.held: set[Link] = set()
+        self.ended_slow = 0
 
     def share(self) -> int:
         """Octets that one connection may have waiting now."""
@@ -70,21 +79,53 @@ class SendBuffers:
 
     def hold(self, connection: Link) -> None:
         """Have a connection be given nothing more: its transport says so to everybody, and says when that is over."""
-        if connection not in self.held:
-            self.held.add(connection)
+        if connection not in self.flow.held[SEND_SHARE]:
+            self.flow.hold(connection, SEND_SHARE)
             connection.limit(self.share())
 
-    def released(self, connection: Link) -> None:
-        """It has read on."""
-        if connection in self.held:
-            self.held.discard(connection)
+    def paused(self, connection: Link, paused: bool) -> None:
+        """Hold or release a connection that takes no more of what it is sent, or takes it again."""
+        if paused:
+            self.flow.hold(connection, SEND_BUFFER)
+            return
+        self.flow.release(connection, SEND_BUFFER)
+        if connection in self.flow.held[SEND_SHARE]:
+            self.flow.release(connection, SEND_SHARE)
             connection.limit(self.options.send_buffer_octets_max)
         self.note(connection, connection.waiting_octets())
 
     def forget(self, connection: Link) -> None:
-        """The connection is gone."""
-        self.held.discard(connection)
+        """The connection is gone, and the table of those that are held has it no more."""
         self.note(connection, 0)
+
+    def end_slow(self, now_us: int) -> None:
+        """End connections that have not read for too long, and where too much waits for all of them, the worst.
+
+        What they held returns to its queues; what was settled as it was sent, QoS 0 above all, does not.
+        """
+        limit_us = self.options.slow_reader_timeout_ms * MICROSECONDS_MS
+        waiting: list[tuple[int, Link]] = []
+        for connection, entry in list(self.flow.held[SEND_BUFFER].items()):
+            if connection.closing:
+                continue
+            if limit_us and now_us - entry.since_us > limit_us:
+                self.end(connection, f"it has not read for {limit_us // 1_000_000} s")
+            else:
+                waiting.append((connection.waiting_octets(), connection))
+        total = sum([octets for octets, _ in waiting])
+        most = self.options.send_buffers_octets_max
+        waiting.sort(key=itemgetter(0))
+        while total > most and waiting:
+            octets, connection = waiting.pop()
+            total -= octets
+            self.end(connection, f"{octets} octets wait for it, and for all together more than {most}")
+
+    def end(self, connection: Link, why: str) -> None:
+        """End a connection that does not read, and say so in the log."""
+        self.journal.warning("connection from %s ended: %s%s", connection.peer, why, connection.named())
+        self.ended_slow += 1
+        self.flow.release(connection, SEND_BUFFER)
+        connection.node.cut(connection)
 
     def look(self) -> None:
         """See what has been taken, at the end of a turn while there is much, and hold who is over its share by now."""

@@ -6,6 +6,7 @@ import os
 import platform
 from typing import Final
 
+from forebay.broker.limits.hold_reasons import SEND_BUFFER, SESSION_QUOTA, SLOW_SUBSCRIBER
 from forebay.log import block
 from forebay.management.control import ServerStatus
 from forebay.node.telemetry.losses import messages_lost, sessions_over_quota
@@ -28,6 +29,7 @@ class AppStatus(ServerStatus):
 
     def fields(self) -> dict[str, object]:
         app = self._app
+        held = app.node.flow.held
         used = os.times()
         return {
             "build": "compiled" if COMPILED else "interpreted",
@@ -46,9 +48,9 @@ class AppStatus(ServerStatus):
             "memory_octets_max": app.options.memory_octets_max,
             "disk_free_octets": app.disk.free_octets(),
             "disk_free_min_octets": app.options.disk_free_min_octets,
-            "slowed_publishers": len(app.pressure.choked),
-            "slow_readers": len(app.pressure.slow),
-            "held_publishers": len(app.pressure.held_publishers.held),
+            "slowed_publishers": app.pressure.choked(),
+            "slow_readers": len(held[SEND_BUFFER]),
+            "held_publishers": len(held[SLOW_SUBSCRIBER]) + len(held[SESSION_QUOTA]),
             "messages_lost": messages_lost(app.vhosts),
             "sessions_over_quota": sessions_over_quota(app.vhosts),
         }

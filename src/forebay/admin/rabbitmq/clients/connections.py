@@ -17,6 +17,7 @@ from forebay.admin.rights import Manager, check_vhost, is_monitor
 from forebay.admin.samples.rates import CONNECTION, RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.broker.limits.hold_reasons import CHOKED
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.message.shown import plain
 from forebay.node.peer import split_name
@@ -90,7 +91,7 @@ def state_of(app: App, connection: Connection) -> str:
     """RabbitMQ's word for what a connection does: publishers may not be read for now."""
     if connection.closing:
         return "closing"
-    if connection in app.pressure.choked:
+    if connection.holds & CHOKED:
         return "blocked"
     return "running"
 
