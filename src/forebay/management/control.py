@@ -44,6 +44,13 @@ class Connections(ABC):
         """The channels of all connections that have some, each with its `connection`, whose `vhost` and `user`."""
 
     @abstractmethod
+    def holds(self, id: int) -> list[dict[str, object]]:
+        """Return why a connection is not read, or sent nothing: `reason`, `since_ms`, `until_ms`, `text` of each hold.
+
+        A hold has the `queue`, or the `client_id` of the MQTT session, on whose behalf the connection is held.
+        """
+
+    @abstractmethod
     def close(self, id: int, text: str) -> bool:
         """End a connection and tell its client why; False if there is none of this id."""
 

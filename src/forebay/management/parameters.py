@@ -152,6 +152,7 @@ PARAMETERS: Final[dict[str, tuple[Parameter, ...]]] = {
     "webhook.list": PAGE,
     "connection.list": (optional("vhost", TEXT, "only those in this vhost", metavar="NAME"), *PAGE),
     "channel.list": (optional("connection", WHOLE, "only those of this connection", metavar="ID"), *PAGE),
+    "connection.explain": (Parameter("id", WHOLE, "the connection's number in the list", metavar="ID"), *PAGE),
     "connection.close": (
         Parameter("id", WHOLE, "the connection's number in the list", metavar="ID"),
         optional("reason", TEXT, "the reason for the client", "closed by an administrator", "TEXT"),
@@ -184,6 +185,7 @@ PARAMETERS: Final[dict[str, tuple[Parameter, ...]]] = {
     # ---- queues
     "queue.list": LISTED,
     "queue.show": ONE_QUEUE,
+    "queue.explain": (*ONE_QUEUE, *PAGE),
     "queue.declare": (
         *ONE_QUEUE,
         optional("type", TEXT, "one of classic, quorum and stream; the vhost's default if not given"),

@@ -130,6 +130,11 @@ ROWS: Final = {
         columns="queue type ready unacked consumers groups octets durable dead_letters_waiting",
     ),
     "queue.show": CommandRow("Show one queue: statistics, arguments, and its groups.", "orders"),
+    "queue.explain": CommandRow(
+        "Show which publishers are not read because of a queue, or because the broker lacks something.",
+        "orders",
+        columns="connection peer user reason since_ms text",
+    ),
     "queue.declare": CommandRow(
         "Declare a queue, or check that it exists with the same properties.",
         "orders --type quorum --arguments '{\"x-max-length\": 1000}'",
@@ -198,6 +203,9 @@ ROWS: Final = {
     ),
     "connection.list": CommandRow(
         "List the connections of all protocols.", columns="id peer protocol vhost user client_id"
+    ),
+    "connection.explain": CommandRow(
+        "Show why a connection is not read, or is sent nothing.", "7", columns="reason since_ms until_ms text"
     ),
     "connection.close": CommandRow(
         "Close a connection, and tell its client the reason.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from forebay.broker.limits.hold_reasons import NAMES, RESOURCES
 from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
@@ -23,6 +24,7 @@ from forebay.queue.trace import Trace
 
 STEPS_MAX: Final = 10  # of one search
 FOUND_MAX: Final = 20  # messages of one id that are explained
+LACKS: Final = {NAMES[reason] for reason in RESOURCES}
 
 
 @operation("message.explain", need=READ_QUEUE)
@@ -77,6 +79,44 @@ def search_for(vhost: Vhost, given: Arguments) -> Search:
         raise refuse("message_id", "", "is no message id")
     queues = queues_to_search(vhost, given.octets("queue") if "queue" in given else None)
     return Search(vhost, queues, given.text("message_id"))
+
+
+# ---- held connections
+
+
+@operation("connection.explain")
+def explain_connection(control: Control, given: Arguments) -> dict[str, object]:
+    """List why a connection is not read, or is sent nothing: each reason with since when, and until when if known.
+
+    The list is empty if nothing holds the connection. docs/reference/reasons.md lists the reasons.
+    """
+    id = given.whole("id")
+    if control.connections.find(id) is None:
+        raise RequestError(NOT_FOUND, f"id: {id} is no connection")
+    return page(given, [partial(dict, each) for each in control.connections.holds(id)])
+
+
+@operation("queue.explain")
+def explain_queue(control: Control, given: Arguments) -> dict[str, object]:
+    """List the publishers that are not read because of a queue, or because of what the whole broker lacks.
+
+    Each has its `connection`, and the `reason` with since when; docs/reference/reasons.md lists the reasons.
+    """
+    vhost = control.vhost(given)
+    vhost.catalog.queue(given.octets("queue"))
+    found: list[dict[str, object]] = []
+    for known in control.connections.listed():
+        if known["vhost"] != given.text("vhost"):
+            continue
+        named = {"connection": known["id"], "peer": known["peer"], "user": known.get("user")}
+        holds = control.connections.holds(int(str(known["id"])))
+        found += [{**named, **each} for each in holds if concerns(each, given.text("queue"))]
+    return page(given, [partial(dict, each) for each in found])
+
+
+def concerns(hold: dict[str, object], queue: str) -> bool:
+    """Return whether a hold stops publishes to a queue of its vhost: for the queue's sake, or for the broker's."""
+    return hold.get("queue") == queue or hold["reason"] in LACKS
 
 
 # ---- traces

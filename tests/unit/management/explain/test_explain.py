@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.limits.hold_reasons import COUNT, NAMES, QUEUE_SHARE, SEND_SHARE, SENTENCES
 from forebay.broker.retention_pins import hold
 from forebay.core.message import AMQP091, Properties
 from forebay.management.control import Connections
@@ -28,6 +29,9 @@ class Nobody(Connections):
         return None
 
     def channels(self) -> list[dict[str, object]]:
+        return []
+
+    def holds(self, id: int) -> list[dict[str, object]]:
         return []
 
     def close(self, id: int, text: str) -> bool:
@@ -58,6 +62,14 @@ def test_every_code_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
     for code, meaning in CODES.items():
         assert f"| `{code}` | {meaning} |" in page
+
+
+def test_every_reason_to_hold_a_connection_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
+    assert len(NAMES) == COUNT
+    assert NAMES[QUEUE_SHARE] == "queue_share" and NAMES[SEND_SHARE] == "send_share"
+    for name, sentence in SENTENCES.items():
+        assert f"| `{name}` | {sentence} |" in page
 
 
 def test_reasons_are_told_the_worst_first() -> None:
