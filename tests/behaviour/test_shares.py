@@ -97,6 +97,10 @@ def test_a_queue_over_its_share_slows_down_its_publishers_alone(
     check_others_go_on(broker, "other")
     with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
         assert held_octets(control, "full") < SHARE_OCTETS + OVER_OCTETS
+        (held,) = control.items("queue.explain", queue="full")
+        assert held["reason"] == "queue_share" and held["queue"] == "full"
+        (found,) = control.items("connection.explain", id=held["connection"])
+        assert found["text"] == f"its publishes are held back: {flood.told[0]}"
 
     # Whoever takes messages out is not slowed down, and so makes room.
     flood.stop = True
