@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.properties import MessageFacts
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.log.block_files import BlockFiles

@@ -12,7 +12,7 @@ from collections import deque
 from pathlib import Path
 from typing import cast
 
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import make_options

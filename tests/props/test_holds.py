@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forebay.broker.retention_pins import hold, release
+from forebay.broker.catalog.retention_pins import hold, release
 from forebay.core.message import ACCEPTED, AMQP091
 from forebay.log.queue_log import NOT_HELD, QueueLog
 from forebay.queue.queue import Queue

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageProperties
+from forebay.broker.properties import MessageProperties
 from forebay.core.message import AMQP091, EXPIRES, KEYED, MQTT, Properties
 from forebay.log.block import BlockWriter
 from forebay.message.fields import expiration_of, key_of, marks_of, priority_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageProperties
+from forebay.broker.properties import MessageProperties
 from forebay.core.message import AMQP091, EXPIRES, MQTT, Properties
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
 from forebay.queue.stream.stream_group import StreamGroup

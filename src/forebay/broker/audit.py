@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
@@ -28,6 +29,23 @@ class Origin:
         self.principal = principal
         self.address = address
         self.protocol = protocol
+
+
+class Administration(ABC):
+    """The way in for administrators."""
+
+    @abstractmethod
+    def waits(self, name: str) -> bool:
+        """True if this is an operation that changes what is on disk: its answer waits for that."""
+
+    @abstractmethod
+    def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
+        """The answer to one request of somebody who has logged in.
+
+        values  the arguments as they came
+        raises  RequestError: REFUSED for a user who is no administrator, NOT_FOUND for no such operation, INVALID
+                naming the argument that is wrong, or what the operation says
+        """
 
 
 class AuditEntry:

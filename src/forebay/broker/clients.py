@@ -6,12 +6,12 @@ from typing import final
 
 from mypy_extensions import i64, u8
 
+from forebay.broker.consuming.shares import Shares
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ANONYMOUS, NOBODY, STORED, ClientSession, Owner, Subscription, Will
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import Sessions, is_topic
-from forebay.broker.mqtt.shares import Shares
 from forebay.broker.publish.publishing import Publishing
 from forebay.core.message import MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.message.address import TOPIC_EXCHANGE

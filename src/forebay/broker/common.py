@@ -8,8 +8,8 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.audit import Audit
-from forebay.broker.limits.crowding import Crowding
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
+from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.read_offers import ReadOffers
 from forebay.log.block import Block
 from forebay.message.events import Events

@@ -7,9 +7,9 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.retention_pins import end_expired
 from forebay.broker.catalog.topology import CURSOR
 from forebay.broker.consuming.dispatcher import Dispatcher
-from forebay.broker.retention_pins import end_expired
 from forebay.broker.turn import Turn
 from forebay.core.errors import (
     INVALID,

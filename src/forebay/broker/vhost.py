@@ -16,14 +16,14 @@ from forebay.broker.common import Common
 from forebay.broker.consuming.consumers import Consumers
 from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.consuming.settling import Settling
+from forebay.broker.consuming.shares import Shares
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.internal_log import INTERNAL
-from forebay.broker.limits.admission import Admission
 from forebay.broker.mqtt.fanout import Fanout
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.session_recovery import StoredSessions
 from forebay.broker.mqtt.session_rules import hold_us_of, mqueue_rules, session_octets_of
-from forebay.broker.mqtt.shares import Shares
+from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import Mover

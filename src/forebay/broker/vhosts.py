@@ -12,8 +12,7 @@ from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.of_store import OF_STORE, StopInOrder
 from forebay.broker.catalog.topology import CATALOG
-from forebay.broker.common import Common
-from forebay.broker.ended_turn import Departures, EndedTurn
+from forebay.broker.common import Common, Sealed
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.session_rights import SessionRights
 from forebay.broker.vhost import Vhost
@@ -38,10 +37,45 @@ from forebay.directory.vhost_list import DEFAULT_VHOST, VhostEntry
 from forebay.log.store import FrameEntry, Store
 from forebay.message.address import NAME_OCTETS_MAX
 from forebay.queue.counts import Counts
-from forebay.queue.leases.lease import UNTRIED
+from forebay.queue.leases.lease import UNTRIED, Consumer, Delivery
 from forebay.queue.properties import Looks
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
+
+
+@final
+class EndedTurn:
+    """The results of one turn of all vhosts.
+
+    deliveries  for the sessions of their consumers to write
+    cancelled   consumers that lost their queue
+    woken       connections whose wait for a queue is over
+    early       deliveries that sessions took before, for whoever follows deliveries
+    sealed      records that queues took in, for whoever traces messages
+    """
+
+    def __init__(
+        self,
+        deliveries: list[Delivery],
+        cancelled: list[Consumer],
+        woken: list[int],
+        early: list[Delivery],
+        sealed: list[Sealed],
+    ) -> None:
+        self.deliveries = deliveries
+        self.cancelled = cancelled
+        self.woken = woken
+        self.early = early
+        self.sealed = sealed
+
+
+@final
+class Departures:
+    """The vhosts and users that are gone, whose connections are to end."""
+
+    def __init__(self, vhosts: list[Vhost], users: list[str]) -> None:
+        self.vhosts = vhosts
+        self.users = users
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.limits.quota import Quota
+from forebay.broker.quota import Quota
 from forebay.broker.vhost import Vhost
 from forebay.management.control import Connections
 from forebay.node.back_pressure.flow_control import FlowControl

@@ -29,7 +29,7 @@ APART: Final = (
     "forebay.broker.audit",
     "forebay.directory.logins.login",
     "forebay.broker.publish.commands",
-    "forebay.broker.publish.properties",
+    "forebay.broker.properties",
     "forebay.directory.logins.authorizer",
     "forebay.directory.logins.passwords",
     "forebay.directory.permissions",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from forebay.broker.audit import Origin
 from forebay.broker.common import Common
+from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import LOGIN
-from forebay.broker.publish.joining import Joining
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import Auth, LoginNews

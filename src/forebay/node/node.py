@@ -26,9 +26,9 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import LOGIN, SEND_BACKLOG, SHUTDOWN
-from forebay.broker.limits.quota import Quota
-from forebay.broker.publish.joining import Joining
+from forebay.broker.quota import Quota
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from forebay.broker.audit import AuditEntry
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.directory.logins.authorizer import Proof
 from forebay.log.room import Growth
 from forebay.log.store import Job

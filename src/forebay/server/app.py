@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import forebay
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof, Undecided
 from forebay.directory.logins.login import NOWHERE, LoginContext

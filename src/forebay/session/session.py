@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.broker.audit import Origin
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import Later

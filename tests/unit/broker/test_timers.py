@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from forebay.broker.catalog.retention_pins import hold
 from forebay.broker.policy_changes import set_policy
 from forebay.broker.publish.deduplication import address_of, identity_of
-from forebay.broker.retention_pins import hold
 from forebay.core.message import Properties
 from forebay.wire.amqp091 import properties as amqp
 from tests.conformance.mqtt.raw import connect, number, publish, will

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.retention_pins import hold, release
+from forebay.broker.catalog.retention_pins import hold, release
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.core.message import AMQP091, Properties
 from forebay.management.groups import delete_group, find_group, move_group

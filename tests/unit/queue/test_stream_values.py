@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageProperties
+from forebay.broker.properties import MessageProperties
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.log.queue_log import QueueLog

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.log.block import LONG_OCTETS
 from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091.raw import CONSUME, GET, QUEUE_DECLARE, content, method, publish, short, table

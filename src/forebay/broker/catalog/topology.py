@@ -15,7 +15,7 @@ from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.policies import Policies
 from forebay.broker.common import Common
 from forebay.broker.limits.topology_memory import TopologyMemory, queue_octets
-from forebay.broker.publish.properties import MessageProperties
+from forebay.broker.properties import MessageProperties
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.options import Options

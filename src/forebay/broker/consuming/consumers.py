@@ -9,10 +9,10 @@ from mypy_extensions import i64
 from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments, stream_start
 from forebay.broker.consuming.dispatcher import Dispatcher
+from forebay.broker.consuming.shares import Shares
 from forebay.broker.limits.topology_memory import consumer_octets
-from forebay.broker.mqtt.shares import Shares
 from forebay.broker.primary import primary_name
-from forebay.broker.publish.properties import MessageProperties
+from forebay.broker.properties import MessageProperties
 from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import QUEUE_PREFIX, Router
 from forebay.core.errors import (

@@ -11,9 +11,9 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.audience import WIDE_MIN, Audience, AudienceBuilder, ClientPart, Recipient
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.mqtt.wide_deliveries import WideDeliveries
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter

@@ -15,7 +15,6 @@ from typing import Final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import SESSIONS_LOG, InternalLog
-from forebay.broker.limits.session_quota import SessionQuota
 from forebay.broker.limits.topology_memory import TopologyMemory, filter_octets
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, WIDE_MIN, Audience, Recipient
 from forebay.broker.mqtt.client_session import (
@@ -36,6 +35,7 @@ from forebay.broker.mqtt.noted_sessions import (
     session_note,
     subscription_note,
 )
+from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.mqtt.wide_deliveries import OFFLINE_POINTS, ONLINE_POINTS
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block

@@ -11,10 +11,10 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
-from forebay.broker.limits.admission import Admission
 from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.sessions import Sessions
+from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome

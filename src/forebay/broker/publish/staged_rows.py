@@ -12,7 +12,7 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import RECORD_OVERHEAD
-from forebay.broker.limits.admission import Admission
+from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
 from forebay.broker.publish.outcome import TAKEN
 from forebay.broker.publish.owned_names import owner_in

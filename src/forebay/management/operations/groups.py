@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from forebay.broker.catalog.retention_pins import release
 from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.redrive.dead_letter_queues import seal
-from forebay.broker.retention_pins import release
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation, page

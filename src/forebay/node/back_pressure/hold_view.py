@@ -16,8 +16,8 @@ from forebay.broker.limits.hold_reasons import (
     SENTENCES,
     SESSION_QUOTA,
 )
-from forebay.broker.limits.quota import Quota
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.quota import Quota
 from forebay.management.explain.reasons import MILLISECOND_US, duration
 from forebay.node.back_pressure.flow_control import FlowControl, Hold
 from forebay.node.back_pressure.pressure import LOW_ON_DISK, LOW_ON_MEMORY, NO_ANSWER

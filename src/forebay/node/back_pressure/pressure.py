@@ -5,7 +5,7 @@ or a vhost over its share concerns only those who publish there: each is read on
 to nothing, and still lets in the acknowledgement that it may have sent behind its publishes. What others send is read
 all the time: acknowledgements above all make room.
 
-An MQTT session that does not keep up holds its publishers for a bounded time (broker/limits/crowding.py). One that
+An MQTT session that does not keep up holds its publishers for a bounded time (broker/mqtt/crowding.py). One that
 awaits acknowledgements itself is read a little all the time: they may stand behind its publishes, and two clients that
 publish to each other must not wait for each other.
 """
@@ -27,8 +27,8 @@ from forebay.broker.limits.hold_reasons import (
     SESSION_QUOTA,
     SLOW_SUBSCRIBER,
 )
-from forebay.broker.limits.quota import Quota
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.quota import Quota
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.node.back_pressure.disk_answer import DiskAnswer

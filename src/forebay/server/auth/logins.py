@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.directory.logins.authorizer import Proof
 from forebay.directory.logins.login import Auth
 from forebay.server.system.disk_work import Worker

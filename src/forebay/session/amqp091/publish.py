@@ -12,6 +12,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
+from forebay.broker.joining import Joining
 from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
 from forebay.broker.publish.headers import (
     PublishHeaders,
@@ -20,7 +21,6 @@ from forebay.broker.publish.headers import (
     read_publish_headers,
     route_with_headers,
 )
-from forebay.broker.publish.joining import Joining
 from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.router import Route

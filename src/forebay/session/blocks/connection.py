@@ -11,7 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.administration import Administration
+from forebay.broker.audit import Administration
 from forebay.broker.read_offers import GrantedRead
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (

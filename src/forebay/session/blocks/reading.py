@@ -10,8 +10,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.catalog.retention_pins import hold, release
 from forebay.broker.publish.owned_names import owned_name
-from forebay.broker.retention_pins import hold, release
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.options import Options

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.mqtt.fanout import AUDIENCES_MAX, Fanout, Runs, is_zero, topic_at
 from forebay.core.message import AMQP091, MQTT
 from forebay.log.block import BlockWriter

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.limits.quota import Quota
 from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.router import Route
+from forebay.broker.quota import Quota
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE
 from forebay.core.options import Options

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.catalog.retention_pins import hold
 from forebay.broker.limits.hold_reasons import COUNT, NAMES, QUEUE_SHARE, SEND_SHARE, SENTENCES
-from forebay.broker.retention_pins import hold
 from forebay.core.message import AMQP091, Properties
 from forebay.management.control import Connections
 from forebay.management.explain.explain import explained

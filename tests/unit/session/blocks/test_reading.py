@@ -374,7 +374,7 @@ def test_a_queue_that_is_held_is_not_unused(rig: Rig) -> None:
 
 
 def test_too_many_holds_on_one_queue(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forebay.broker.retention_pins.PINS_MAX", 2)
+    monkeypatch.setattr("forebay.broker.catalog.retention_pins.PINS_MAX", 2)
     answers = rig.ask(hold("q", 0, "a"), hold("q", 0, "b"), hold("q", 0, "c"), hold("q", 0, "b"))
     assert [answer.kind == REPLY for answer in answers] == [True, True, False, True]
     assert error(answers[2])["reason"] == "refused"

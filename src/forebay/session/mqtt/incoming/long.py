@@ -6,7 +6,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.publish.joining import Joining
+from forebay.broker.joining import Joining
 from forebay.core.errors import PeerError
 from forebay.log.block import LONG_OCTETS
 from forebay.session.mqtt.incoming.publish import Inbox, too_large

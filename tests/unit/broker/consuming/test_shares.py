@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.mqtt.shares import share_filter
+from forebay.broker.consuming.shares import share_filter
 from forebay.core.errors import RequestError
 from forebay.core.option_names import SHARED_STRATEGIES
 from tests.conformance.mqtt.raw import (

@@ -12,8 +12,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.limits.crowding import RELIEF_SHIFT, Crowding
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.crowding import RELIEF_SHIFT, Crowding
 from forebay.log.queue_log import QueueLog
 
 RUNS_A_LOOK: Final = 100_000  # of all sessions together; the others come with the next look

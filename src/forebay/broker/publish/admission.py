@@ -8,9 +8,9 @@ from mypy_extensions import i64
 
 from forebay.broker.common import Common
 from forebay.broker.internal_log import RECORD_OVERHEAD
-from forebay.broker.limits.session_quota import SessionQuota
 from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
 from forebay.core.message import REJECTED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.limits.crowding import DURABLE_HOLD_US, Crowding
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.crowding import DURABLE_HOLD_US, Crowding
 from forebay.core.message import MQTT
 from forebay.log.block import BlockWriter
 from forebay.queue.leases.lease import UNLIMITED, Consumer
