@@ -71,7 +71,7 @@ def kept_sessions(rig: MqttRig, sessions: int, publishes: int) -> Steps:
     """Publishes to sessions whose clients are away."""
     clients = rig.vhost.clients
     for number in range(sessions):
-        client = clients.attach(b"%d" % number, AWAY + number, False, 1000, None)
+        client = rig.vhost.sessions.attach(b"%d" % number, AWAY + number, False, 1000, None)
         clients.subscribe(client, Subscription(client, b"all", 1, rig.vhost.sessions.next_offset()))
         clients.detach(client, client.connection)
     rig.turn()

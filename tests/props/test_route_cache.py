@@ -181,7 +181,7 @@ def act(vhost: Vhost, action: tuple[object, ...]) -> None:
 def act_of_client(vhost: Vhost, action: tuple[object, ...]) -> None:
     match action:
         case ("connect", int(number), bool(clean), bool(durable)):
-            vhost.clients.attach(b"c%d" % number, number + 10, clean, 600 if durable else 0, None)
+            vhost.sessions.attach(b"c%d" % number, number + 10, clean, 600 if durable else 0, None)
         case ("disconnect", int(number)):
             client = client_of(vhost, number)
             if client is not None:

@@ -9,7 +9,7 @@ from mypy_extensions import i64, u8
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient, identifier_property
-from forebay.broker.mqtt.client_session import ANONYMOUS, NOBODY, STORED, ClientSession, Owner, Subscription, Will
+from forebay.broker.mqtt.client_session import ANONYMOUS, STORED, ClientSession, Subscription, Will
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.publish.publishing import Publishing
@@ -32,18 +32,6 @@ class Clients:
         self.turn = publishing.turn
         self.crowding = publishing.crowding
         self.events = publishing.events
-
-    def attach(
-        self,
-        client_id: bytes,
-        connection: i64,
-        clean_start: bool,
-        expiry_s: i64,
-        will: Will | None,
-        owner: Owner = NOBODY,
-    ) -> ClientSession:
-        """Return the MQTT session of a client that connects (see `Sessions.attach`)."""
-        return self.sessions.attach(client_id, connection, clean_start, expiry_s, will, owner)
 
     def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
         """Add or change a subscription of an MQTT session; whether it is new.

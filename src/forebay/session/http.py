@@ -70,7 +70,7 @@ class EventSession(Session):
         """Be given what is published to topics, and what is retained; RequestError for no filter."""
         vhost = self.vhost
         name = b"http-%d-%d" % (int(vhost.sessions.now_us), self.id)
-        client = vhost.clients.attach(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
+        client = vhost.sessions.attach(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
         self.client = client
         vhost.clients.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
         if not retained:

@@ -21,7 +21,7 @@ def handed(broker: OneVhost) -> list[bytes]:
 
 def attached(vhost: Vhost, connection: int, filter: bytes, qos: int) -> ClientSession:
     """An MQTT client with one subscription, whose session lasts as long as its connection."""
-    client = vhost.clients.attach(b"c%d" % connection, connection, True, 0, None)
+    client = vhost.sessions.attach(b"c%d" % connection, connection, True, 0, None)
     vhost.clients.subscribe(client, Subscription(client, filter, qos, 0))
     return client
 

@@ -60,7 +60,7 @@ def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: OneV
 def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_crash(rig: OneVhost) -> None:
     rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
-        client = vhost.clients.attach(b"c", 7, False, 1000, None)
+        client = vhost.sessions.attach(b"c", 7, False, 1000, None)
         vhost.clients.subscribe(client, Subscription(client, b"t", 1, 0))
         vhost.clients.detach(client, 7)
         vhost.publishing.publish_topic(b"t", QOS_1, b"", b"for " + vhost.name)
@@ -180,8 +180,8 @@ def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost)
 
 def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
-    client = one.clients.attach(b"c", 7, False, 1000, Will(b"t", b"gone", b"", 1, False, 0))
-    watcher = one.clients.attach(b"w", 8, False, 1000, None)
+    client = one.sessions.attach(b"c", 7, False, 1000, Will(b"t", b"gone", b"", 1, False, 0))
+    watcher = one.sessions.attach(b"w", 8, False, 1000, None)
     one.clients.subscribe(watcher, Subscription(watcher, b"t", 1, 0))
     rig.turn()
     rig.turn()

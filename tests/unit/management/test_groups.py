@@ -344,7 +344,7 @@ def test_a_move_waits_for_dead_letters(tmp_path: Path) -> None:
 
 
 def test_a_shared_subscription_is_refused(broker: Broker) -> None:
-    client = broker.vhost.clients.attach(b"c", 9, True, 0, None)
+    client = broker.vhost.sessions.attach(b"c", 9, True, 0, None)
     broker.vhost.shares.join(b"$share/s/t", client, 1)
     consumer = broker.vhost.consumers.consume(b"$share/s/t", 9, 0, b"c", False, False, 1, {})
     queue = broker.vhost.catalog.queue(b"$share/s/t")

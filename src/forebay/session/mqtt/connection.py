@@ -382,7 +382,9 @@ class MqttSession(Session):
             self.refuse(codes.PACKET_TOO_LARGE, b"", f"CONNACK exceeds the client's {terms.packet_octets_max} octets")
             return
         try:
-            client = self.vhost.clients.attach(client_id, self.id, packet.clean, terms.expiry_s, will_of(packet), owner)
+            client = self.vhost.sessions.attach(
+                client_id, self.id, packet.clean, terms.expiry_s, will_of(packet), owner
+            )
         except RequestError as error:
             code = codes.QUOTA_EXCEEDED if self.version == V5 else codes.V311_UNAVAILABLE
             self.refuse(code, self.inbox.reason_block(error.text), error.text)

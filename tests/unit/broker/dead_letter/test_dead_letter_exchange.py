@@ -476,7 +476,7 @@ def test_a_dead_letter_to_a_session_of_mqtt_is_in_the_frame_of_its_settlement(br
     arguments: dict[str, object] = {"x-dead-letter-exchange": "amq.topic", "x-dead-letter-routing-key": "a.b"}
     vhost.catalog.declare_queue(b"dying", True, False, False, arguments, 1)
     broker.declare(b"other")
-    client = vhost.clients.attach(b"reader", 8, False, 3600, None)
+    client = vhost.sessions.attach(b"reader", 8, False, 3600, None)
     vhost.clients.subscribe(client, Subscription(client, b"a/b", 1, 0))
     vhost.clients.detach(client, 8)
     broker.publish(b"", b"dying", b"kept")

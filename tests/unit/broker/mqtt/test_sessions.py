@@ -201,7 +201,7 @@ def test_a_client_that_is_back_in_time_has_no_will_with_delay(tmp_path: Path) ->
 def test_the_will_of_who_was_connected_is_published_after_a_crash(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("w", 1)).vanish()
-    client = rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 3))
+    client = rig.vhost.sessions.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 3))
     assert client.will is not None
     rig.turn()
     rig.crash()
@@ -220,7 +220,7 @@ def test_a_will_without_delay_of_who_was_connected_is_published_once_after_a_cra
     """The broker died with the connection: nobody else will publish the will, and no session has to expire first."""
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("w", 1)).vanish()
-    rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 0))
+    rig.vhost.sessions.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 0))
     rig.turn()
     if checkpoint:
         rig.checkpoint()
@@ -241,7 +241,7 @@ def test_a_will_without_delay_survives_a_crash_before_it_is_on_the_disk(tmp_path
     """The connection was lost, and the broker with it before the turn's end: the note of the session still has it."""
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("w", 1)).vanish()
-    client = rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 0))
+    client = rig.vhost.sessions.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 0))
     rig.turn()
     rig.vhost.clients.detach(client, 99)
     rig.crash()
@@ -256,7 +256,7 @@ def test_a_client_that_is_back_after_a_crash_does_not_take_back_a_will_without_d
 ) -> None:
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("w", 1)).vanish()
-    rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, delay_s))
+    rig.vhost.sessions.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, delay_s))
     rig.turn()
     rig.crash()
     rig.durable("c", True)

@@ -20,7 +20,7 @@ def make_rig(folder: Path, points: int = POINTS) -> MqttRig:
     rig.vhost.fanout.wide.most = points
     clients = rig.vhost.clients
     for number in range(COUNT):
-        client = clients.attach(b"away-%d" % number, 1_000_000 + number, False, 1000, None)
+        client = rig.vhost.sessions.attach(b"away-%d" % number, 1_000_000 + number, False, 1000, None)
         clients.subscribe(client, Subscription(client, b"all", 1, rig.vhost.sessions.next_offset()))
         clients.detach(client, client.connection)
     rig.turn()
@@ -77,9 +77,8 @@ def test_a_message_for_very_many_lets_others_have_their_turns(tmp_path: Path) ->
 
 def test_qos_0_for_very_many_who_are_there(tmp_path: Path) -> None:
     rig = make_rig(tmp_path, COUNT)
-    clients = rig.vhost.clients
     for client in away(rig):
-        clients.attach(client.client_id, 1_000_000 + client.number, False, 1000, None)
+        rig.vhost.sessions.attach(client.client_id, 1_000_000 + client.number, False, 1000, None)
     last, source = last_client(rig), rig.connected("source")
     source.send(publish("all", b"1"), publish("own", b"2"), publish("all", b"3"))
     rig.turn()
@@ -125,7 +124,7 @@ def test_the_log_keeps_what_is_on_its_way(tmp_path: Path) -> None:
     rig = make_rig(tmp_path, COUNT)
     last = last_client(rig)
     for client in away(rig):
-        rig.vhost.clients.attach(client.client_id, 1_000_000 + client.number, False, 1000, None)
+        rig.vhost.sessions.attach(client.client_id, 1_000_000 + client.number, False, 1000, None)
     source = rig.connected("source")
     source.send(publish("all", b"x", 1, 1))
     rig.turn()

@@ -34,7 +34,7 @@ FULL = b"x" * 20_000
 def attached(rig: MqttRig, connection: int, filter: bytes, qos: int, no_local: bool = False) -> ClientSession:
     """A durable session with one subscription."""
     vhost = rig.vhost
-    client = vhost.clients.attach(b"c%d" % connection, connection, True, 600, None)
+    client = vhost.sessions.attach(b"c%d" % connection, connection, True, 600, None)
     subscription = Subscription(client, filter, qos, vhost.sessions.next_offset())
     subscription.no_local = no_local
     vhost.clients.subscribe(client, subscription)
@@ -109,7 +109,7 @@ def test_a_full_disk_refuses_what_needs_it(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
     attached(rig, 1, b"logged", 1)
-    vhost.clients.subscribe(vhost.clients.attach(b"clean", 2, True, 0, None), direct(rig, b"direct"))
+    vhost.clients.subscribe(vhost.sessions.attach(b"clean", 2, True, 0, None), direct(rig, b"direct"))
     rig.turn()
     rig.disk.octets_max = rig.disk.used()
     refused = vhost.publishing.publish(vhost.router.route_topic(b"logged", None), MQTT | 16, b"", FULL)

@@ -55,7 +55,7 @@ def with_headers(headers: dict[str, object]) -> bytes:
 
 
 def subscribe(vhost: Vhost, filter: bytes) -> None:
-    client = vhost.clients.attach(b"c-" + filter, 1, True, 0, None)
+    client = vhost.sessions.attach(b"c-" + filter, 1, True, 0, None)
     vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
 
 
@@ -337,7 +337,7 @@ def test_a_client_gets_one_copy_of_what_has_several_keys_under_the_first_that_re
 
 
 def test_a_client_with_several_subscriptions_gets_one_copy(vhost: Vhost) -> None:
-    client = vhost.clients.attach(b"c", 1, False, 600, None)
+    client = vhost.sessions.attach(b"c", 1, False, 600, None)
     for filter in (b"a", b"b"):
         vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
     route = vhost.router.route_all(b"amq.topic", [b"b", b"a"], AMQP091, b"\0\0")

@@ -36,7 +36,7 @@ class Broker(OneVhost):
 
     def away(self, name: bytes, connection: int, filter: bytes) -> ClientSession:
         """A durable session whose client has subscribed at QoS 1 and gone."""
-        client = self.vhost.clients.attach(name, connection, False, 100, None)
+        client = self.vhost.sessions.attach(name, connection, False, 100, None)
         self.vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
         self.vhost.clients.detach(client, connection)
         return client
@@ -63,7 +63,7 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
     vhost = broker.vhost
     broker.away(b"a", 1, b"t/#")
     broker.away(b"b", 2, b"$share/g/s")
-    vhost.clients.attach(b"c", 3, True, 0, None)
+    vhost.sessions.attach(b"c", 3, True, 0, None)
     vhost.publishing.retain(b"kept", QOS_1, b"", b"12345")
     vhost.retained.put_volatile(b"$SYS/x", b"1", 1)
     assert vhost.publishing.publish_topic(b"t/1", QOS_1, b"", b"x").status == ACCEPTED
@@ -105,7 +105,7 @@ def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) ->
     for _ in range(4):  # and is not seen by any look before the session ends
         vhost.publishing.publish_topic(b"t", QOS_1, b"", b"x")
     broker.turn()
-    vhost.clients.attach(b"a", 2, True, 0, None)
+    vhost.sessions.attach(b"a", 2, True, 0, None)
     broker.look()
     assert broker.stats.totals.publishes_dropped == 12
     assert broker.stats.totals.stored_messages == 0
@@ -140,7 +140,7 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
 
 def test_they_are_retained_and_published(broker: Broker) -> None:
     vhost = broker.vhost
-    client = vhost.clients.attach(b"a", 1, True, 0, None)
+    client = vhost.sessions.attach(b"a", 1, True, 0, None)
     vhost.clients.subscribe(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
     broker.stats.tell([vhost], [], broker.clock.us)
     told = broker.deliveries()
