@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from forebay.broker.common import Common
 from forebay.broker.internal_log import RECORD_OVERHEAD
@@ -13,9 +13,11 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
-from forebay.core.message import REJECTED
+from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, REJECTED
 from forebay.log.store import Store
 from forebay.routing.exchange import text
+
+KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
 
 @final
@@ -29,23 +31,25 @@ class Admission:
     def __init__(self, store: Store, common: Common, quota: SessionQuota) -> None:
         self.store = store
         self.common = common
+        self.crowding = common.crowding
         self.quota = quota
         self.rejected: i64 = 0
 
-    def admit(self, route: Route, octets: i64, is_exempt: bool) -> PublishOutcome | None:
+    def admit(self, route: Route, format: u8, octets: i64, owed: bool) -> PublishOutcome | None:
         """Count a message towards what the log has room for. Return its refusal, or None.
 
-        octets     of the message without its address
-        is_exempt  it passes over sessions for which too much waits
+        octets  of the message without its address
+        owed    the broker has taken it long ago: no session's quota refuses it
         """
-        common = self.common
-        if common.crowding.refusing and not is_exempt:
-            refusal = self.over_quota(route)
-            if refusal is not None:
-                return refusal
         octets = (octets + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)) * route.durable
-        if octets > common.room and not self.make_room(octets):
-            return NO_ROOM
+        common = self.common
+        if octets > common.room or self.crowding.refusing:
+            if self.crowding.refusing and not owed and format & KEPT != MQTT:
+                refusal = self.over_quota(route)
+                if refusal is not None:
+                    return refusal
+            if octets > common.room and not self.make_room(octets):
+                return NO_ROOM
         common.room -= octets
         return None
 

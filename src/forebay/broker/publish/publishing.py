@@ -14,7 +14,7 @@ from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.sessions import Sessions
-from forebay.broker.publish.admission import Admission
+from forebay.broker.publish.admission import KEPT, Admission
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome
@@ -27,7 +27,6 @@ from forebay.core.message import (
     FORMAT_MASK,
     KEYED,
     MQTT,
-    QOS_MASK,
     REJECTED,
     RETAIN,
 )
@@ -45,7 +44,6 @@ from forebay.routing.flow import Flow
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 MILLISECOND_US: Final = 1000
 MARKS: Final = EXPIRES | KEYED
-KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
 
 @final
@@ -105,7 +103,7 @@ class Publishing:
             return self.miss(flow)
         if route.durable:
             octets = len(properties) + len(body) + len(annotations)
-            refusal = self.admission.admit(route, octets, owed or format & KEPT == MQTT)
+            refusal = self.admission.admit(route, format, octets, owed)
             if refusal is not None:
                 return refusal
         self.published += 1
@@ -147,7 +145,7 @@ class Publishing:
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
         if route.copies:
             self.publish_copies(route, format & FORMAT_MASK, properties, body)
-        if self.crowding.count or self.events.publishes:
+        if self.events.publishes or (audience is not None and self.crowding.count):
             outcome = self.conclude(route, audience, format, body, outcome)
         return outcome
 
