@@ -21,7 +21,7 @@ def vhost(tmp_path: Path) -> Iterator[Vhost]:
 
 
 def attached(vhost: Vhost, number: int, *filters: bytes, expiry_s: int = 600) -> ClientSession:
-    client = vhost.clients.attach(b"c%d" % number, number, False, expiry_s, None)
+    client = vhost.sessions.attach(b"c%d" % number, number, False, expiry_s, None)
     for filter in filters:
         vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
     return client
