@@ -17,7 +17,7 @@ from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import REFUSED, RequestError
-from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT, REJECTED
+from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.message.address import amqp_address
 from forebay.message.fields import marks_of
 from forebay.message.record import StoredRecord
@@ -114,9 +114,9 @@ def refusing_queues(route: Route, octets: i64) -> list[Queue]:
 
 
 def in_amqp(record: StoredRecord) -> StoredRecord:
-    """A record in AMQP 0.9.1's words: MQTT has none for an exchange."""
+    """Return a record in AMQP 0.9.1's words, as MQTT has none for an exchange; fail if its format has no conversion."""
     plain = record.format & FORMAT_MASK
-    if plain != MQTT:
+    if plain == AMQP091:
         return record
     exchange, key = amqp_address(plain, record.exchange, record.routing_key)
     properties = convert(int(plain), record.properties, AMQP091)
