@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastapi import FastAPI
-
-from forebay import __version__
-from forebay.admin.api import add_routes
+from forebay.admin.api import all_routes
 from forebay.admin.openapi.document import EVERYWHERE, NO_TAG, NOT_FOUND, TAG_KEY, make_document
 from forebay.admin.rabbitmq.unsupported import PATHS
 
@@ -42,9 +39,7 @@ REPEATED_ANSWERS: Final = {"Successful Response", NOT_FOUND, *EVERYWHERE.values(
 
 def http_page(head: str) -> str:
     """docs/reference/http-reference.md."""
-    api = FastAPI(title="forebay", version=__version__)
-    add_routes(api)
-    document = make_document(api)
+    document = make_document(all_routes())
     sections: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         if path.startswith(OPERATIONS):

@@ -7,11 +7,8 @@ from typing import Final
 
 import httpx
 import pytest
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
-from forebay.admin.api import add_routes
-from forebay.admin.openapi.document import api_routes
+from forebay.admin.api import all_routes
 from tests.broker_process import BrokerProcess
 
 WAIT_S_MAX: Final = 60
@@ -24,13 +21,11 @@ LISTS: Final = ("/publish",)
 
 def own_routes() -> list[tuple[str, str]]:
     """Method and path of every route of ours."""
-    api = FastAPI()
-    add_routes(api)
     return sorted(
         (method, route.path_format)
-        for route in api_routes(api.routes)
-        if route.path_format.startswith(OWN) and isinstance(route, APIRoute)
-        for method in route.methods or ()
+        for route in all_routes().all
+        if route.path_format.startswith(OWN)
+        for method in route.methods
     )
 
 

@@ -5,38 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from fastapi import FastAPI
-from fastapi.dependencies.models import Dependant
-
-from forebay.admin.api import add_routes
-from forebay.admin.openapi.document import api_routes, calls_of, make_document
-
-
-def calls(dependant: Dependant) -> Iterator[object]:
-    """What is called for a route, beside classes, which only hold values."""
-    for call in calls_of(dependant):
-        if not inspect.isclass(call):
-            yield call
+from forebay.admin.api import all_routes
+from forebay.admin.openapi.document import make_document
 
 
 def test_handlers_and_what_they_depend_on_are_coroutines() -> None:
-    api = FastAPI()
-    add_routes(api)
-    routes = list(api_routes(api.routes))
+    routes = all_routes().all
     assert len(routes) > 150
     threads = {
-        f"{route.path}: {call}"
+        f"{route.path}: {inputs.function}"
         for route in routes
-        for call in calls(route.dependant)
-        if not inspect.iscoroutinefunction(call)
+        for inputs in route.inputs.all()
+        if not inspect.iscoroutinefunction(inputs.function)
     }
     assert threads == set()
 
 
 def test_every_operation_is_described() -> None:
-    api = FastAPI(title="forebay", version="0")
-    add_routes(api)
-    document = make_document(api)
+    document = make_document(all_routes())
     lacking = [
         f"{method} {path}: {what}"
         for path, methods in document["paths"].items()

@@ -10,11 +10,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-from fastapi import FastAPI
+from msgspec import Struct
 
-from forebay.admin.api import add_routes
-from forebay.admin.http.bodies import JsonRoute
-from forebay.admin.openapi.document import api_routes
+from forebay.admin.api import all_routes
 from tests.broker_process import BrokerProcess
 from tests.password_hash import password_hash
 
@@ -171,11 +169,9 @@ def filled(path: str, names: dict[str, str]) -> str:
 
 
 def test_every_route_reads_its_body_by_the_one_reader() -> None:
-    api = FastAPI()
-    add_routes(api)
-    read = [route for route in api_routes(api.routes) if route.body_field is not None]
+    read = [(route.path, route.inputs.body) for route in all_routes().all if route.inputs.body is not None]
     assert len(read) > 20
-    assert [route.path for route in read if not isinstance(route, JsonRoute)] == []
+    assert [path for path, body in read if not issubclass(body, Struct)] == []
 
 
 def test_no_field_of_the_document_can_be_an_error_of_the_broker(broker: BrokerProcess, asker: Asker) -> None:

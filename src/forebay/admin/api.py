@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from forebay import __version__
 from forebay.admin import probes, whoami
 from forebay.admin.bridge import publish, subscribe
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.forebay import stats
-from forebay.admin.http.bodies import JsonBodies
-from forebay.admin.http.exact import Checked, CheckedForSlips
+from forebay.admin.http.exact import check_names, check_slips
 from forebay.admin.http.guards import Guards
 from forebay.admin.http.paths import RawPaths
-from forebay.admin.http.refusals import handle_errors
+from forebay.admin.http.refusals import error_handlers
 from forebay.admin.metrics import routes as metrics_routes
 from forebay.admin.openapi.document import describe
 from forebay.admin.page import files, login_routes
@@ -22,54 +21,42 @@ from forebay.admin.page.logins import WebLogins
 from forebay.admin.rabbitmq import routes as rabbitmq_routes
 from forebay.admin.rabbitmq.queues import Declared
 from forebay.admin.samples.rates import RateSamples
+from forebay.admin.web.router import Routes
 from forebay.server.app import App
 
 
-def make_api(app: App, rates: RateSamples, logins: WebLogins) -> FastAPI:
+def make_api(app: App, rates: RateSamples, logins: WebLogins) -> Starlette:
     """All routes over one broker, with its samples and its logins; the OpenAPI document is at /api/openapi.json."""
-    api = FastAPI(
-        title="forebay",
-        version=__version__,
-        openapi_url=None,  # `describe` answers there
-        docs_url=None,  # its pages load scripts from elsewhere
-        redoc_url=None,
-        strict_content_type=False,
+    routes = all_routes()
+    describe(routes)
+    origins = app.options.http_cors_origins
+    api = Starlette(
+        routes=[routes],
+        middleware=[Middleware(Guards, broker=app), *across(origins), Middleware(RawPaths)],
+        exception_handlers=error_handlers(),
     )
     api.state.broker = app
     api.state.logins = logins
     api.state.rates = rates
     api.state.declared = Declared()
-    handle_errors(api)
-    api.add_middleware(JsonBodies)
-    api.add_middleware(RawPaths)
-    if app.options.http_cors_origins:
-        api.add_middleware(
-            CORSMiddleware,
-            allow_origins=app.options.http_cors_origins,
-            allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "X-Requested-With"],
-        )
-    api.add_middleware(Guards, broker=app)
-    describe(api)
-    add_routes(api)
-    build_routes(api)
     return api
 
 
-def build_routes(api: FastAPI) -> None:
-    """Have FastAPI make of each route what it otherwise makes in the broker's loop, when the first request comes."""
-    for route in api.routes:
-        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "app": api})
+def across(origins: list[str]) -> list[Middleware]:
+    """Return what lets pages of these origins ask."""
+    if not origins:
+        return []
+    named = ["Authorization", "Content-Type", "X-Requested-With"]
+    return [Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=named)]
 
 
-def add_routes(api: FastAPI) -> None:
-    """Have the application answer at all paths."""
-    api.include_router(files.make_router())
-    api.include_router(login_routes.router)
-    api.include_router(whoami.router)
-    api.include_router(probes.router)
-    api.include_router(metrics_routes.router)
-    for own in (stats.router, forebay_routes.router, publish.router, subscribe.router):
-        api.include_router(own, dependencies=Checked)
+def all_routes() -> Routes:
+    """Return what answers at which path."""
+    routes = Routes()
+    for router in (files.make_router(), login_routes.router, whoami.router, probes.router, metrics_routes.router):
+        routes.include(router)
+    for router in (stats.router, *forebay_routes.ROUTERS, publish.router, subscribe.router):
+        routes.include(router, (check_names,))
     for router in rabbitmq_routes.ROUTERS:
-        api.include_router(router, dependencies=CheckedForSlips)
+        routes.include(router, (check_slips,))
+    return routes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from fastapi import Response
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
-from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.asking import perform
 from forebay.admin.caller import Caller
-from forebay.admin.http.bodies import JsonRoute
-from forebay.admin.http.refusals import fault_of
+from forebay.admin.web.router import ApiRoute, Responses
 from forebay.broker.audit import DONE
 from forebay.core.errors import RequestError
 from forebay.core.reading.json_text import JsonError, read_json
@@ -22,7 +21,6 @@ READING: Final = ("GET", "HEAD", "OPTIONS")
 CREATED: Final = 201
 DONE_STATUS: Final = 204
 BODY_OCTETS_MAX: Final = 1 << 16  # of one that is noted
-Responses = dict[int | str, dict[str, Any]]
 
 MADE: Final[Responses] = {
     CREATED: {"description": "It was made."},
@@ -32,27 +30,17 @@ GONE: Final[Responses] = {DONE_STATUS: {"description": "It is gone."}}
 CHANGED: Final[Responses] = {DONE_STATUS: {"description": "It is done."}}
 
 
-class ChangeRoute(JsonRoute):
-    """A route whose changes, done and refused, are noted in the audit log, unless an operation has done so."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def noted(request: Request) -> Response:
-            if request.method in READING:
-                return await handle(request)
-            try:
-                answer = await handle(request)
-            except RequestError as error:
-                note(request, self.path_format, error.text)
-                raise
-            except RequestValidationError as error:
-                note(request, self.path_format, fault_of(error, self))
-                raise
-            note(request, self.path_format, DONE if answer.status_code < 400 else str(answer.status_code))
-            return answer
-
-        return noted
+async def noted(request: Request, route: ApiRoute, answer: Callable[[], Awaitable[Response]]) -> Response:
+    """Note changes, done and refused, in the audit log, unless an operation has done so."""
+    if request.method in READING:
+        return await answer()
+    try:
+        found = await answer()
+    except RequestError as error:
+        note(request, route.path_format, error.text)
+        raise
+    note(request, route.path_format, DONE if found.status_code < 400 else str(found.status_code))
+    return found
 
 
 def note(request: Request, path: str, result: str) -> None:

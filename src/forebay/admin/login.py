@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
 from forebay.admin.caller import HTTP, REQUESTED_WITH, Caller, check_manager, login_by_header
 from forebay.admin.page.logins import COOKIE, WebLogins
+from forebay.admin.web.fields import Provided
 from forebay.core.errors import REFUSED, RequestError
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.logins.login import LoginContext, LoginRefused
@@ -75,6 +76,6 @@ def is_ours(request: Request) -> bool:
     return bool(request.headers.get(REQUESTED_WITH, "") == OURS)
 
 
-Broker = Annotated[App, Depends(broker_of)]
-Asker = Annotated[Caller, Depends(caller_of)]
-Client = Annotated[Caller, Depends(client_of)]
+Broker = Annotated[App, Provided(broker_of)]
+Asker = Annotated[Caller, Provided(caller_of, "management")]
+Client = Annotated[Caller, Provided(client_of, "none")]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Broker
+from forebay.admin.web.router import RouteGroup
 from forebay.server.probes import Probe, health_of, readiness_of
 
-router = APIRouter(tags=["health"])
+router = RouteGroup(tags=["health"])
 YES: Final[dict[str, Any]] = {
     "description": "Yes.",
     "content": {"application/json": {"schema": {"type": "object", "properties": {"status": {"type": "string"}}}}},

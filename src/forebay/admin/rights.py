@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Depends
+from typing import Annotated, Final
 
 from forebay.admin.caller import Caller
 from forebay.admin.login import Asker
+from forebay.admin.web.fields import Provided
 from forebay.broker.vhost import Vhost
 from forebay.management.needs import MANAGERS, MONITORS, POLICYMAKERS
 from forebay.server.app import App
@@ -37,10 +36,12 @@ async def administrator_of(caller: Asker) -> Caller:
     return caller
 
 
-Manager = Annotated[Caller, Depends(manager_of)]
-Monitor = Annotated[Caller, Depends(monitor_of)]
-Policymaker = Annotated[Caller, Depends(policymaker_of)]
-Administrator = Annotated[Caller, Depends(administrator_of)]
+POLICYMAKER: Final = Provided(policymaker_of, "policymaker")
+ADMINISTRATOR: Final = Provided(administrator_of, "administrator")
+Manager = Annotated[Caller, Provided(manager_of, "management")]
+Monitor = Annotated[Caller, Provided(monitor_of, "monitoring")]
+Policymaker = Annotated[Caller, POLICYMAKER]
+Administrator = Annotated[Caller, ADMINISTRATOR]
 
 
 def is_monitor(caller: Caller) -> bool:

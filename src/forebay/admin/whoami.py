@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.directory.permissions import CONFIGURE, READ, WRITE
 from forebay.routing.exchange import text
 
-router = APIRouter(prefix="/api")
+router = RouteGroup(prefix="/api")
 
 
 @router.get("/whoami")

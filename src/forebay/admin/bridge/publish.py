@@ -6,15 +6,17 @@ import asyncio
 from typing import Annotated, Final
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Path, Query, Request, Response
 from mypy_extensions import u8
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.bridge.message import Message, PublishRequest, check_right, checked, own_headers, wanted_of
 from forebay.admin.caller import Caller
-from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
-from forebay.admin.http.bodies import read_body
 from forebay.admin.login import Broker, Client
+from forebay.admin.web.bodies import read_body
+from forebay.admin.web.fields import InPath, Query
+from forebay.admin.web.router import Responses, RouteGroup
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.router import Route
@@ -52,10 +54,10 @@ ANSWERS: Final[Responses] = {
     TOO_MANY: {"description": "A queue is full; `Retry-After` says when to try again."},
     UNAVAILABLE: {"description": "The broker lacks memory or disk; `Retry-After` says when to try again."},
 }
-router = APIRouter(tags=["bridge"])
+router = RouteGroup(tags=["bridge"])
 
 InVhost = Annotated[str, Query(description="The vhost.")]
-Topic = Annotated[str, Path(description="The topic, or $queue/<queue> for a queue; percent-encoded.")]
+Topic = Annotated[str, InPath(description="The topic, or $queue/<queue> for a queue; percent-encoded.")]
 Qos = Annotated[int, Query(ge=0, le=2, description="What subscribers may get it at.")]
 Retain = Annotated[bool, Query(description="Keep it for those who subscribe later.")]
 Expiration = Annotated[int | None, Query(ge=0, description="Seconds after which nobody is to have it.")]

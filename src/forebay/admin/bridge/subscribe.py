@@ -7,19 +7,20 @@ from contextlib import suppress
 from typing import Annotated, Final
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Header, HTTPException, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
-from pydantic import Field
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
 from forebay.admin.bridge.transport import EventTransport, connect
 from forebay.admin.caller import Caller
-from forebay.admin.changing import Responses
 from forebay.admin.http.answer import as_json, refusal
-from forebay.admin.http.bodies import JsonRoute
-from forebay.admin.http.exact import Exact
 from forebay.admin.login import Broker, Client
+from forebay.admin.web.bodies import Exact
+from forebay.admin.web.fields import Header, InPath, Query
+from forebay.admin.web.router import Responses, RouteGroup
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
@@ -42,9 +43,9 @@ DONE: Final[Responses] = {
     200: {"description": "How many were held, and are settled.", "content": {"application/json": {}}},
     **{status: ANSWERS[status] for status in (400, 401, 403, 404)},
 }
-router = APIRouter(tags=["bridge"], route_class=JsonRoute)
+router = RouteGroup(tags=["bridge"])
 
-TopicFilter = Annotated[str, Path(description="A topic filter, or $queue/<queue>[/<filter>]; percent-encoded.")]
+TopicFilter = Annotated[str, InPath(description="A topic filter, or $queue/<queue>[/<filter>]; percent-encoded.")]
 From = Annotated[
     str | None,
     Query(alias="from", description="Of a queue: first, last, next, an offset, timestamp=<ms>, or 90m for a time ago."),
@@ -59,7 +60,7 @@ Prefetch = Annotated[
 LastId = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, description="The offset that came last.")]
 
 
-@router.get("/subscribe/{filter:path}", responses=EVENTS, response_class=StreamingResponse)
+@router.get("/subscribe/{filter:path}", responses=EVENTS, is_plain=True)
 async def subscribe(
     app: Broker,
     caller: Client,
@@ -180,15 +181,16 @@ class EventAnswer(StreamingResponse):
 class SettleRequest(Exact):
     """A request that settles messages of a work queue."""
 
-    queue: str = Field(description="The queue.")
-    offsets: list[Annotated[int, Field(ge=0, le=1 << 62)]] = Field(
-        description="Their offsets: the ids of the events.", max_length=OFFSETS_MAX
-    )
-    group: Annotated[str, Field(description="The group, if it has a name.")] = ""
+    queue: Annotated[str, Meta(description="The queue.")]
+    offsets: Annotated[
+        list[Annotated[int, Meta(ge=0, le=1 << 62)]],
+        Meta(description="Their offsets: the ids of the events.", max_length=OFFSETS_MAX),
+    ]
+    group: Annotated[str, Meta(description="The group, if it has a name.")] = ""
     action: Annotated[
-        str, Field(description="ack, nack (hand it out again) or reject.", pattern="^(ack|nack|reject)$")
+        str, Meta(description="ack, nack (hand it out again) or reject.", pattern="^(ack|nack|reject)$")
     ] = "ack"
-    delay_ms: Annotated[int, Field(ge=0, le=10**10, description="Of nack: not before so long.")] = 0
+    delay_ms: Annotated[int, Meta(ge=0, le=10**10, description="Of nack: not before so long.")] = 0
 
 
 @router.post("/ack", responses=DONE)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.asking import answer
 from forebay.admin.forebay.operations import ANSWERS
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.rights import Administrator
+from forebay.admin.web.router import RouteGroup
 
-router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 LIST: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "All of them.",

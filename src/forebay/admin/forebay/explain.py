@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from starlette.responses import Response
 
 from forebay.admin.asking import answer, given_of
 from forebay.admin.caller import Caller
 from forebay.admin.forebay.answers import answers
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.fields import Query
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.control import operation_named
@@ -48,7 +50,7 @@ FOUND: Final = answers(
         },
     }
 )
-router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 
 InVhost = Annotated[str, Query(description="The vhost.")]
 InQueue = Annotated[str | None, Query(description="The queue; with a message id all are searched if it is not given.")]

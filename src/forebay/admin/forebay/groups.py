@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.asking import perform
 from forebay.admin.forebay.answers import EMPTY, OBJECT, answers, fields
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.router import RouteGroup
 from forebay.management.parameters import LIMIT_MAX
 
 GROUP: Final = "/groups/{vhost:name}/{queue:octets}/{group:name}"
 DELAYED: Final = "/delayed/{vhost:name}/{key:name}"
 KEY: Final = {"name": "key"}
-router = APIRouter(prefix="/api/forebay", tags=["forebay"], route_class=JsonRoute)
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 add_operations(
     router,
     (

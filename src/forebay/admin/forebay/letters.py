@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
-from pydantic import Field
+from msgspec import Meta
+from starlette.responses import Response
 
 from forebay.admin.asking import in_portions, messages
 from forebay.admin.forebay.answers import DONE, EMPTY, LIST
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.forebay.queues import Body, Choice, First, Limit, Where
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.router import RouteGroup
 from forebay.management.parameters import LIMIT_DEFAULT
 
-router = APIRouter(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"], route_class=JsonRoute)
+router = RouteGroup(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
 add_operations(
     router,
     (list_route("", "dlq.list"), OperationRoute("/{queue:octets}/{offset}", "dlq.edit", EMPTY, "PATCH")),
@@ -27,7 +27,7 @@ add_operations(
 class Redrive(Choice):
     """The dead letters that go back, and their destination."""
 
-    to: Annotated[str, Field(description="The queue that they go to; that in which each died first if not given.")] = ""
+    to: Annotated[str, Meta(description="The queue that they go to; that in which each died first if not given.")] = ""
 
 
 @router.get("/{queue:octets}", responses=LIST)

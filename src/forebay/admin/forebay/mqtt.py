@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter
-
 from forebay.admin.forebay.answers import EMPTY, OBJECT
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
+from forebay.admin.web.router import RouteGroup
 
 SESSION: Final = "/sessions/{vhost:name}/{client_id:name}"
 RETAINED: Final = "/retained/{vhost:name}/message"
-router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 add_operations(
     router,
     (

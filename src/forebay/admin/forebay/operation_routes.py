@@ -6,32 +6,32 @@ in the body. Names, types, bounds, defaults and descriptions are those of the op
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, Field, create_model
+import msgspec
+from msgspec.structs import asdict
+from starlette.responses import Response
 
 from forebay.admin.asking import answer
-from forebay.admin.caller import Caller
 from forebay.admin.forebay.answers import LIST, OBJECT
-from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.bodies import Exact
+from forebay.admin.web.fields import InPath, Query, typed
+from forebay.admin.web.inputs import REQUIRED, Inputs, RequestArgument, input_of, provided_by, source_of
+from forebay.admin.web.router import Responses, RouteGroup
 from forebay.management.control import Operation
 from forebay.management.parameters import FLAG, OFFSET_MAX, TABLE, TEXT, WHOLE, Parameter
 from forebay.management.table import OPERATIONS
-from forebay.server.app import App
 
-TYPES: Final[dict[str, Any]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict[str, object]}
-GIVEN: Final = inspect.Parameter.empty  # it has no default
+TYPES: Final[dict[str, Any]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict[str, Any]}
 NAMES: Final[dict[str, Any]] = {"vhost": VhostName, "queue": QueueName}  # as all paths describe them
 IN_QUERY: Final = ("GET", "DELETE")
 IN_PATH: Final = re.compile(r"{(\w+)")
-Responses = dict[int | str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,78 +56,73 @@ def list_route(path: str, operation: str) -> OperationRoute:
     return OperationRoute(path, operation, LIST)
 
 
-def add_operations(router: APIRouter, routes: tuple[OperationRoute, ...]) -> None:
+def add_operations(router: RouteGroup, routes: tuple[OperationRoute, ...]) -> None:
     """Have a router answer these."""
     for each in routes:
         operation = OPERATIONS[each.operation]
-        router.add_api_route(
+        router.add(
             each.path,
-            handler_of(each, operation, router.prefix + each.path),
-            methods=[each.method],
+            partial(inputs_of, each, operation, router.prefix + each.path),
+            [each.method],
             name=each.operation.replace(".", "_"),
             description=operation.doc,
             responses=each.responses,
         )
 
 
-def handler_of(route: OperationRoute, operation: Operation, path: str) -> Callable[..., Awaitable[Response]]:
-    """A handler whose signature tells FastAPI what an operation takes, and from where."""
+def inputs_of(route: OperationRoute, operation: Operation, path: str) -> Inputs:
+    """Return what an operation takes, and from where."""
     in_path = set(IN_PATH.findall(path))
-    taken: dict[str, tuple[Any, object]] = {"app": (Broker, GIVEN), "caller": (Asker, GIVEN)}
-    arguments: dict[str, str] = {}  # by what Python can call them
+    found = handler_of(operation)
     rest: list[Parameter] = []
     for each in operation.parameters:
         name = route.names.get(each.name, each.name)
         if name in in_path:
-            taken[name] = NAMES.get(name, path_field(each)), GIVEN
-            arguments[name] = each.name
+            found.fields.append(path_field(each, name))
         elif route.method in IN_QUERY:
-            taken[f"{each.name}_"] = query_field(each, name, route)
-            arguments[f"{each.name}_"] = each.name
+            found.fields.append(query_field(each, name, route))
         else:
             rest.append(each)
     if rest:
-        body = body_of(operation, rest)
         is_needed = route.method == "PATCH" or any(each.required for each in rest)
-        taken["body"] = (body, GIVEN) if is_needed else (body | None, None)
-
-    async def run_operation(app: App, caller: Caller, body: BaseModel | None = None, **given: object) -> Response:
-        values = {arguments[name]: value for name, value in given.items()}
-        return await answer(app, caller, operation.name, {**values, **({} if body is None else body.model_dump())})
-
-    run_operation.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for name, (kind, default) in taken.items()
-        ]
-    )
-    return run_operation
+        found.body = body_of(operation, rest)
+        found.body_default = REQUIRED if is_needed else None
+    return found
 
 
-def path_field(parameter: Parameter) -> Any:
+def handler_of(operation: Operation) -> Inputs:
+    """Return what runs an operation, which is to be given its arguments by their names."""
+
+    async def run_operation(app: Broker, caller: Asker, body: Exact | None = None, **given: object) -> Response:
+        fields = {} if body is None else asdict(body)
+        return await answer(app, caller, operation.name, {**given, **fields})
+
+    return Inputs(run_operation, provided=[provided_by("app", Broker), provided_by("caller", Asker)])
+
+
+def path_field(parameter: Parameter, name: str) -> RequestArgument:
     encoded = ", percent-encoded" if parameter.type == TEXT else ""
-    return Annotated[
-        TYPES[parameter.type], Path(description=f"{parameter.sentence()}{encoded}.", **bounds_of(parameter))
-    ]
+    described = InPath(description=f"{parameter.sentence()}{encoded}.", **bounds_of(parameter))
+    kind = NAMES.get(name, Annotated[TYPES[parameter.type], described])
+    return replace(input_of(name, kind, source_of(kind)), name=parameter.name)
 
 
-def query_field(parameter: Parameter, name: str, route: OperationRoute) -> tuple[Any, object]:
-    where = Query(alias=name, description=f"{parameter.sentence()}.", **bounds_of(parameter))
-    default = GIVEN if parameter.required else route.defaults.get(parameter.name, parameter.default)
-    return Annotated[type_of(parameter), where], default
+def query_field(parameter: Parameter, name: str, route: OperationRoute) -> RequestArgument:
+    source = Query(name, description=f"{parameter.sentence()}.", **bounds_of(parameter))
+    default = REQUIRED if parameter.required else route.defaults.get(parameter.name, parameter.default)
+    return input_of(parameter.name, type_of(parameter), source, default)
 
 
-def body_of(operation: Operation, parameters: Sequence[Parameter]) -> type[BaseModel]:
-    """A body that has these fields and no others."""
-    fields: dict[str, Any] = {
-        each.name: (
-            type_of(each),
-            Field(... if each.required else each.default, description=f"{each.sentence()}.", **bounds_of(each)),
-        )
-        for each in parameters
-    }
+def body_of(operation: Operation, parameters: Sequence[Parameter]) -> type[Exact]:
+    """Return the struct of a body that has these fields and no others."""
+    fields: list[Any] = []
+    for each in parameters:
+        kind = typed(type_of(each), {"description": f"{each.sentence()}.", **bounds_of(each)})
+        fields.append((each.name, kind) if each.required else (each.name, kind, each.default))
     title = "".join(part.capitalize() for part in re.split(r"[._]", operation.name))
-    return create_model(title, __base__=Exact, **fields)
+    made = msgspec.defstruct(title, fields, bases=(Exact,), kw_only=True)
+    assert issubclass(made, Exact)
+    return made
 
 
 def type_of(parameter: Parameter) -> Any:

@@ -5,15 +5,18 @@ docs/reference/control.md lists them. Each has an entry of its own in the OpenAP
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.asking import answer
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import read_body
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.bodies import read_body
+from forebay.admin.web.inputs import Inputs, read_signature
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.arguments import INTEGER_MAX
 from forebay.management.control import Operation
@@ -41,7 +44,7 @@ ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "Something that was named is not there."},
     413: {"description": "The arguments are too long."},
 }
-router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 
 
 async def arguments_of(request: Request) -> dict[str, object]:
@@ -100,23 +103,25 @@ def property_of(parameter: Parameter) -> dict[str, object]:
     return found
 
 
-def handler_of(name: str) -> Callable[..., Awaitable[Response]]:
+def inputs_of(name: str) -> Inputs:
+    """Return what an operation takes: the request, whose body are its arguments."""
+
     async def run_operation(request: Request, app: Broker, caller: Asker) -> Response:
         return await answer(app, caller, name, await arguments_of(request))
 
-    return run_operation
+    return read_signature(run_operation)
 
 
 for each in OPERATIONS.values():
-    body = {"content": {"application/json": {"schema": schema_of(each)}}}
-    router.add_api_route(
+    body: dict[str, Any] = {"content": {"application/json": {"schema": schema_of(each)}}}
+    router.add(
         f"/operations/{each.name}",
-        handler_of(each.name),
-        methods=["POST"],
+        partial(inputs_of, each.name),
+        ["POST"],
         name=each.name,
         summary=each.name,
         description=each.doc,
         operation_id=each.name.replace(".", "_"),
         responses=ANSWERS,
-        openapi_extra={"requestBody": body},
+        body=body,
     )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Response
-from pydantic import Field
+from msgspec import Meta, field
+from starlette.responses import Response
 
 from forebay.admin.forebay.answers import answers
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import JsonRoute
-from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
 from forebay.admin.rights import Policymaker, check_vhost
+from forebay.admin.web.bodies import Exact
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.catalog.policies import Policies, Policy, check_policy
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import SHARE, Queue
@@ -36,18 +36,18 @@ PREVIEW: Final = answers(
         "required": ["queues", "changes", "items"],
     }
 )
-router = APIRouter(prefix="/api/forebay/policies", tags=["forebay"], route_class=JsonRoute)
+router = RouteGroup(prefix="/api/forebay/policies", tags=["forebay"])
 
 
 class Proposal(Exact):
     """A policy that is not set yet."""
 
-    name: Annotated[str, Field(description="One of this name would go.")]
-    pattern: Annotated[str, Field(description="A regular expression that is found in names.")]
-    apply_to: Annotated[str, Field(alias="apply-to", description="As of a policy.")] = "all"
-    priority: Annotated[int, Field(description="Of those that match, the highest applies.")] = 0
-    definition: Annotated[dict[str, Any], Field(description="What it would set; empty: not said yet.")] = {}
-    operator: Annotated[bool, Field(description="It is an operator's.")] = False
+    name: Annotated[str, Meta(description="One of this name would go.")]
+    pattern: Annotated[str, Meta(description="A regular expression that is found in names.")]
+    apply_to: Annotated[str, Meta(description="As of a policy.")] = field(name="apply-to", default="all")
+    priority: Annotated[int, Meta(description="Of those that match, the highest applies.")] = 0
+    definition: Annotated[dict[str, Any], Meta(description="What it would set; empty: not said yet.")] = {}
+    operator: Annotated[bool, Meta(description="It is an operator's.")] = False
 
 
 @router.post("/{vhost:name}/preview", responses=PREVIEW)

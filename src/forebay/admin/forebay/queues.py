@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
-from pydantic import Field
+from msgspec import Meta, field
+from starlette.responses import Response
 
 from forebay.admin.asking import in_portions, messages, perform
 from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import JsonRoute
-from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.bodies import Exact
+from forebay.admin.web.fields import Query
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
 
-router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:octets}", tags=["forebay"], route_class=JsonRoute)
+router = RouteGroup(prefix="/api/forebay/queues/{vhost:name}/{queue:octets}", tags=["forebay"])
 add_operations(
     router,
     (
@@ -32,7 +33,8 @@ add_operations(
 
 Where = Annotated[str, Query(description="Only messages for which this filter holds: docs/reference/filters.md.")]
 First = Annotated[
-    int, Query(alias="from", ge=0, le=1 << 62, description="The first offset to look at: `next` of the answer before.")
+    int,
+    Query(alias="from", ge=0, le=1 << 62, description="The first offset to look at: `next` of the answer before."),
 ]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="How many at most.")]
 Body = Annotated[int, Query(alias="body_octets_max", ge=0, le=128 << 10, description="How much of each body.")]
@@ -42,12 +44,12 @@ Time = Annotated[int | None, Query(ge=0, le=1 << 50, description="Instead of `fr
 class Choice(Exact):
     """The chosen messages of a queue."""
 
-    where: Annotated[str, Field(description="Only those for which this filter holds.")] = ""
+    where: Annotated[str, Meta(description="Only those for which this filter holds.")] = ""
     offsets: Annotated[
-        list[int | tuple[int, int]] | None, Field(description="Only those of these offsets and [first, end).")
+        list[int | tuple[int, int]] | None, Meta(description="Only those of these offsets and [first, end).")
     ] = None
-    first: Annotated[int, Field(alias="from", ge=0, description="From this offset on.")] = 0
-    limit: Annotated[int | None, Field(ge=1, description="How many at most; all if not given.")] = None
+    first: Annotated[int, Meta(ge=0, description="From this offset on.")] = field(name="from", default=0)
+    limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="How many at most; all if not given.")] = None
 
     def values(self, vhost: str, queue: bytes) -> dict[str, object]:
         """The arguments of an operation."""
@@ -60,9 +62,9 @@ class Choice(Exact):
 class Move(Choice):
     """The chosen messages, and the queue or exchange that they go to."""
 
-    to: Annotated[str, Field(description="The queue that they go to.")] = ""
-    exchange: Annotated[str | None, Field(description="Or the exchange.")] = None
-    routing_key: Annotated[str | None, Field(description="Their routing key there; that of each if not given.")] = None
+    to: Annotated[str, Meta(description="The queue that they go to.")] = ""
+    exchange: Annotated[str | None, Meta(description="Or the exchange.")] = None
+    routing_key: Annotated[str | None, Meta(description="Their routing key there; that of each if not given.")] = None
 
 
 @router.get("/messages", responses=LIST)
@@ -101,7 +103,7 @@ async def discard_messages(
 ) -> Response:
     """Discard the messages that wait and are chosen, by the query or by a body; what consumers hold is left."""
     if choice is None:
-        choice = Choice.model_validate({"where": where, "from": first, "limit": limit})
+        choice = Choice(where=where, first=first, limit=limit)
     elif where or first or limit is not None:
         raise RequestError(INVALID, "query: the messages are chosen by the query or by the body, not by both")
     values = choice.values(vhost, queue)

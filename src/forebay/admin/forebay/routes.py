@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Final
 
 from forebay.admin.forebay import config, explain, groups, letters, mqtt, operations, policies, queues, samples, trace
+from forebay.admin.web.router import RouteGroup
 
-router = APIRouter()
-for part in (config, operations, policies, queues, letters, groups, mqtt, explain, trace, samples):
-    router.include_router(part.router)
+ROUTERS: Final[tuple[RouteGroup, ...]] = tuple(
+    part.router for part in (config, operations, policies, queues, letters, groups, mqtt, explain, trace, samples)
+)

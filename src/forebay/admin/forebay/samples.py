@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from starlette.responses import Response
 
 from forebay.admin.forebay.answers import answers, fields
 from forebay.admin.http.answer import as_json
@@ -15,8 +15,10 @@ from forebay.admin.rights import Manager, Monitor, check_vhost
 from forebay.admin.samples.lines import DAY_S, FAST_S_MAX, lines
 from forebay.admin.samples.rates import BROKER_KEPT, CONNECTION_KEPT, NODE_KEPT, QUEUE_KEPT
 from forebay.admin.samples.windows import Sampled
+from forebay.admin.web.fields import Query
+from forebay.admin.web.router import RouteGroup
 
-router = APIRouter(prefix="/api/forebay", tags=["metrics"])
+router = RouteGroup(prefix="/api/forebay", tags=["metrics"])
 
 Age = Annotated[
     int,

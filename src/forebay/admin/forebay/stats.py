@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import TypedDict
 
-from fastapi import APIRouter, Response
-from typing_extensions import TypedDict
+from starlette.responses import Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import answers
 from forebay.admin.rights import Monitor
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.limits.hold_reasons import SEND_BUFFER
 from forebay.server.app import App
 from forebay.server.system.heap import resident_octets
@@ -87,7 +88,7 @@ class ServerStats(TypedDict):
     collector: list[Collector]
 
 
-router = APIRouter(prefix="/api/forebay", tags=["metrics"])
+router = RouteGroup(prefix="/api/forebay", tags=["metrics"])
 
 
 def memory_of(app: App) -> dict[str, object]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.asking import answer
 from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched, vhost_searched
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.login import Asker, Broker
+from forebay.admin.web.router import RouteGroup
 from forebay.management.explain.history import history
 
-router = APIRouter(prefix="/api/forebay", tags=["forebay"], route_class=JsonRoute)
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 
 TRACE: Final = "/traces/{vhost:name}/{trace:name}"
 NAME: Final = {"name": "trace"}

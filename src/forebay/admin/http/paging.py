@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
 import orjson
-from fastapi import Depends, Query, Response
+from starlette.responses import Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.slices import encoded, sliced
 from forebay.admin.login import Broker
+from forebay.admin.web.fields import Provided, Query
 from forebay.core.errors import INVALID, RequestError
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
@@ -102,7 +103,8 @@ async def listing_of(
         bool, Query(description="`name` is a regular expression, as in docs/reference/filters.md.")
     ] = False,
     search: Annotated[
-        str, Query(max_length=NAME_CHARACTERS_MAX, description="Only what has this in anything that the page shows.")
+        str,
+        Query(max_length=NAME_CHARACTERS_MAX, description="Only what has this in anything that the page shows."),
     ] = "",
     sort: Annotated[
         str,
@@ -137,7 +139,7 @@ async def listing_of(
     )
 
 
-Wanted = Annotated[Listing, Depends(listing_of)]
+Wanted = Annotated[Listing, Provided(listing_of)]
 
 
 def path_of(field: str) -> Path:

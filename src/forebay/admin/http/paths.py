@@ -1,55 +1,21 @@
 """Names in paths: vhosts, queues and connections whose names have slashes and percent signs in them.
 
-Starlette looks routes up by the decoded path, in which `%2F` is a slash like any other. Here routes are looked up by
-the path as it was sent, and what stands for a name in it (`{vhost:name}`) is decoded afterwards.
+A server hands over the decoded path, in which `%2F` is a slash like any other. Here routes are looked up by the path as
+it was sent, and what stands for a name in it (`{vhost:name}`) is decoded afterwards.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final
-from urllib.parse import quote, unquote, unquote_to_bytes
+from urllib.parse import quote
 
-from fastapi import Path
-from pydantic import WithJsonSchema
-from starlette.convertors import Convertor, register_url_convertor
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from forebay.admin.web.fields import InPath
 from forebay.server.probes import HEALTH, READY
 
-BAD_REQUEST: Final = 400
-SHOWN_CHARACTERS_MAX: Final = 80
 API: Final = "/api/"
-NAME: Final = "name"  # in a route: {queue:octets}
-OCTETS: Final = "octets"  # the same of one that may be no UTF-8: {queue:octets}
 DEFAULT_EXCHANGE: Final = b"amq.default"  # how paths call the exchange without a name
-
-
-class NameConvertor(Convertor[str]):
-    """One segment of a path, percent-encoded UTF-8; HTTPException for one that is none: no name here is."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        try:
-            return unquote(value, errors="strict")
-        except UnicodeDecodeError:
-            raise HTTPException(BAD_REQUEST, f"path: {value[:SHOWN_CHARACTERS_MAX]!r} is no UTF-8") from None
-
-    def to_string(self, value: str) -> str:
-        return quoted(value)
-
-
-class OctetsConvertor(Convertor[bytes]):
-    """One segment of a path, percent-encoded: clients of AMQP may give names that are no UTF-8."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> bytes:
-        return unquote_to_bytes(value)
-
-    def to_string(self, value: bytes) -> str:
-        return quoted(value)
 
 
 class RawPaths:
@@ -88,20 +54,14 @@ def in_path(name: bytes) -> dict[str, object]:
     return {}
 
 
-register_url_convertor(NAME, NameConvertor())
-register_url_convertor(OCTETS, OctetsConvertor())
-TEXT_SCHEMA: Final = WithJsonSchema({"type": "string"})
-
-VhostName = Annotated[str, Path(description="The vhost's name, percent-encoded: that of / is %2F.", examples=["/"])]
-QueueName = Annotated[bytes, Path(description="The queue's name, percent-encoded."), TEXT_SCHEMA]
-ExchangeName = Annotated[
-    bytes, Path(description="The exchange's name, percent-encoded; amq.default has none."), TEXT_SCHEMA
-]
-UserName = Annotated[str, Path(description="The user's name, percent-encoded.")]
-NodeName = Annotated[str, Path(description="The node's name, as /api/nodes has it.")]
-PolicyName = Annotated[str, Path(description="The policy's name, percent-encoded.")]
-ParameterName = Annotated[str, Path(description="The parameter's name, percent-encoded.")]
-ComponentName = Annotated[str, Path(description="Whose parameter it is, say vhost-limits.")]
-LimitName = Annotated[str, Path(description="max-connections, max-queues; of users max-connections, max-channels.")]
-FlagName = Annotated[str, Path(description="The feature flag's name, as /api/feature-flags has it.")]
-Password = Annotated[str, Path(description="A password, percent-encoded.")]
+VhostName = Annotated[str, InPath(description="The vhost's name, percent-encoded: that of / is %2F.", examples=["/"])]
+QueueName = Annotated[bytes, InPath(description="The queue's name, percent-encoded.")]
+ExchangeName = Annotated[bytes, InPath(description="The exchange's name, percent-encoded; amq.default has none.")]
+UserName = Annotated[str, InPath(description="The user's name, percent-encoded.")]
+NodeName = Annotated[str, InPath(description="The node's name, as /api/nodes has it.")]
+PolicyName = Annotated[str, InPath(description="The policy's name, percent-encoded.")]
+ParameterName = Annotated[str, InPath(description="The parameter's name, percent-encoded.")]
+ComponentName = Annotated[str, InPath(description="Whose parameter it is, say vhost-limits.")]
+LimitName = Annotated[str, InPath(description="max-connections, max-queues; of users max-connections, max-channels.")]
+FlagName = Annotated[str, InPath(description="The feature flag's name, as /api/feature-flags has it.")]
+Password = Annotated[str, InPath(description="A password, percent-encoded.")]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.caller import REQUESTED_WITH, refused_login
 from forebay.admin.http.answer import refusal
-from forebay.admin.http.exact import unknown_field
 from forebay.admin.http.paging import PAGE_PARAMETERS, PageFault, page_fault
 from forebay.admin.rabbitmq.unsupported import unsupported_at
+from forebay.admin.web.faults import RefusedInput
 from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.logins.login import LoginRefused
@@ -24,15 +24,12 @@ NO_PATH: Final = 404
 NO_METHOD: Final = 405
 NOT_FOR_ANY_ROUTE: Final = (NO_PATH, NO_METHOD)
 UNAVAILABLE: Final = 503
-NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
-UNKNOWN: Final = "extra_forbidden"  # what pydantic calls a field that a model does not have
 PAGE_FIELDS: Final = tuple(("query", name) for name in PAGE_PARAMETERS)
-BODY_FIELD: Final = 2  # steps to a field of the body: "body" and its name
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 
 
-def handle_errors(api: FastAPI) -> None:
-    """Have what the broker refuses answered with a status and its words."""
+def error_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    """Return what answers where the broker refuses something: a status and its words, by the error's class."""
 
     async def on_login(request: Request, error: Exception) -> Response:
         assert isinstance(error, LoginRefused)
@@ -50,14 +47,10 @@ def handle_errors(api: FastAPI) -> None:
 
     async def on_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError)
+        if isinstance(error, RefusedInput) and any(each.place in PAGE_FIELDS for each in error.faults):
+            error = page_fault(request.query_params)
         word = error.word if isinstance(error, PageFault) else ""
         return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text, word)
-
-    async def on_invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        if any(each["loc"] in PAGE_FIELDS for each in error.errors()):
-            return await on_request(request, page_fault(request.query_params))
-        return refusal(BAD_REQUEST, fault_of(error, request.scope.get("route")))
 
     async def on_other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -67,11 +60,12 @@ def handle_errors(api: FastAPI) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
-    api.add_exception_handler(RequestValidationError, on_invalid)
-    api.add_exception_handler(HTTPException, on_other)
-    api.add_exception_handler(LoginRefused, on_login)
-    api.add_exception_handler(Undecided, on_undecided)
-    api.add_exception_handler(RequestError, on_request)
+    return {
+        HTTPException: on_other,
+        LoginRefused: on_login,
+        Undecided: on_undecided,
+        RequestError: on_request,
+    }
 
 
 def no_route(method: str, path: str, error: HTTPException) -> Response:
@@ -90,21 +84,3 @@ def no_route(method: str, path: str, error: HTTPException) -> Response:
 def shown_path(path: str) -> str:
     """A path that a stranger has sent, as far as an answer repeats it."""
     return path if len(path) <= SHOWN_CHARACTERS_MAX else f"{path[:SHOWN_CHARACTERS_MAX]}..."
-
-
-def fault_of(error: RequestValidationError, route: object = None) -> str:
-    """The fault of a request's parameters or body: the field, and the value where it is short.
-
-    route  that was asked for; a field that it does not know comes before one that is missing, perhaps for a slip
-    """
-    errors = error.errors()
-    unknown = [each for each in errors if each["type"] == UNKNOWN and len(each["loc"]) == BODY_FIELD]
-    if unknown and isinstance(route, APIRoute):
-        return unknown_field(route, str(unknown[0]["loc"][-1]))
-    first = errors[0]
-    if first["type"] == NOT_JSON:
-        return f"body: not JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
-    field = ".".join(str(part) for part in first["loc"])
-    value = repr(first.get("input"))
-    shown = f" {value}:" if len(value) <= SHOWN_CHARACTERS_MAX else ""
-    return f"{field}:{shown} {first['msg']}"

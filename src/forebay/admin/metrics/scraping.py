@@ -5,6 +5,7 @@ On the listener for Prometheus nobody is asked who he is, as with RabbitMQ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.applications import Starlette
@@ -29,7 +30,7 @@ async def scraped(app: App, accept: str, wanted: ScrapeRequest, prefix: str = ""
         return Response(document, media_type=None, headers={"content-type": content_type})
 
 
-async def detailed(app: App, accept: str, families: list[str], vhosts: list[str]) -> Response:
+async def detailed(app: App, accept: str, families: Sequence[str], vhosts: Sequence[str]) -> Response:
     """Groups of metrics, of each object."""
     unknown = sorted(set(families) - set(known_groups()))
     if unknown:

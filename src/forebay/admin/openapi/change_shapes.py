@@ -1,80 +1,50 @@
-"""The bodies of changes. Unknown fields say nothing, as with RabbitMQ, unless they are like one that is missing."""
+"""The bodies of changes, whose fields go by the names of RabbitMQ's API."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from msgspec import Meta, Struct, field
 
-from forebay.admin.http.exact import without_nulls
-from forebay.core.nearest import slip_among
+from forebay.admin.web.bodies import Body
 
-
-def table_of(value: Any) -> Any:
-    """The same; of an empty list an empty table, for languages that have one word for both (RabbitMQ takes it)."""
-    return {} if value == [] else value
-
-
-Table = Annotated[dict[str, Any], BeforeValidator(table_of)]
+Table = dict[str, Any]
 Texts = str | list[str]
-
-
-class Body(BaseModel):
-    """A body whose fields go by the names of RabbitMQ's API."""
-
-    model_config = ConfigDict(populate_by_name=True, coerce_numbers_to_str=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def read_names(cls, given: Any) -> Any:
-        """Return the fields that are given; refuse one that is most likely misspelt.
-
-        'durabel' would make a queue that is not durable. A field that may be absent is absent where it is null.
-        """
-        if isinstance(given, dict):
-            known = {field.alias or name for name, field in cls.model_fields.items()} | set(cls.model_fields)
-            name, meant = slip_among(given, known)
-            if meant:
-                words = {"name": name, "meant": meant}
-                raise PydanticCustomError("slip", "'{name}' is no field: did you mean {meant}?", words)
-            return without_nulls(cls, given)
-        return given
 
 
 class VhostBody(Body):
     """Settings of a vhost; those that are not given stay."""
 
     description: str | None = None
-    tags: Annotated[Texts | None, Field(description="A list, or text with commas between.")] = None
-    default_queue_type: Annotated[str | None, Field(description="classic, quorum or stream.")] = None
+    tags: Annotated[Texts | None, Meta(description="A list, or text with commas between.")] = None
+    default_queue_type: Annotated[str | None, Meta(description="classic, quorum or stream.")] = None
     protected_from_deletion: bool | None = None
-    tracing: Annotated[bool | None, Field(description="Taken and left at that.")] = None
+    tracing: Annotated[bool | None, Meta(description="Taken and left at that.")] = None
 
 
 class ReplicaBody(Body):
     """A node that a queue is to be on, or not."""
 
-    node: Annotated[str, Field(description="As /api/nodes has it.")]
+    node: Annotated[str, Meta(description="As /api/nodes has it.")]
 
 
 class GrowBody(Body):
     """The quorum queues that are to be on a node."""
 
-    strategy: Annotated[str, Field(description="all or even.")] = "all"
-    queue_pattern: Annotated[str, Field(description="Taken and left at that.")] = ".*"
-    vhost_pattern: Annotated[str, Field(description="Taken and left at that.")] = ".*"
+    strategy: Annotated[str, Meta(description="all or even.")] = "all"
+    queue_pattern: Annotated[str, Meta(description="Taken and left at that.")] = ".*"
+    vhost_pattern: Annotated[str, Meta(description="Taken and left at that.")] = ".*"
 
 
 class UserBody(Body):
     """A user; with neither password nor hash nobody can log in as it by a password."""
 
     password: str | None = None
-    password_hash: Annotated[str | None, Field(description="As /api/users shows it.")] = None
+    password_hash: Annotated[str | None, Meta(description="As /api/users shows it.")] = None
     hashing_algorithm: Annotated[
-        str | None, Field(description="Of the hash; RabbitMQ's salted SHA-256 if not given.")
+        str | None, Meta(description="Of the hash; RabbitMQ's salted SHA-256 if not given.")
     ] = None
-    tags: Annotated[Texts | None, Field(description="A list, or text with commas between; must be given.")] = None
+    tags: Annotated[Texts | None, Meta(description="A list, or text with commas between; must be given.")] = None
 
 
 class UserNames(Body):
@@ -105,7 +75,7 @@ class PolicyBody(Body):
     pattern: str
     definition: Table
     priority: int = 0
-    apply_to: Annotated[str, Field(alias="apply-to")] = "all"
+    apply_to: str = field(name="apply-to", default="all")
 
 
 class ValueBody(Body):
@@ -132,7 +102,7 @@ class QueueBody(Body):
     durable: bool = False
     auto_delete: bool = False
     arguments: Table = {}
-    node: Annotated[str | None, Field(description="Taken and left at that: there is one node.")] = None
+    node: Annotated[str | None, Meta(description="Taken and left at that: there is one node.")] = None
 
 
 class ExchangeBody(Body):
@@ -155,7 +125,7 @@ class BindingBody(Body):
 class PublishBody(Body):
     """One message."""
 
-    properties: Annotated[Table, Field(description="Of AMQP 0.9.1: content_type, headers, delivery_mode, expiration…")]
+    properties: Annotated[Table, Meta(description="Of AMQP 0.9.1: content_type, headers, delivery_mode, expiration…")]
     routing_key: str
     payload: str
     payload_encoding: Literal["string", "base64"]
@@ -164,10 +134,10 @@ class PublishBody(Body):
 class GetBody(Body):
     """The number of messages to get, and what becomes of them."""
 
-    count: Annotated[int, Field(description="Below 0: all that there are.")]
+    count: Annotated[int, Meta(description="Below 0: all that there are.")]
     ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"]
-    encoding: Annotated[str, Field(description="auto: text where the payload is UTF-8, else base64; or base64.")]
-    truncate: Annotated[int | None, Field(ge=0, description="Octets of each payload at most.")] = None
+    encoding: Annotated[str, Meta(description="auto: text where the payload is UTF-8, else base64; or base64.")]
+    truncate: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Octets of each payload at most.")] = None
 
 
 class ActionBody(Body):
@@ -176,14 +146,7 @@ class ActionBody(Body):
     action: Literal["sync", "cancel_sync"]
 
 
-class Routed(BaseModel):
+class Routed(Struct):
     """The outcome of a publish: a queue or a subscriber took the message, or nobody did."""
 
     routed: bool
-
-
-class Refusal(BaseModel):
-    """An error, and its reason."""
-
-    error: str
-    reason: Any

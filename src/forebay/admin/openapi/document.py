@@ -1,27 +1,28 @@
-"""The OpenAPI document: what FastAPI finds out of the routes, and what holds for all of them."""
+"""The OpenAPI document: what routes say of themselves, schemas of their types, and what holds for all of them."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 import orjson
-from fastapi import FastAPI, Response
-from fastapi.dependencies.models import Dependant
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
+from starlette.responses import Response
 
-from forebay.admin.login import caller_of, client_of
-from forebay.admin.rights import administrator_of, monitor_of, policymaker_of
+from forebay import __version__
+from forebay.admin.web.inputs import REQUIRED, Inputs, RequestArgument
+from forebay.admin.web.router import ApiRoute, RouteGroup, Routes
 
 PATH: Final = "/api/openapi.json"
 PREFIX: Final = "/api/"
-# Dependencies that ask for a tag, by what an operation says of it; the first that is found holds.
-NEEDS: Final = ((administrator_of, "administrator"), (monitor_of, "monitoring"), (policymaker_of, "policymaker"))
-ANY_TAG: Final = "management"
+TITLE: Final = "forebay"
+SUMMARY: Final = "The API of a forebay broker."
+VERSION: Final = "3.1.0"
+JSON: Final = "application/json"
+REFERENCE: Final = "#/components/schemas/{name}"
+NO_BODY: Final = 204
 NO_TAG: Final = "none"  # any user
 TAG_KEY: Final = "x-needs-tag"
 REFUSAL: Final = {"$ref": "#/components/schemas/Refusal"}
@@ -38,47 +39,138 @@ EVERYWHERE: Final = {
     "429": "Too many wrong logins; Retry-After says how long to wait.",
     "503": "Somebody else is asked first who may do this; ask again.",
 }
+SUCCESSFUL: Final = "Successful Response"
 NOT_FOUND: Final = "There is no such thing."
 SHAPE: Final = re.compile(rb'Shape(?=["_])')  # the end of a class's name in shapes.py, which callers do not know
 
 
-def describe(api: FastAPI) -> None:
+def describe(routes: Routes) -> None:
     """Have the application answer with a document that says all that its routes do."""
     made: list[bytes] = []
+    router = RouteGroup(is_described=False)
 
-    @api.get(PATH, include_in_schema=False)
+    @router.get(PATH)
     async def show_document() -> Response:
-        if not made:  # half a second of work, which no turn is to wait for
-            made.append(orjson.dumps(await asyncio.to_thread(make_document, api)))
-        return Response(made[0], media_type="application/json")
+        if not made:  # a tenth of a second of work, which no turn is to wait for
+            made.append(orjson.dumps(await asyncio.to_thread(make_document, routes)))
+        return Response(made[0], media_type=JSON)
+
+    routes.include(router)
 
 
-def make_document(api: FastAPI) -> dict[str, Any]:
+def make_document(routes: Routes) -> dict[str, Any]:
     """The document, with basic auth and the errors that every operation of the API may answer with."""
-    named = get_openapi(title=api.title, version=api.version, routes=api.routes, summary="The API of a forebay broker.")
+    described = [each for each in routes.all if each.is_described]
+    schemas = Schemas([kind for route in described for kind in kinds_of(route)])
+    paths: dict[str, dict[str, Any]] = {}
+    for route in described:
+        for method in route.methods:
+            operation = operation_of(route, method.lower(), schemas)
+            paths.setdefault(route.path_format, {}).setdefault(method.lower(), operation)
+    named = {
+        "openapi": VERSION,
+        "info": {"title": TITLE, "summary": SUMMARY, "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas.named},
+    }
     made: dict[str, Any] = orjson.loads(SHAPE.sub(b"", orjson.dumps(named)))
-    components = made.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    schemas["Refusal"] = REFUSAL_SHAPE
-    components["securitySchemes"] = {"basic": {"type": "http", "scheme": "basic"}}
-    needs = needed_tags(api)
-    for path, methods in made["paths"].items():
-        for method, operation in methods.items():
-            complete(path, operation, needs.get((path, method)))
+    made["components"]["schemas"]["Refusal"] = REFUSAL_SHAPE
+    made["components"]["securitySchemes"] = {"basic": {"type": "http", "scheme": "basic"}}
     return made
 
 
-def complete(path: str, operation: dict[str, Any], needs: str | None) -> None:
-    """Put into one operation what FastAPI does not know."""
+class Schemas:
+    """The JSON Schemas of types.
+
+    named  those of structs, by name; others refer to them
+    """
+
+    def __init__(self, kinds: list[Any]) -> None:
+        found, self.named = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
+        self.by_kind = dict(zip(map(id, kinds), found, strict=True))
+        self.kinds = kinds  # whose numbers are theirs as long as they are kept
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """Return the schema of one of the types."""
+        return {name: value for name, value in self.by_kind[id(kind)].items() if name != "contentEncoding"}
+
+
+def kinds_of(route: ApiRoute) -> Iterator[Any]:
+    """Yield the types of what a route takes and answers."""
+    for inputs in route.inputs.all():
+        for field in inputs.fields:
+            yield field.kind
+        if inputs.body is not None:
+            yield inputs.body
+    for response in route.responses.values():
+        if "model" in response:
+            yield response["model"]
+
+
+def operation_of(route: ApiRoute, method: str, schemas: Schemas) -> dict[str, Any]:
+    """Return what is said of one method of a route."""
+    name = re.sub(r"\W", "_", f"{route.name}{route.path_format}")
+    operation: dict[str, Any] = {
+        "summary": route.summary or route.name.replace("_", " ").title(),
+        "description": route.description,
+        "operationId": route.operation_id or f"{name}_{method}",
+        "responses": {str(status): response_of(each, schemas) for status, each in route.responses.items()},
+    }
+    if route.tags:
+        operation["tags"] = list(route.tags)
+    fields = {(each.place, each.alias): each for inputs in route.inputs.all() for each in inputs.fields}
+    if fields:
+        operation["parameters"] = [parameter_of(each, schemas) for each in fields.values()]
+    body = route.body or requested(route.inputs, schemas)
+    if body:
+        operation["requestBody"] = body
+    good = operation["responses"].setdefault(str(route.status), {"description": SUCCESSFUL})
+    if not route.is_plain and route.status != NO_BODY:
+        good.setdefault("content", {}).setdefault(JSON, {}).setdefault("schema", {})
+    complete(route, operation)
+    return operation
+
+
+def parameter_of(field: RequestArgument, schemas: Schemas) -> dict[str, Any]:
+    """Return what is said of one parameter."""
+    schema = schemas.of(field.kind)
+    found = {"name": field.alias, "in": field.place, "required": field.default is REQUIRED, "schema": schema}
+    if field.default is not REQUIRED and field.default is not None:
+        schema["default"] = field.default
+    if "description" in schema:
+        found["description"] = schema["description"]
+    return found
+
+
+def requested(inputs: Inputs, schemas: Schemas) -> dict[str, Any]:
+    """Return what is said of a body; nothing where there is none."""
+    if inputs.body is None:
+        return {}
+    schema = schemas.of(inputs.body)
+    if inputs.body_default is REQUIRED:
+        return {"required": True, "content": {JSON: {"schema": schema}}}
+    return {"content": {JSON: {"schema": {"anyOf": [schema, {"type": "null"}]}}}}
+
+
+def response_of(response: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
+    """Return what is said of one answer."""
+    found = {"description": SUCCESSFUL, **{name: value for name, value in response.items() if name != "model"}}
+    if "model" in response:
+        found["content"] = {JSON: {"schema": schemas.of(response["model"])}}
+    elif "content" in response:
+        found["content"] = {media: dict(each) for media, each in response["content"].items()}
+    return found
+
+
+def complete(route: ApiRoute, operation: dict[str, Any]) -> None:
+    """Put into one operation what holds for all."""
     responses = operation["responses"]
-    responses.pop("422", None)
-    if not path.startswith(PREFIX) and needs is None:
+    needs = route.inputs.needs()
+    if not route.path.startswith(PREFIX) and needs is None:
         return
     for status, text in EVERYWHERE.items():
         responses.setdefault(status, refused(text))
-    if "{" in path:
+    if "{" in route.path:
         responses.setdefault("404", refused(NOT_FOUND))
     if needs is not None:
         operation["security"] = [{"basic": []}]
@@ -86,36 +178,4 @@ def complete(path: str, operation: dict[str, Any], needs: str | None) -> None:
 
 
 def refused(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {"application/json": {"schema": REFUSAL}}}
-
-
-def needed_tags(api: FastAPI) -> dict[tuple[str, str], str]:
-    """The tag that a caller must have, by path and method; nothing for what everybody may ask."""
-    found: dict[tuple[str, str], str] = {}
-    for route in api_routes(api.routes):
-        asked = calls_of(route.dependant)
-        if caller_of not in asked and client_of not in asked:
-            continue
-        least = ANY_TAG if caller_of in asked else NO_TAG
-        tag = next((name for call, name in NEEDS if call in asked), least)
-        for method in route.methods or ():
-            found[route.path_format, method.lower()] = tag
-    return found
-
-
-def api_routes(routes: Iterable[BaseRoute]) -> Iterator[APIRoute]:
-    """The routes, those of routers within routers among them, which some versions of FastAPI keep as they are."""
-    for route in routes:
-        if isinstance(route, APIRoute):
-            yield route
-        else:
-            inner = getattr(route, "original_router", None)
-            yield from api_routes(() if inner is None else inner.routes)
-
-
-def calls_of(dependant: Dependant) -> list[object]:
-    """All functions that are called before a handler, and the handler."""
-    found: list[object] = [dependant.call]
-    for inner in dependant.dependencies:
-        found += calls_of(inner)
-    return found
+    return {"description": text, "content": {JSON: {"schema": REFUSAL}}}

@@ -5,10 +5,9 @@ Every field may be missing, since callers may ask for only some (`columns`).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
 
-from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
+from msgspec import Meta
 
 from forebay.admin.samples.rates import BROKER, CHANNEL, EXCHANGE, NODE, QUEUE, VHOST
 from forebay.admin.samples.samples import Fields
@@ -33,7 +32,7 @@ def numbers(fields: Fields, first: int = 0, end: int | None = None) -> Any:
     """An object with these numbers and their rates."""
     chosen = slice(first, end)
     properties = dict.fromkeys(fields.names[chosen], WHOLE) | dict.fromkeys(fields.details[chosen], DETAILS)
-    return WithJsonSchema({"type": "object", "properties": properties})
+    return Meta(extra_json_schema={"type": "object", "properties": properties})
 
 
 QueueStats = Annotated[Object, numbers(QUEUE, 0, QUEUE.counters)]
@@ -43,20 +42,20 @@ BrokerStats = Annotated[Object, numbers(BROKER, 0, BROKER.counters)]
 VhostStats = Annotated[Object, numbers(VHOST, 0, VHOST.counters)]
 QueueTotals = Annotated[Object, numbers(BROKER, BROKER.counters)]
 Churn = Annotated[Object, numbers(NODE, 0, NODE.counters)]
-Details = Annotated[Object, WithJsonSchema(DETAILS)]
-Own = Annotated[Object, Field(description="What RabbitMQ's objects do not have.")]
+Details = Annotated[Object, Meta(extra_json_schema=DETAILS)]
+Own = Annotated[Object, Meta(description="What RabbitMQ's objects do not have.")]
 
 
 class PageShape(TypedDict, Generic[Item]):
     """A page of a list."""
 
-    filtered_count: Annotated[int, Field(description="Items that the filter on names lets pass.")]
-    item_count: Annotated[int, Field(description="Items of this page.")]
+    filtered_count: Annotated[int, Meta(description="Items that the filter on names lets pass.")]
+    item_count: Annotated[int, Meta(description="Items of this page.")]
     items: list[Item]
     page: int
     page_count: int
     page_size: int
-    total_count: Annotated[int, Field(description="Items without the filter.")]
+    total_count: Annotated[int, Meta(description="Items without the filter.")]
 
 
 class ListenerShape(TypedDict):
@@ -89,10 +88,10 @@ class ObjectTotals(TypedDict):
 class Overview(TypedDict, total=False):
     """The broker at a glance."""
 
-    management_version: Annotated[str, Field(description="The version of RabbitMQ whose API this is.")]
+    management_version: Annotated[str, Meta(description="The version of RabbitMQ whose API this is.")]
     rabbitmq_version: str
     product_name: str
-    product_version: Annotated[str, Field(description="This broker's.")]
+    product_version: Annotated[str, Meta(description="This broker's.")]
     cluster_name: str
     node: str
     rates_mode: str
@@ -101,9 +100,9 @@ class Overview(TypedDict, total=False):
     message_stats: BrokerStats
     queue_totals: QueueTotals
     object_totals: ObjectTotals
-    churn_rates: Annotated[Churn, Field(description="For monitors.")]
-    listeners: Annotated[list[ListenerShape], Field(description="For monitors.")]
-    contexts: Annotated[list[Object], Field(description="For monitors.")]
+    churn_rates: Annotated[Churn, Meta(description="For monitors.")]
+    listeners: Annotated[list[ListenerShape], Meta(description="For monitors.")]
+    contexts: Annotated[list[Object], Meta(description="For monitors.")]
     forebay: Own
 
 
@@ -118,24 +117,24 @@ class NodeShape(TypedDict, total=False):
 
     name: str
     running: bool
-    being_drained: Annotated[bool, Field(description="It is about to stop.")]
+    being_drained: Annotated[bool, Meta(description="It is about to stop.")]
     os_pid: str
-    uptime: Annotated[int, Field(description="In milliseconds.")]
+    uptime: Annotated[int, Meta(description="In milliseconds.")]
     processors: int
-    mem_used: Annotated[int, Field(description="In octets.")]
+    mem_used: Annotated[int, Meta(description="In octets.")]
     mem_limit: int
-    mem_alarm: Annotated[bool, Field(description="Publishers are not read.")]
-    disk_free: Annotated[int, Field(description="In octets.")]
+    mem_alarm: Annotated[bool, Meta(description="Publishers are not read.")]
+    disk_free: Annotated[int, Meta(description="In octets.")]
     disk_free_limit: int
-    disk_free_alarm: Annotated[bool, Field(description="Publishers are not read.")]
+    disk_free_alarm: Annotated[bool, Meta(description="Publishers are not read.")]
     fd_used: int
     fd_total: int
     sockets_used: int
     sockets_total: int
-    proc_used: Annotated[int, Field(description="Threads.")]
+    proc_used: Annotated[int, Meta(description="Threads.")]
     proc_total: int
     db_dir: str
-    forebay: Annotated[Object, Field(description="Of a member of a cluster: its role, lag, link and store.")]
+    forebay: Annotated[Object, Meta(description="Of a member of a cluster: its role, lag, link and store.")]
     exchange_types: list[Kind]
     auth_mechanisms: list[Kind]
 
@@ -157,18 +156,18 @@ class PeerShape(TypedDict, total=False):
 class ConnectionShape(TypedDict, total=False):
     """A connection."""
 
-    name: Annotated[str, Field(description="The client's address and ours.")]
-    protocol: Annotated[str, Field(description="AMQP 0-9-1, MQTT 3-1-1, MQTT 5-0, ...")]
+    name: Annotated[str, Meta(description="The client's address and ours.")]
+    protocol: Annotated[str, Meta(description="AMQP 0-9-1, MQTT 3-1-1, MQTT 5-0, ...")]
     user: str
     vhost: str
     node: str
-    state: Annotated[str, Field(description="running, blocked (not read for now) or closing.")]
+    state: Annotated[str, Meta(description="running, blocked (not read for now) or closing.")]
     host: str
     port: int
     peer_host: str
     peer_port: int
-    connected_at: Annotated[int, Field(description="In milliseconds since 1970.")]
-    timeout: Annotated[int, Field(description="Heartbeat or keep alive in seconds.")]
+    connected_at: Annotated[int, Meta(description="In milliseconds since 1970.")]
+    timeout: Annotated[int, Meta(description="Heartbeat or keep alive in seconds.")]
     channels: int
     client_properties: Object
     user_provided_name: str
@@ -176,9 +175,9 @@ class ConnectionShape(TypedDict, total=False):
     recv_oct_details: Details
     send_oct: int
     send_oct_details: Details
-    recv_cnt: Annotated[int, Field(description="Reads of the socket.")]
-    send_cnt: Annotated[int, Field(description="Writes to the socket.")]
-    send_pend: Annotated[int, Field(description="Octets that the client has not taken yet.")]
+    recv_cnt: Annotated[int, Meta(description="Reads of the socket.")]
+    send_cnt: Annotated[int, Meta(description="Writes to the socket.")]
+    send_pend: Annotated[int, Meta(description="Octets that the client has not taken yet.")]
     ssl: bool
     ssl_protocol: str | None
     ssl_cipher: str | None
@@ -222,11 +221,11 @@ class ConsumerShape(TypedDict, total=False):
     channel_details: ChannelDetails
     ack_required: bool
     exclusive: bool
-    prefetch_count: Annotated[int, Field(description="Messages it may hold; 0 for no limit.")]
+    prefetch_count: Annotated[int, Meta(description="Messages it may hold; 0 for no limit.")]
     active: bool
-    activity_status: Annotated[str, Field(description="up, single_active or waiting.")]
+    activity_status: Annotated[str, Meta(description="up, single_active or waiting.")]
     arguments: Object
-    consumer_timeout: Annotated[int, Field(description="In milliseconds.")]
+    consumer_timeout: Annotated[int, Meta(description="In milliseconds.")]
     forebay: Own
 
 
@@ -246,17 +245,17 @@ class ChannelShape(TypedDict, total=False):
     global_prefetch_count: int
     messages_unacknowledged: int
     messages_unconfirmed: int
-    message_stats: Annotated[ChannelStats, Field(description="Missing where nothing has gone over it.")]
-    consumer_details: Annotated[list[ConsumerShape], Field(description="Of a single channel.")]
+    message_stats: Annotated[ChannelStats, Meta(description="Missing where nothing has gone over it.")]
+    consumer_details: Annotated[list[ConsumerShape], Meta(description="Of a single channel.")]
 
 
 class QueueShape(TypedDict, total=False):
     """A queue."""
 
     name: str
-    name_in_path: Annotated[str, Field(description="The name in paths, where the shown one is not: it is no UTF-8.")]
+    name_in_path: Annotated[str, Meta(description="The name in paths, where the shown one is not: it is no UTF-8.")]
     vhost: str
-    type: Annotated[str, Field(description="classic, quorum or stream.")]
+    type: Annotated[str, Meta(description="classic, quorum or stream.")]
     durable: bool
     auto_delete: bool
     exclusive: bool
@@ -272,27 +271,27 @@ class QueueShape(TypedDict, total=False):
     messages_ready_details: Details
     messages_unacknowledged: int
     messages_unacknowledged_details: Details
-    messages_ram: Annotated[int, Field(description="Those in memory; of a log that is there in part an estimate.")]
+    messages_ram: Annotated[int, Meta(description="Those in memory; of a log that is there in part an estimate.")]
     messages_ready_ram: int
     messages_unacknowledged_ram: int
     messages_persistent: int
-    message_bytes: Annotated[int, Field(description="What the queue's log holds, with what belongs to it.")]
-    message_bytes_ready: Annotated[int, Field(description="What is not unacknowledged of it.")]
+    message_bytes: Annotated[int, Meta(description="What the queue's log holds, with what belongs to it.")]
+    message_bytes_ready: Annotated[int, Meta(description="What is not unacknowledged of it.")]
     message_bytes_unacknowledged: Annotated[
-        int, Field(description="What consumers hold; of messages that are not in memory an estimate.")
+        int, Meta(description="What consumers hold; of messages that are not in memory an estimate.")
     ]
-    message_bytes_ram: Annotated[int, Field(description="What of it is in memory.")]
+    message_bytes_ram: Annotated[int, Meta(description="What of it is in memory.")]
     message_bytes_persistent: int
-    messages_dlx: Annotated[int, Field(description="Dead letters that wait for their exchange to take them.")]
+    messages_dlx: Annotated[int, Meta(description="Dead letters that wait for their exchange to take them.")]
     message_bytes_dlx: int
     consumers: int
-    consumer_capacity: Annotated[float, Field(description="The part of the consumers that could take a message now.")]
+    consumer_capacity: Annotated[float, Meta(description="The part of the consumers that could take a message now.")]
     consumer_utilisation: float
     exclusive_consumer_tag: str | None
     single_active_consumer_tag: str | None
-    message_stats: Annotated[QueueStats, Field(description="Missing where nothing has happened yet.")]
-    owner_pid_details: Annotated[PeerShape, Field(description="Whose it is, of an exclusive queue.")]
-    consumer_details: Annotated[list[ConsumerShape], Field(description="Of a single queue.")]
+    message_stats: Annotated[QueueStats, Meta(description="Missing where nothing has happened yet.")]
+    owner_pid_details: Annotated[PeerShape, Meta(description="Whose it is, of an exclusive queue.")]
+    consumer_details: Annotated[list[ConsumerShape], Meta(description="Of a single queue.")]
     delivery_limit: int
     forebay: Own
 
@@ -301,7 +300,7 @@ class ExchangeShape(TypedDict, total=False):
     """An exchange."""
 
     name: str
-    name_in_path: Annotated[str, Field(description="The name in paths, where the shown one is not: it is no UTF-8.")]
+    name_in_path: Annotated[str, Meta(description="The name in paths, where the shown one is not: it is no UTF-8.")]
     vhost: str
     type: str
     durable: bool
@@ -309,20 +308,20 @@ class ExchangeShape(TypedDict, total=False):
     internal: bool
     arguments: Object
     policy: str | None
-    message_stats: Annotated[ExchangeStats, Field(description="Missing where nothing has gone through it.")]
+    message_stats: Annotated[ExchangeStats, Meta(description="Missing where nothing has gone through it.")]
     forebay: Own
 
 
 class BindingShape(TypedDict, total=False):
     """A binding."""
 
-    source: Annotated[str, Field(description="An exchange; empty: the one without a name.")]
+    source: Annotated[str, Meta(description="An exchange; empty: the one without a name.")]
     vhost: str
     destination: str
-    destination_type: Annotated[str, Field(description="queue or exchange.")]
+    destination_type: Annotated[str, Meta(description="queue or exchange.")]
     routing_key: str
     arguments: Object
-    properties_key: Annotated[str, Field(description="Names it among the bindings between the same two.")]
+    properties_key: Annotated[str, Meta(description="Names it among the bindings between the same two.")]
 
 
 class VhostShape(TypedDict, total=False):
@@ -347,8 +346,8 @@ class VhostShape(TypedDict, total=False):
 class Check(TypedDict):
     """The result of a health check."""
 
-    status: Annotated[str, Field(description="ok or failed.")]
-    reason: Annotated[NotRequired[str], Field(description="Why it failed.")]
+    status: Annotated[str, Meta(description="ok or failed.")]
+    reason: NotRequired[Annotated[str, Meta(description="Why it failed.")]]
 
 
 class Flag(TypedDict, total=False):

@@ -13,9 +13,11 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.http import browser_headers
+from forebay.admin.web.router import RouteGroup
 
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -90,25 +92,25 @@ def front_page(contents: dict[str, bytes], folder: str) -> bytes:
     return text.replace("{{preload}}", preload).replace("{{ui}}", folder).encode()
 
 
-def make_router() -> APIRouter:
+def make_router() -> RouteGroup:
     """The routes of the page."""
     contents = read_folder(files("forebay.admin").joinpath("ui"))
     digest = digest_of(contents)
     page = make_asset("index.html", front_page(contents, f"{FOLDER}/{digest}"))
     assets = {name: make_asset(name, body) for name, body in contents.items() if name != "index.html"}
-    router = APIRouter(include_in_schema=False)
+    router = RouteGroup(is_described=False)
 
-    @router.api_route("/", methods=["GET", "HEAD"])
+    @router.route("/", methods=["GET", "HEAD"])
     async def front(request: Request) -> Response:
         return page.answer(request, ASK_AGAIN)
 
-    @router.api_route(FOLDER + "/{version}/{name:path}", methods=["GET", "HEAD"])
+    @router.route(FOLDER + "/{version}/{name:path}", methods=["GET", "HEAD"])
     async def asset(request: Request, version: str, name: str) -> Response:
         if version != digest or name not in assets:
             return Response("no such file", 404, SAFE_HEADERS, "text/plain")
         return assets[name].answer(request, FOR_EVER)
 
-    @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+    @router.route("/favicon.ico", methods=["GET", "HEAD"])
     async def icon(request: Request) -> Response:
         return assets["favicon.svg"].answer(request, ASK_AGAIN)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Cookie, Request, Response
-from pydantic import BaseModel, Field
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.caller import HTTP, Caller
 from forebay.admin.http.answer import as_json
-from forebay.admin.http.bodies import JsonRoute
 from forebay.admin.login import Broker
 from forebay.admin.page.logins import COOKIE, WebLogins
+from forebay.admin.web.fields import Cookie
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import REFUSED, RequestError
 from forebay.directory.logins.login import LoginContext, LoginRefused
 from forebay.directory.users import TAGS
 from forebay.node.peer import peer_at
 
-router = APIRouter(prefix="/api", tags=["login"], route_class=JsonRoute)
+router = RouteGroup(prefix="/api", tags=["login"])
 
 CHARACTERS_MAX: Final = 65_536  # a token may be long
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
@@ -26,11 +28,11 @@ REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class Credentials(BaseModel):
+class Credentials(Struct):
     """A name and a password; with an empty name, the password is a token."""
 
-    username: str = Field(max_length=255)
-    password: str = Field(max_length=CHARACTERS_MAX)
+    username: Annotated[str, Meta(max_length=255)]
+    password: Annotated[str, Meta(max_length=CHARACTERS_MAX)]
 
 
 @router.post("/login", responses=REFUSALS)
@@ -63,8 +65,8 @@ async def login(request: Request, broker: Broker, credentials: Credentials) -> R
     return answer
 
 
-@router.delete("/login", status_code=204)
-@router.post("/logout", status_code=204)
+@router.delete("/login", status=204)
+@router.post("/logout", status=204)
 async def logout(request: Request, token: Annotated[str, Cookie(alias=COOKIE)] = "") -> Response:
     """End the login that the cookie stands for; no error where there is none."""
     logins = logins_of(request)

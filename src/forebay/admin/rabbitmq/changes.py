@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Query, Response
+from msgspec.structs import asdict
+from starlette.responses import Response
 
 from forebay.admin.asking import run
 from forebay.admin.caller import Caller
@@ -16,10 +17,9 @@ from forebay.admin.changing import (
     DONE_STATUS,
     GONE,
     MADE,
-    ChangeRoute,
-    Responses,
     changed,
     finished,
+    noted,
     put_status,
 )
 from forebay.admin.http.paths import ExchangeName, QueueName, UserName, VhostName, exchange_named, quoted
@@ -29,11 +29,13 @@ from forebay.admin.rabbitmq.clients.connections import ConnectionName, find_conn
 from forebay.admin.rabbitmq.exchanges.binding_keys import properties_key
 from forebay.admin.rabbitmq.exchanges.bindings import PropertiesKey, bindings_between, find_binding
 from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.web.fields import Header, Query
+from forebay.admin.web.router import Responses, RouteGroup
 from forebay.routing.exchange import Binding
 from forebay.server.app import App
 from forebay.server.net import Connection
 
-router = APIRouter(prefix="/api", route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", around=noted)
 
 REASON_CHARACTERS_MAX: Final = 255
 IfEmpty = Annotated[bool, Query(alias="if-empty", description="Only if nothing is ready in it.")]
@@ -53,19 +55,19 @@ CLOSED: Final = "Connection forced: closed over HTTP"
 # ---- queues
 
 
-@router.put(
-    "/queues/{vhost:name}/{queue:octets}", tags=["queues"], status_code=CREATED, responses=MADE, response_class=Response
-)
+@router.put("/queues/{vhost:name}/{queue:octets}", tags=["queues"], status=CREATED, responses=MADE, is_plain=True)
 async def put_queue(
     broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: QueueBody | None = None
 ) -> Response:
     """Declare a queue, or check that it exists with the same properties."""
     is_new = queue not in check_vhost(broker, caller, vhost).catalog.queues
-    values = {"vhost": vhost, "queue": queue, **(body or QueueBody()).model_dump(exclude={"node"})}
+    declared = body or QueueBody()
+    values: dict[str, object] = {"vhost": vhost, "queue": queue, "durable": declared.durable}
+    values |= {"auto_delete": declared.auto_delete, "arguments": declared.arguments}
     return await changed(broker, caller, "queue.declare", values, put_status(is_new))
 
 
-@router.delete("/queues/{vhost:name}/{queue:octets}", tags=["queues"], status_code=DONE_STATUS, responses=GONE)
+@router.delete("/queues/{vhost:name}/{queue:octets}", tags=["queues"], status=DONE_STATUS, responses=GONE)
 async def delete_queue(
     broker: Broker,
     caller: Manager,
@@ -85,9 +87,9 @@ async def delete_queue(
 @router.put(
     "/exchanges/{vhost:name}/{exchange:octets}",
     tags=["exchanges"],
-    status_code=CREATED,
+    status=CREATED,
     responses=MADE,
-    response_class=Response,
+    is_plain=True,
 )
 async def put_exchange(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, body: ExchangeBody | None = None
@@ -95,11 +97,11 @@ async def put_exchange(
     """Declare an exchange, or check that it exists with the same properties."""
     name = exchange_named(exchange)
     is_new = name not in check_vhost(broker, caller, vhost).catalog.bindings.exchanges
-    values = {"vhost": vhost, "exchange": name, **(body or ExchangeBody()).model_dump()}
+    values = {"vhost": vhost, "exchange": name, **asdict(body or ExchangeBody())}
     return await changed(broker, caller, "exchange.declare", values, put_status(is_new))
 
 
-@router.delete("/exchanges/{vhost:name}/{exchange:octets}", tags=["exchanges"], status_code=DONE_STATUS, responses=GONE)
+@router.delete("/exchanges/{vhost:name}/{exchange:octets}", tags=["exchanges"], status=DONE_STATUS, responses=GONE)
 async def delete_exchange(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, if_unused: IfUnused = False
 ) -> Response:
@@ -115,9 +117,9 @@ async def delete_exchange(
 @router.post(
     "/bindings/{vhost:name}/e/{source:octets}/q/{queue:octets}",
     tags=["bindings"],
-    status_code=CREATED,
+    status=CREATED,
     responses=BOUND,
-    response_class=Response,
+    is_plain=True,
 )
 async def bind_queue(
     broker: Broker,
@@ -134,9 +136,9 @@ async def bind_queue(
 @router.post(
     "/bindings/{vhost:name}/e/{source:octets}/e/{destination:octets}",
     tags=["bindings"],
-    status_code=CREATED,
+    status=CREATED,
     responses=BOUND,
-    response_class=Response,
+    is_plain=True,
 )
 async def bind_exchange(
     broker: Broker,
@@ -154,7 +156,7 @@ async def bind_exchange(
 @router.delete(
     "/bindings/{vhost:name}/e/{source:octets}/q/{queue:octets}/{props:name}",
     tags=["bindings"],
-    status_code=DONE_STATUS,
+    status=DONE_STATUS,
     responses=GONE,
 )
 async def unbind_queue(
@@ -168,7 +170,7 @@ async def unbind_queue(
 @router.delete(
     "/bindings/{vhost:name}/e/{source:octets}/e/{destination:octets}/{props:name}",
     tags=["bindings"],
-    status_code=DONE_STATUS,
+    status=DONE_STATUS,
     responses=GONE,
 )
 async def unbind_exchange(
@@ -201,7 +203,7 @@ async def bind(
     asked = body or BindingBody()
     key = properties_key(asked.routing_key.encode(), asked.arguments)
     place = {"Location": f"{quoted(destination)}/{quoted(key)}"}
-    return await changed(app, caller, "binding.add", {**values, **asked.model_dump()}, CREATED, place)
+    return await changed(app, caller, "binding.add", {**values, **asdict(asked)}, CREATED, place)
 
 
 async def unbind(app: App, caller: Caller, values: dict[str, object], destination: bytes, props: str) -> Response:
@@ -219,7 +221,7 @@ async def unbind(app: App, caller: Caller, values: dict[str, object], destinatio
 # ---- connections
 
 
-@router.delete("/connections/{connection:name}", tags=["connections"], status_code=DONE_STATUS, responses=GONE)
+@router.delete("/connections/{connection:name}", tags=["connections"], status=DONE_STATUS, responses=GONE)
 async def close_connection(
     broker: Broker, caller: Manager, connection: ConnectionName, x_reason: Reason = CLOSED
 ) -> Response:
@@ -229,7 +231,7 @@ async def close_connection(
     )
 
 
-@router.delete("/connections/username/{user:name}", tags=["connections"], status_code=DONE_STATUS, responses=GONE)
+@router.delete("/connections/username/{user:name}", tags=["connections"], status=DONE_STATUS, responses=GONE)
 async def close_connections_of_user(
     broker: Broker, caller: Manager, user: UserName, x_reason: Reason = CLOSED
 ) -> Response:

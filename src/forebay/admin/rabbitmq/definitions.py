@@ -11,11 +11,12 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay import __version__
 from forebay.admin.caller import Caller
-from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute
+from forebay.admin.changing import CHANGED, DONE_STATUS, noted
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
@@ -26,6 +27,8 @@ from forebay.admin.rabbitmq.parameters import parameters_of
 from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, check_vhost
+from forebay.admin.web.fields import Query
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.reading.json_text import JsonError, NotJson, read_json
@@ -48,7 +51,7 @@ from forebay.management.definitions.left_out import in_order
 from forebay.management.definitions.limits import limits_of
 from forebay.server.app import App
 
-router = APIRouter(prefix="/api", tags=["definitions"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", tags=["definitions"], around=noted)
 logger = logging.getLogger("forebay")
 
 ENTRIES_AT_ONCE: Final = 20
@@ -61,15 +64,13 @@ Download = Annotated[
 ]
 DOCUMENT: Final[dict[str, Any]] = {"type": "object", "additionalProperties": True}
 BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": DOCUMENT},
-            "multipart/form-data": {
-                "schema": {"type": "object", "properties": {FILE: {"type": "string", "format": "binary"}}}
-            },
+    "required": True,
+    "content": {
+        "application/json": {"schema": DOCUMENT},
+        "multipart/form-data": {
+            "schema": {"type": "object", "properties": {FILE: {"type": "string", "format": "binary"}}}
         },
-    }
+    },
 }
 Strict = Annotated[bool, Query(description="Refuse the file as a whole if a part of it cannot be in force here.")]
 LEFT_OUT: Final[dict[str, Any]] = {
@@ -123,8 +124,8 @@ async def export_all(broker: Broker, caller: Administrator, download: Download =
         return as_file(document, download)
 
 
-@router.post("/all-configuration", status_code=DONE_STATUS, responses=IMPORTED_ANSWERS, openapi_extra=BODY)
-@router.post("/definitions", status_code=DONE_STATUS, responses=IMPORTED_ANSWERS, openapi_extra=BODY)
+@router.post("/all-configuration", status=DONE_STATUS, responses=IMPORTED_ANSWERS, body=BODY)
+@router.post("/definitions", status=DONE_STATUS, responses=IMPORTED_ANSWERS, body=BODY)
 async def import_all(broker: Broker, caller: Administrator, request: Request, strict: Strict = False) -> Response:
     """Take in a file: make what is missing, and take nothing away. All of it is checked before anything is changed.
 
@@ -152,7 +153,7 @@ async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, 
         return as_file(document, download)
 
 
-@router.post("/definitions/{vhost:name}", status_code=DONE_STATUS, responses=IMPORTED_ANSWERS, openapi_extra=BODY)
+@router.post("/definitions/{vhost:name}", status=DONE_STATUS, responses=IMPORTED_ANSWERS, body=BODY)
 async def import_vhost(
     broker: Broker, caller: Administrator, vhost: VhostName, request: Request, strict: Strict = False
 ) -> Response:

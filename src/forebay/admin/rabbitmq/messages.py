@@ -7,13 +7,13 @@ import base64
 import binascii
 import contextlib
 import itertools
-from typing import Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Response
 from mypy_extensions import u8
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
-from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, changed, finished
+from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, changed, finished, noted
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
 from forebay.admin.http.slices import SLICE_ITEMS
@@ -21,6 +21,7 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody, Routed
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.web.router import Responses, RouteGroup
 from forebay.broker.publish.headers import check_message, publish_with_headers, read_publish_headers
 from forebay.broker.publish.outcome import PublishOutcome
 from forebay.broker.vhost import Vhost
@@ -36,7 +37,7 @@ from forebay.routing.exchange import text
 from forebay.server.app import App
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 
-router = APIRouter(prefix="/api", route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", around=noted)
 
 NO_SESSION: Final = 0
 UNAVAILABLE: Final = 503
@@ -45,15 +46,14 @@ BASE64: Final = "base64"
 REQUEUE: Final = ("ack_requeue_true", "reject_requeue_true")
 FAILED: Final = "reject_requeue_true"  # gives back, and counts towards the delivery limit
 DISCARD: Final = "reject_requeue_false"
-LACKING: Final[Responses] = {
-    UNAVAILABLE: {"description": "The broker lacks memory or disk, and takes in nothing for now."}
+PUBLISHED: Final[Responses] = {
+    200: {"model": Routed},
+    UNAVAILABLE: {"description": "The broker lacks memory or disk, and takes in nothing for now."},
 }
 channels = itertools.count(1)  # under which messages are got: one a request
 
 
-@router.post(
-    "/exchanges/{vhost:name}/{exchange:octets}/publish", tags=["messages"], response_model=Routed, responses=LACKING
-)
+@router.post("/exchanges/{vhost:name}/{exchange:octets}/publish", tags=["messages"], responses=PUBLISHED)
 async def publish_message(
     broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, body: PublishBody
 ) -> Response:
@@ -103,7 +103,7 @@ def payload_of(body: PublishBody) -> bytes:
 
 
 @router.post(
-    "/queues/{vhost:name}/{queue:octets}/get", tags=["messages"], responses={200: {"model": list[dict[str, object]]}}
+    "/queues/{vhost:name}/{queue:octets}/get", tags=["messages"], responses={200: {"model": list[dict[str, Any]]}}
 )
 async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: GetBody) -> Response:
     """Take messages out of a queue, and settle them or give them back; fewer than asked for where they are long.
@@ -197,15 +197,13 @@ def message_fields(delivery: Delivery, wanted: GetBody) -> dict[str, object]:
     }
 
 
-@router.delete(
-    "/queues/{vhost:name}/{queue:octets}/contents", tags=["messages"], status_code=DONE_STATUS, responses=GONE
-)
+@router.delete("/queues/{vhost:name}/{queue:octets}/contents", tags=["messages"], status=DONE_STATUS, responses=GONE)
 async def purge_queue(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
     """Take away all that is ready in a queue."""
     return await changed(broker, caller, "queue.purge", {"vhost": vhost, "queue": queue})
 
 
-@router.post("/queues/{vhost:name}/{queue:octets}/actions", tags=["queues"], status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/queues/{vhost:name}/{queue:octets}/actions", tags=["queues"], status=DONE_STATUS, responses=CHANGED)
 async def act_on_queue(
     broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: ActionBody
 ) -> Response:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
-from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
+from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, changed, noted, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import ComponentName, LimitName, ParameterName, UserName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import LimitBody, ValueBody
 from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.directory.users import Users
@@ -27,8 +28,8 @@ from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_set
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
-router = APIRouter(prefix="/api", tags=["parameters"], route_class=ChangeRoute)
-limits = APIRouter(prefix="/api", tags=["limits"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", tags=["parameters"], around=noted)
+limits = RouteGroup(prefix="/api", tags=["limits"], around=noted)
 
 LIMITS: Final = "vhost-limits"
 LIMITS_NAME: Final = "limits"
@@ -79,9 +80,9 @@ async def show_parameter(
 
 @router.put(
     "/parameters/{component:name}/{vhost:name}/{parameter:name}",
-    status_code=201,
+    status=201,
     responses=MADE,
-    response_class=Response,
+    is_plain=True,
 )
 async def put_parameter(
     broker: Broker,
@@ -98,7 +99,7 @@ async def put_parameter(
     return await changed(broker, caller, name, {"vhost": vhost, **values}, put_status(is_new))
 
 
-@router.delete("/parameters/{component:name}/{vhost:name}/{parameter:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/parameters/{component:name}/{vhost:name}/{parameter:name}", status=DONE_STATUS, responses=GONE)
 async def delete_parameter(
     broker: Broker, caller: Policymaker, component: ComponentName, vhost: VhostName, parameter: ParameterName
 ) -> Response:
@@ -133,7 +134,7 @@ async def show_global_parameter(
     return answer_one({"name": parameter, "value": values[parameter]}, wanted)
 
 
-@router.put("/global-parameters/{parameter:name}", status_code=201, responses=MADE, response_class=Response)
+@router.put("/global-parameters/{parameter:name}", status=201, responses=MADE, is_plain=True)
 async def put_global_parameter(
     broker: Broker, caller: Administrator, parameter: ParameterName, body: ValueBody
 ) -> Response:
@@ -143,7 +144,7 @@ async def put_global_parameter(
     return await changed(broker, caller, "global_parameter.set", values, put_status(is_new))
 
 
-@router.delete("/global-parameters/{parameter:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/global-parameters/{parameter:name}", status=DONE_STATUS, responses=GONE)
 async def delete_global_parameter(broker: Broker, caller: Administrator, parameter: ParameterName) -> Response:
     """Delete a global parameter."""
     return await changed(broker, caller, "global_parameter.clear", {"name": parameter})
@@ -209,7 +210,7 @@ async def show_vhost_limits(broker: Broker, caller: Manager, vhost: VhostName) -
     return as_json([limits_fields(where)] if limits_of(where) else [])
 
 
-@limits.put("/vhost-limits/{vhost:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+@limits.put("/vhost-limits/{vhost:name}/{limit:name}", status=DONE_STATUS, responses=CHANGED)
 async def put_vhost_limit(
     broker: Broker, caller: Administrator, vhost: VhostName, limit: LimitName, body: LimitBody
 ) -> Response:
@@ -217,7 +218,7 @@ async def put_vhost_limit(
     return await change_limits(broker, caller, vhost, {limit: body.value})
 
 
-@limits.delete("/vhost-limits/{vhost:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+@limits.delete("/vhost-limits/{vhost:name}/{limit:name}", status=DONE_STATUS, responses=CHANGED)
 async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: VhostName, limit: LimitName) -> Response:
     """Lift a limit of a vhost; no error where there is none."""
     return await change_limits(broker, caller, vhost, {limit: UNLIMITED})
@@ -240,7 +241,7 @@ async def show_user_limits(broker: Broker, caller: Manager, user: UserName) -> R
     return as_json([user_fields(users, user)] if user in users.limits else [])
 
 
-@limits.put("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+@limits.put("/user-limits/{user:name}/{limit:name}", status=DONE_STATUS, responses=CHANGED)
 async def put_user_limit(
     broker: Broker, caller: Administrator, user: UserName, limit: LimitName, body: LimitBody
 ) -> Response:
@@ -248,7 +249,7 @@ async def put_user_limit(
     return await change_user_limit(broker, caller, user, {limit: body.value})
 
 
-@limits.delete("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+@limits.delete("/user-limits/{user:name}/{limit:name}", status=DONE_STATUS, responses=CHANGED)
 async def delete_user_limit(broker: Broker, caller: Administrator, user: UserName, limit: LimitName) -> Response:
     """Lift a limit of a user; no error where there is none."""
     return await change_user_limit(broker, caller, user, {limit: UNLIMITED})

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from msgspec.structs import asdict
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, changed, noted, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list
 from forebay.admin.http.paths import ExchangeName, UserName, VhostName, exchange_named
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import PermissionBody, TopicPermissionBody
 from forebay.admin.rights import Administrator, check_vhost
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
-router = APIRouter(prefix="/api", tags=["permissions"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", tags=["permissions"], around=noted)
 
 
 @router.get("/permissions")
@@ -35,18 +37,18 @@ async def show_permission(broker: Broker, caller: Administrator, vhost: VhostNam
     return as_json(permission_fields(found[0]))
 
 
-@router.put("/permissions/{vhost:name}/{user:name}", status_code=201, responses=MADE, response_class=Response)
+@router.put("/permissions/{vhost:name}/{user:name}", status=201, responses=MADE, is_plain=True)
 async def put_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, body: PermissionBody
 ) -> Response:
     """Let a user enter a vhost, and say what it may do there."""
     check_both(broker, vhost, user)
     is_new = (user, vhost.encode()) not in broker.vhosts.directory.users.permissions
-    values = {"vhost": vhost, "user": user, **body.model_dump()}
+    values = {"vhost": vhost, "user": user, **asdict(body)}
     return await changed(broker, caller, "permission.set", values, put_status(is_new))
 
 
-@router.delete("/permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/permissions/{vhost:name}/{user:name}", status=DONE_STATUS, responses=GONE)
 async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """Delete a user's permissions in a vhost, which it then cannot enter."""
     check_place(broker, caller, vhost, user)
@@ -73,7 +75,7 @@ async def show_topic_permissions(broker: Broker, caller: Administrator, vhost: V
     return as_json([topic_fields(each) for each in found])
 
 
-@router.put("/topic-permissions/{vhost:name}/{user:name}", status_code=201, responses=MADE, response_class=Response)
+@router.put("/topic-permissions/{vhost:name}/{user:name}", status=201, responses=MADE, is_plain=True)
 async def put_topic_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, body: TopicPermissionBody
 ) -> Response:
@@ -81,7 +83,7 @@ async def put_topic_permission(
     return await set_topic_permission(broker, caller, vhost, user, body)
 
 
-@router.delete("/topic-permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/topic-permissions/{vhost:name}/{user:name}", status=DONE_STATUS, responses=GONE)
 async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """Lift the restrictions of a user on topic exchanges of a vhost."""
     check_place(broker, caller, vhost, user)
@@ -106,9 +108,9 @@ async def show_topic_permission(
 
 @router.put(
     "/topic-permissions/{vhost:name}/{user:name}/{exchange:octets}",
-    status_code=201,
+    status=201,
     responses=MADE,
-    response_class=Response,
+    is_plain=True,
 )
 async def put_topic_permission_of_exchange(
     broker: Broker,
@@ -124,7 +126,7 @@ async def put_topic_permission_of_exchange(
     return await set_topic_permission(broker, caller, vhost, user, body)
 
 
-@router.delete("/topic-permissions/{vhost:name}/{user:name}/{exchange:octets}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/topic-permissions/{vhost:name}/{user:name}/{exchange:octets}", status=DONE_STATUS, responses=GONE)
 async def delete_topic_permission(
     broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, exchange: ExchangeName
 ) -> Response:
@@ -141,7 +143,7 @@ async def set_topic_permission(app: App, caller: Caller, vhost: str, user: str, 
     check_both(app, vhost, user)
     exchange = body.exchange.encode("utf-8", "replace")
     is_new = exchange not in app.vhosts.directory.users.topics.get((user, vhost.encode()), {})
-    values = {"vhost": vhost, "user": user, **body.model_dump(), "exchange": exchange}
+    values = {"vhost": vhost, "user": user, **asdict(body), "exchange": exchange}
     return await changed(app, caller, "topic_permission.set", values, put_status(is_new))
 
 

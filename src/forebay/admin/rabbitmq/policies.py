@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from msgspec.structs import asdict
+from starlette.responses import Response
 
-from fastapi import APIRouter, Depends, Response
-
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, changed, noted, put_status
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import PolicyName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import PolicyBody
-from forebay.admin.rights import Manager, administrator_of, check_vhost, policymaker_of, seen_vhosts
+from forebay.admin.rights import ADMINISTRATOR, POLICYMAKER, Manager, check_vhost, seen_vhosts
+from forebay.admin.web.fields import Provided
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.management.definitions.exported import policy_value
 from forebay.routing.exchange import text
 
-router = APIRouter(prefix="/api", tags=["policies"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", tags=["policies"], around=noted)
 
 Placed = tuple[str, Policy]  # the vhost's name and one of its policies
 
 
-def add_policies(path: str, kind: str, operator: bool, may_change: Callable[..., object]) -> None:
+def add_policies(path: str, kind: str, operator: bool, may_change: Provided) -> None:
     """Have the router answer for policies of users, or of operators.
 
     kind        how descriptions call them
@@ -39,7 +40,6 @@ def add_policies(path: str, kind: str, operator: bool, may_change: Callable[...,
         return await answer_list(placed([where], operator), name_of, placed_fields, wanted)
 
     one = f"{path}/{{vhost:name}}/{{policy:name}}"
-    changers = [Depends(may_change)]
 
     @router.get(one, description=f"One of the {kind} of a vhost.")
     async def show_policy(
@@ -52,28 +52,28 @@ def add_policies(path: str, kind: str, operator: bool, may_change: Callable[...,
 
     @router.put(
         one,
-        status_code=201,
+        status=201,
         responses=MADE,
-        response_class=Response,
-        dependencies=changers,
+        is_plain=True,
+        requires=(may_change,),
         description=f"Set one of the {kind}, in the place of the one of that name if there is one; it applies at once.",
     )
     async def put_policy(
         broker: Broker, caller: Manager, vhost: VhostName, policy: PolicyName, body: PolicyBody
     ) -> Response:
         is_new = policy not in check_vhost(broker, caller, vhost).catalog.policies.table_of(operator)
-        values = {"vhost": vhost, "policy": policy, **body.model_dump()}
+        values = {"vhost": vhost, "policy": policy, **asdict(body)}
         return await changed(broker, caller, f"{prefix}.set", values, put_status(is_new))
 
     @router.delete(
-        one, status_code=DONE_STATUS, responses=GONE, dependencies=changers, description=f"Take one of the {kind} away."
+        one, status=DONE_STATUS, responses=GONE, requires=(may_change,), description=f"Take one of the {kind} away."
     )
     async def delete_policy(broker: Broker, caller: Manager, vhost: VhostName, policy: PolicyName) -> Response:
         return await changed(broker, caller, f"{prefix}.clear", {"vhost": vhost, "policy": policy})
 
 
-add_policies("/policies", "policies", False, policymaker_of)
-add_policies("/operator-policies", "operator policies", True, administrator_of)
+add_policies("/policies", "policies", False, POLICYMAKER)
+add_policies("/operator-policies", "operator policies", True, ADMINISTRATOR)
 
 
 def placed(vhosts: list[Vhost], operator: bool) -> list[Placed]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import QueueName, UserName, VhostName, in_path
@@ -18,6 +19,8 @@ from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.samples.rates import QUEUE, RateSamples, queue_numbers
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.fields import Provided, Query
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.management.operations.queues import pin_fields
@@ -32,7 +35,7 @@ MILLISECONDS_US: Final = 1000
 STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `message_stats`
 
 Placed = tuple[Vhost, Queue]
-router = APIRouter(prefix="/api", tags=["queues"])
+router = RouteGroup(prefix="/api", tags=["queues"])
 
 
 # ---- what does not change from one request to the next
@@ -77,7 +80,7 @@ async def declared_for(request: Request) -> Declared:
     return declared
 
 
-Remembered = Annotated[Declared, Depends(declared_for)]
+Remembered = Annotated[Declared, Provided(declared_for)]
 
 
 def declared_fields(vhost: Vhost, queue: Queue, node: str) -> dict[str, object]:
@@ -266,7 +269,7 @@ async def details_of(
     return Details(app, rates, declared, asked, not disable_stats, enable_queue_totals)
 
 
-Shown = Annotated[Details, Depends(details_of)]
+Shown = Annotated[Details, Provided(details_of)]
 
 
 def queues_in(vhosts: list[Vhost]) -> list[Placed]:

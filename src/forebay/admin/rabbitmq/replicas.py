@@ -6,11 +6,11 @@ already, and what asks for one less, or for other leaders, is refused with what 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
-from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute
+from forebay.admin.changing import CHANGED, DONE_STATUS, noted
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import NodeName, QueueName, VhostName
 from forebay.admin.login import Broker
@@ -18,6 +18,7 @@ from forebay.admin.openapi.change_shapes import GrowBody, ReplicaBody
 from forebay.admin.openapi.shapes import answers
 from forebay.admin.rabbitmq.node.members import Nodes, check_node, member_named
 from forebay.admin.rights import Administrator, Manager, check_vhost
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.queue import QUORUM, Queue
 from forebay.routing.exchange import text
@@ -25,10 +26,10 @@ from forebay.server.app import App
 
 ACCEPTED: Final = 202
 SHRUNK: Final[dict[int | str, dict[str, object]]] = {ACCEPTED: {"description": "No queue is there."}}
-STATUS = answers(list[dict[str, object]], "Of each member its log, as far as it is known.")
+STATUS = answers(list[dict[str, Any]], "Of each member its log, as far as it is known.")
 STRATEGIES: Final = ("all", "even")
 RAFT_STATES: Final = {"leader": "leader", "follower": "follower", "learner": "follower"}
-router = APIRouter(prefix="/api", tags=["cluster"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", tags=["cluster"], around=noted)
 
 
 def quorum_queue(app: App, caller: Manager, vhost: str, name: bytes) -> Queue:
@@ -81,7 +82,7 @@ def log_fields(
     }
 
 
-@router.post("/queues/quorum/{vhost:name}/{queue:octets}/replicas/add", status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/queues/quorum/{vhost:name}/{queue:octets}/replicas/add", status=DONE_STATUS, responses=CHANGED)
 async def add_replica(
     app: Broker, caller: Administrator, vhost: VhostName, queue: QueueName, body: ReplicaBody
 ) -> Response:
@@ -96,7 +97,7 @@ async def add_replica(
     return Response(status_code=DONE_STATUS)
 
 
-@router.delete("/queues/quorum/{vhost:name}/{queue:octets}/replicas/delete", status_code=ACCEPTED, responses=SHRUNK)
+@router.delete("/queues/quorum/{vhost:name}/{queue:octets}/replicas/delete", status=ACCEPTED, responses=SHRUNK)
 async def delete_replica(
     app: Broker, caller: Administrator, vhost: VhostName, queue: QueueName, body: ReplicaBody
 ) -> Response:
@@ -107,7 +108,7 @@ async def delete_replica(
     return Response(status_code=ACCEPTED)
 
 
-@router.post("/queues/quorum/replicas/on/{node:name}/grow", status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/queues/quorum/replicas/on/{node:name}/grow", status=DONE_STATUS, responses=CHANGED)
 async def grow(app: Broker, caller: Administrator, node: NodeName, body: GrowBody) -> Response:
     """Do nothing, as every queue is on every member; 404 for a node that is none."""
     check_node(app, node)
@@ -116,14 +117,14 @@ async def grow(app: Broker, caller: Administrator, node: NodeName, body: GrowBod
     return Response(status_code=DONE_STATUS)
 
 
-@router.delete("/queues/quorum/replicas/on/{node:name}/shrink", status_code=ACCEPTED, responses=SHRUNK)
+@router.delete("/queues/quorum/replicas/on/{node:name}/shrink", status=ACCEPTED, responses=SHRUNK)
 async def shrink(app: Broker, caller: Administrator, node: NodeName) -> Response:
     """Refused for a member, which has every queue or none; 404 for a node that is none."""
     check_node(app, node)
     raise keeps_all(app, node, "a queue")
 
 
-@router.post("/rebalance/queues", status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/rebalance/queues", status=DONE_STATUS, responses=CHANGED)
 async def rebalance_queues(app: Broker, caller: Administrator) -> Response:
     """Do nothing on a single broker; refuse in a cluster, where one node leads all queues."""
     nodes = Nodes(app)

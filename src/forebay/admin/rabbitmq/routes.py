@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter
-
 from forebay.admin.rabbitmq import (
     changes,
     definitions,
@@ -21,8 +19,9 @@ from forebay.admin.rabbitmq import (
 from forebay.admin.rabbitmq.clients import channels, connections, consumers
 from forebay.admin.rabbitmq.exchanges import bindings, exchanges
 from forebay.admin.rabbitmq.node import extras, health, nodes, others, overview
+from forebay.admin.web.router import RouteGroup
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (
+ROUTERS: Final[tuple[RouteGroup, ...]] = (
     overview.router,
     nodes.router,
     connections.router,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.asking import run
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, finished, put_status
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, changed, finished, noted, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import UserName
@@ -17,6 +17,7 @@ from forebay.admin.openapi.change_shapes import UserBody, UserNames
 from forebay.admin.rabbitmq.permissions import permission_fields, topic_fields
 from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
 from forebay.directory.logins.passwords import SALT_OCTETS, hash_password, imported_hash
 from forebay.directory.provisioning import check_user
@@ -24,7 +25,7 @@ from forebay.directory.user_table import User
 from forebay.management.definitions.exported import user_entry
 from forebay.server.system.chance import SystemRandom
 
-router = APIRouter(prefix="/api/users", tags=["users"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api/users", tags=["users"], around=noted)
 
 PASSWORD_CHARACTERS_MAX = 4096
 
@@ -45,7 +46,7 @@ async def list_users_without_permissions(broker: Broker, caller: Administrator, 
     return await answer_list(users, name_of, partial(user_entry, broker.vhosts.directory.users), wanted)
 
 
-@router.post("/bulk-delete", status_code=DONE_STATUS, responses=GONE)
+@router.post("/bulk-delete", status=DONE_STATUS, responses=GONE)
 async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -> Response:
     """Take several users away; those that are not there do not matter."""
     users = broker.vhosts.directory.users
@@ -64,7 +65,7 @@ async def show_user(broker: Broker, caller: Administrator, user: UserName, wante
     return answer_one(user_entry(broker.vhosts.directory.users, broker.vhosts.directory.users.user(user)), wanted)
 
 
-@router.put("/{user:name}", status_code=201, responses=MADE, response_class=Response)
+@router.put("/{user:name}", status=201, responses=MADE, is_plain=True)
 async def put_user_named(broker: Broker, caller: Administrator, user: UserName, body: UserBody) -> Response:
     """Make a user, or set password and tags of the one there is."""
     if body.tags is None:
@@ -76,7 +77,7 @@ async def put_user_named(broker: Broker, caller: Administrator, user: UserName, 
     return await changed(broker, caller, "user.put", {"user": user, "hash": hash, "tags": tags}, put_status(is_new))
 
 
-@router.delete("/{user:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/{user:name}", status=DONE_STATUS, responses=GONE)
 async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """Take a user away with its permissions, and end its connections."""
     return await changed(broker, caller, "user.delete", {"user": user})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.asking import perform
-from forebay.admin.changing import CHANGED, CREATED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, finished
+from forebay.admin.changing import CHANGED, CREATED, DONE_STATUS, GONE, MADE, changed, finished, noted
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import NodeName, VhostName
@@ -18,12 +18,13 @@ from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhost
 from forebay.admin.samples.rates import VHOST, RateSamples, sum_of
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.directory.vhost_settings import PROTECTED
 from forebay.management.definitions.exported import vhost_entry
 from forebay.routing.exchange import text
 
-router = APIRouter(prefix="/api/vhosts", tags=["vhosts"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api/vhosts", tags=["vhosts"], around=noted)
 
 PRECONDITION_FAILED = 412
 
@@ -45,7 +46,7 @@ async def show_vhost(
     return answer_one(vhost_fields(rates, asked, check_vhost(broker, caller, vhost), Nodes(broker)), wanted)
 
 
-@router.put("/{vhost:name}", status_code=201, responses=MADE, response_class=Response)
+@router.put("/{vhost:name}", status=201, responses=MADE, is_plain=True)
 async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, body: VhostBody | None = None) -> Response:
     """Make a vhost, or change settings of the one there is: those that are given."""
     values = {"vhost": vhost, **({} if body is None else settings_of(body))}
@@ -59,7 +60,7 @@ async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, bod
     return answer
 
 
-@router.delete("/{vhost:name}", status_code=DONE_STATUS, responses=GONE)
+@router.delete("/{vhost:name}", status=DONE_STATUS, responses=GONE)
 async def delete_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """Delete a vhost with everything in it, and close its connections."""
     if check_vhost(broker, caller, vhost).catalog.settings.protected:
@@ -67,19 +68,19 @@ async def delete_vhost(broker: Broker, caller: Administrator, vhost: VhostName) 
     return await changed(broker, caller, "vhost.delete", {"vhost": vhost})
 
 
-@router.post("/{vhost:name}/deletion/protection", status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/{vhost:name}/deletion/protection", status=DONE_STATUS, responses=CHANGED)
 async def protect_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """Protect a vhost: it cannot be deleted any more."""
     return await changed(broker, caller, "vhost.set", {"vhost": vhost, PROTECTED: True})
 
 
-@router.delete("/{vhost:name}/deletion/protection", status_code=DONE_STATUS, responses=CHANGED)
+@router.delete("/{vhost:name}/deletion/protection", status=DONE_STATUS, responses=CHANGED)
 async def unprotect_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """Let a protected vhost be deleted again."""
     return await changed(broker, caller, "vhost.set", {"vhost": vhost, PROTECTED: False})
 
 
-@router.post("/{vhost:name}/start/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+@router.post("/{vhost:name}/start/{node:name}", status=DONE_STATUS, responses=CHANGED)
 async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, node: NodeName) -> Response:
     """Do nothing: every vhost runs as long as the node does."""
     check_vhost(broker, caller, vhost)

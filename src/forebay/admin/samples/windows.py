@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import Depends, Query, Request
+from starlette.requests import Request
 
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import SampleWindow, Windows
+from forebay.admin.web.fields import Provided, Query
 from forebay.core.errors import INVALID, RequestError
 
 AGE_S_MAX: Final = 86_400
@@ -48,7 +49,7 @@ def window(name: str, age: int | None, step: int | None) -> SampleWindow | None:
     return SampleWindow(age, step)
 
 
-Asked = Annotated[Windows, Depends(windows_of)]
+Asked = Annotated[Windows, Provided(windows_of)]
 
 
 async def rates_for(request: Request) -> RateSamples:
@@ -58,4 +59,4 @@ async def rates_for(request: Request) -> RateSamples:
     return rates
 
 
-Sampled = Annotated[RateSamples, Depends(rates_for)]
+Sampled = Annotated[RateSamples, Provided(rates_for)]

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import pytest
-from fastapi.exceptions import RequestValidationError
 
-from forebay.admin.http.refusals import fault_of
+from forebay.admin.web.bodies import read_body
+from forebay.admin.web.faults import InputFault, RefusedInput
+from forebay.core.errors import RequestError
 
 
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
         (
-            {"type": "int_parsing", "loc": ("query", "page"), "msg": "Input should be a number", "input": "x"},
+            InputFault(("query", "page"), "Input should be a number", "x"),
             "query.page: 'x': Input should be a number",
         ),
         (
-            {"type": "missing", "loc": ("body", "name"), "msg": "Field required", "input": {"a": "b" * 100}},
+            InputFault(("body", "name"), "Field required", {"a": "b" * 100}),
             "body.name: Field required",
-        ),
-        (
-            {
-                "type": "json_invalid",
-                "loc": ("body", 7),
-                "msg": "JSON decode error",
-                "input": {},
-                "ctx": {"error": "Bad"},
-            },
-            "body: not JSON at character 7: Bad",
         ),
     ],
 )
-def test_a_fault_names_field_and_value(fault: dict[str, object], told: str) -> None:
-    assert fault_of(RequestValidationError([fault])) == told
+def test_a_fault_names_field_and_value(fault: InputFault, told: str) -> None:
+    assert RefusedInput([fault]).text == told
+
+
+def test_a_body_that_is_no_json_is_refused_with_the_place_of_the_fault() -> None:
+    with pytest.raises(RequestError, match=r"body: no JSON.*7"):
+        read_body(b'{"a": x}')

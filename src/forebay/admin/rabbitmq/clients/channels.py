@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
 from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
@@ -26,16 +26,18 @@ from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.samples.rates import CHANNEL, RateSamples, channel_numbers, number_of
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.fields import InPath
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.server.app import App
 from forebay.server.net import Connection
 
 ChannelName = Annotated[
-    str, Path(description="The channel's name: its connection's, and its number in brackets; encoded.")
+    str, InPath(description="The channel's name: its connection's, and its number in brackets; encoded.")
 ]
 
 Placed = tuple[Connection, dict[str, object]]  # a channel as its session describes it
-router = APIRouter(prefix="/api", tags=["channels"])
+router = RouteGroup(prefix="/api", tags=["channels"])
 
 
 def channels_of(connection: Connection) -> list[Placed]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Response
+from starlette.responses import Response
 
 from forebay.admin.caller import Caller
 from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
@@ -17,6 +17,8 @@ from forebay.admin.rights import Manager, check_vhost, is_monitor
 from forebay.admin.samples.rates import CONNECTION, RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.fields import InPath
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.limits.hold_reasons import CHOKED
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.message.shown import plain
@@ -34,10 +36,10 @@ NO_TLS: Final[dict[str, object]] = {
     "peer_cert_validity": None,
 }
 ConnectionName = Annotated[
-    str, Path(description="The connection's name: `127.0.0.1:50000 -> 127.0.0.1:5672`, encoded.")
+    str, InPath(description="The connection's name: `127.0.0.1:50000 -> 127.0.0.1:5672`, encoded.")
 ]
 
-router = APIRouter(prefix="/api", tags=["connections"])
+router = RouteGroup(prefix="/api", tags=["connections"])
 
 
 # ---- which there are

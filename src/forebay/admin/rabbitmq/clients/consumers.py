@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.http.paging import Wanted, answer_list
 from forebay.admin.http.paths import VhostName
@@ -14,6 +14,7 @@ from forebay.admin.openapi.shapes import CONSUMERS
 from forebay.admin.rabbitmq.clients.connections import peer_of, user_of
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.message.shown import plain
 from forebay.queue.group import Group
@@ -26,7 +27,7 @@ from forebay.server.app import App
 MILLISECONDS_US: Final = 1000
 
 Placed = tuple[Vhost, Queue, Consumer]
-router = APIRouter(prefix="/api", tags=["consumers"])
+router = RouteGroup(prefix="/api", tags=["consumers"])
 
 
 async def consumers_in(vhosts: list[Vhost]) -> list[Placed]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from starlette.responses import Response
 
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
@@ -15,15 +15,17 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import BINDINGS, ONE_BINDING
 from forebay.admin.rabbitmq.exchanges.binding_keys import names_key, properties_key
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.admin.web.fields import InPath
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.management.definitions.exported import binding_entry
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import Binding, text
 
-PropertiesKey = Annotated[str, Path(description="The binding's `properties_key`, as lists have it.")]
+PropertiesKey = Annotated[str, InPath(description="The binding's `properties_key`, as lists have it.")]
 
-router = APIRouter(prefix="/api", tags=["bindings"])
+router = RouteGroup(prefix="/api", tags=["bindings"])
 
 
 def implicit(vhost: Vhost, queue: Queue) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import ExchangeName, VhostName, exchange_named, in_path
@@ -12,12 +12,13 @@ from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.samples.rates import EXCHANGE, RateSamples, exchange_numbers
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.management.definitions.exported import exchange_entry
 from forebay.routing.exchange import Exchange, text
 
 Placed = tuple[Vhost, Exchange]
-router = APIRouter(prefix="/api", tags=["exchanges"])
+router = RouteGroup(prefix="/api", tags=["exchanges"])
 
 
 def exchanges_in(vhosts: list[Vhost]) -> list[Placed]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import orjson
-from fastapi import APIRouter, Response
+from typing import Any
 
-from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, changed
+import orjson
+from starlette.responses import Response
+
+from forebay.admin.changing import CHANGED, DONE_STATUS, changed, noted
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import NodeName, Password
 from forebay.admin.login import Broker
@@ -15,19 +17,20 @@ from forebay.admin.rabbitmq.node.members import check_node
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, Manager, Monitor
+from forebay.admin.web.router import RouteGroup
 from forebay.directory.parameters import CLUSTER_NAME
 
-ATTEMPTS = answers(list[dict[str, object]], "Logins.")
-router = APIRouter(prefix="/api", tags=["broker"], route_class=ChangeRoute)
+ATTEMPTS = answers(list[dict[str, Any]], "Logins.")
+router = RouteGroup(prefix="/api", tags=["broker"], around=noted)
 
 
-@router.put("/cluster-name", status_code=DONE_STATUS, responses=CHANGED)
+@router.put("/cluster-name", status=DONE_STATUS, responses=CHANGED)
 async def put_cluster_name(broker: Broker, caller: Administrator, body: NameBody) -> Response:
     """Give the broker a name for people, which tools show."""
     return await changed(broker, caller, "global_parameter.set", {"name": CLUSTER_NAME, "value": body.name})
 
 
-@router.get("/config/effective", response_class=Response, responses=EFFECTIVE)
+@router.get("/config/effective", is_plain=True, responses=EFFECTIVE)
 async def show_effective_config(broker: Broker, caller: Administrator) -> Response:
     """The options in force as text, a line each: name, value in JSON (no secrets), and where it was set."""
     configuration = broker.control.configuration
@@ -69,21 +72,21 @@ async def list_attempts_by_source(broker: Broker, caller: Monitor, node: NodeNam
     return as_json([])
 
 
-@router.delete("/auth/attempts/{node:name}/source", status_code=DONE_STATUS, responses=CHANGED)
-@router.delete("/auth/attempts/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+@router.delete("/auth/attempts/{node:name}/source", status=DONE_STATUS, responses=CHANGED)
+@router.delete("/auth/attempts/{node:name}", status=DONE_STATUS, responses=CHANGED)
 async def reset_attempts(broker: Broker, caller: Administrator, node: NodeName) -> Response:
     """Do nothing: counters go from the broker's start on."""
     check_node(broker, node)
     return Response(status_code=DONE_STATUS)
 
 
-@router.delete("/reset", status_code=DONE_STATUS, responses=CHANGED)
+@router.delete("/reset", status=DONE_STATUS, responses=CHANGED)
 async def reset(broker: Broker, caller: Administrator) -> Response:
     """Do nothing: counters go from the broker's start on, so that rates stay right."""
     return Response(status_code=DONE_STATUS)
 
 
-@router.delete("/reset/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+@router.delete("/reset/{node:name}", status=DONE_STATUS, responses=CHANGED)
 async def reset_node(broker: Broker, caller: Administrator, node: NodeName) -> Response:
     """Do nothing, as for all nodes."""
     check_node(broker, node)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Response
+from starlette.responses import Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import NodeName, VhostName
@@ -15,6 +15,8 @@ from forebay.admin.openapi.shapes import CHECK
 from forebay.admin.rabbitmq.node.members import Nodes, check_node
 from forebay.admin.rabbitmq.node.node import listeners, own_node
 from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.web.fields import InPath
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.filter.pattern import Pattern
@@ -40,15 +42,16 @@ ALIASES: Final = {
     **dict.fromkeys((f"{name}{sign}" for name in ("webmqtt", "web-mqtt") for sign in TLS_SIGNS), "https/web-mqtt"),
 }
 
-Within = Annotated[int, Path(ge=0, le=WITHIN_MAX, description="How many of the units.")]
-Unit = Annotated[str, Path(description="days, weeks, months or years.")]
-Port = Annotated[int, Path(ge=0, le=PORT_MAX, description="A port.")]
+Within = Annotated[int, InPath(ge=0, le=WITHIN_MAX, description="How many of the units.")]
+Unit = Annotated[str, InPath(description="days, weeks, months or years.")]
+Port = Annotated[int, InPath(ge=0, le=PORT_MAX, description="A port.")]
 Protocol = Annotated[
-    str, Path(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...; several with commas between.")
+    str,
+    InPath(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...; several with commas between."),
 ]
-NamePattern = Annotated[str, Path(description="A regular expression that names of queues match, percent-encoded.")]
+NamePattern = Annotated[str, InPath(description="A regular expression that names of queues match, percent-encoded.")]
 
-router = APIRouter(prefix="/api", tags=["health"])
+router = RouteGroup(prefix="/api", tags=["health"])
 
 
 def healthy(**fields: object) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from starlette.responses import Response
 
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
@@ -17,11 +17,13 @@ from forebay.admin.rights import Monitor
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.fields import Query
+from forebay.admin.web.router import RouteGroup
 from forebay.server.app import App
 from forebay.server.system.heap import resident_octets
 
 MILLISECONDS_US: Final = 1000
-router = APIRouter(prefix="/api", tags=["nodes"])
+router = RouteGroup(prefix="/api", tags=["nodes"])
 
 
 @router.get("/nodes", responses=NODES)

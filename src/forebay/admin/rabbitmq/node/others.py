@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
-from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute
+from forebay.admin.changing import CHANGED, DONE_STATUS, noted
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list
 from forebay.admin.http.paths import FlagName, QueueName, VhostName
@@ -14,6 +14,7 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import AUTH, EXTENSIONS, FEATURES, NOTHING_LISTED, VERSION
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION
 from forebay.admin.rights import Administrator, Manager, Monitor, check_vhost
+from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
 
 # Those of RabbitMQ 4.0 that change what clients may do, all of which hold here.
@@ -30,7 +31,7 @@ FEATURE_FLAGS: Final = {
     "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
 }
 
-router = APIRouter(prefix="/api", tags=["others"], route_class=ChangeRoute)
+router = RouteGroup(prefix="/api", tags=["others"], around=noted)
 
 
 @router.get("/version", responses=VERSION)
@@ -63,7 +64,7 @@ async def list_feature_flags(caller: Manager, wanted: Wanted) -> Response:
     return await answer_list(list(FEATURE_FLAGS.items()), lambda flag: flag[0], make, wanted)
 
 
-@router.put("/feature-flags/{flag:name}/enable", status_code=DONE_STATUS, responses=CHANGED)
+@router.put("/feature-flags/{flag:name}/enable", status=DONE_STATUS, responses=CHANGED)
 async def enable_feature_flag(caller: Administrator, flag: FlagName) -> Response:
     """Enable one of RabbitMQ's feature flags: each that is listed is enabled already. 400 for one that is not."""
     if flag not in FEATURE_FLAGS:

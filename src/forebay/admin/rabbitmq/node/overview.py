@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from forebay import __version__
 from forebay.admin.http.answer import as_json
@@ -27,6 +27,7 @@ from forebay.admin.samples.rates import BROKER, SAMPLE_S, Sum, sum_of, traffic_n
 from forebay.admin.samples.rates import NODE as NODE_FIELDS
 from forebay.admin.samples.usage import count_channels
 from forebay.admin.samples.windows import Asked, Sampled
+from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.directory.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.server.app import App
@@ -35,7 +36,7 @@ from forebay.session.traffic import Traffic
 PRODUCT: Final = "forebay"
 STATS: Final = BROKER.counters
 
-router = APIRouter(prefix="/api", tags=["overview"])
+router = RouteGroup(prefix="/api", tags=["overview"])
 
 
 async def summed(vhosts: list[Vhost]) -> Sum:
