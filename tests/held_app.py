@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from forebay.core.options import make_options
 from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.drain import drain
 from forebay.server.listen import endpoints, listen, make_protocol
 from forebay.server.transport.tls import TlsContexts
@@ -49,7 +50,7 @@ async def held_app(folder: Path, **options: object) -> AsyncIterator[App]:
         yield app
 
 
-async def connect(app: App, listener: str) -> Client:
+async def connect(app: BrokerView, listener: str) -> Client:
     """A client of this listener, which has said nothing yet."""
     host, _, port = app.addresses[listener].rpartition(":")
     return await asyncio.open_connection(host, int(port))

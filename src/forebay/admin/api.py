@@ -22,10 +22,10 @@ from forebay.admin.rabbitmq import routes as rabbitmq_routes
 from forebay.admin.rabbitmq.queues import Declared
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.web.router import Routes
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 
-def make_api(app: App, rates: RateSamples, logins: WebLogins) -> Starlette:
+def make_api(app: BrokerView, rates: RateSamples, logins: WebLogins) -> Starlette:
     """All routes over one broker, with its samples and its logins; the OpenAPI document is at /api/openapi.json."""
     routes = all_routes()
     describe(routes)

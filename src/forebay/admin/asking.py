@@ -11,20 +11,20 @@ from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn
 SCANNED_MAX: Final = 100_000  # that one request looks at
 SUMS: Final = ("done", "held", "gone", "scanned", "refused")
 
 
-async def answer(app: App, caller: Caller, name: str, values: dict[str, object]) -> Response:
+async def answer(app: BrokerView, caller: Caller, name: str, values: dict[str, object]) -> Response:
     """The answer of an operation; RequestError where the caller may not ask, or the operation refuses."""
     return as_json(await perform(app, caller, name, values))
 
 
 async def perform(
-    app: App, caller: Caller, name: str, values: dict[str, object], as_client: bool = False
+    app: BrokerView, caller: Caller, name: str, values: dict[str, object], as_client: bool = False
 ) -> dict[str, object]:
     """Perform an operation and return its bare result; values that are None were not given.
 
@@ -40,7 +40,7 @@ async def perform(
 
 
 async def run(
-    app: App, caller: Caller, name: str, given: dict[str, object], as_client: bool = False
+    app: BrokerView, caller: Caller, name: str, given: dict[str, object], as_client: bool = False
 ) -> dict[str, object]:
     """The same, not on the disk yet."""
     caller.noted = caller.noted or app.control.changes(name)
@@ -53,7 +53,7 @@ def given_of(values: dict[str, object]) -> dict[str, object]:
 
 
 async def in_portions(
-    app: App, caller: Caller, name: str, values: dict[str, object], limit: int | None
+    app: BrokerView, caller: Caller, name: str, values: dict[str, object], limit: int | None
 ) -> dict[str, object]:
     """The same of an operation that goes through a queue in portions: many small ones, and between them a turn.
 
@@ -88,7 +88,9 @@ async def in_portions(
     return totals
 
 
-async def messages(app: App, caller: Caller, name: str, values: dict[str, object], limit: int) -> dict[str, object]:
+async def messages(
+    app: BrokerView, caller: Caller, name: str, values: dict[str, object], limit: int
+) -> dict[str, object]:
     """The answer of `queue.messages` or `dlq.show`, in portions."""
     if not 1 <= limit <= LIMIT_MAX:
         raise RequestError(INVALID, f"limit: {limit} is not within 1 .. {LIMIT_MAX}")

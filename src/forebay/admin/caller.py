@@ -15,7 +15,7 @@ from forebay.directory.logins.login import LoginContext, LoginRefused
 from forebay.directory.permissions import Rights
 from forebay.directory.users import TAGS
 from forebay.management.needs import ADMINISTRATORS, lacking
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 HTTP: Final = "http"
 BEARER: Final = "bearer"
@@ -35,7 +35,7 @@ class Caller:
     noted      the audit log has what this request changed, or that it was refused
     """
 
-    def __init__(self, app: App, principal: Principal, address: str) -> None:
+    def __init__(self, app: BrokerView, principal: Principal, address: str) -> None:
         self.app = app
         self.principal = principal
         self.user = principal.user
@@ -61,7 +61,7 @@ class Caller:
         return self.app.vhosts.directory.users.rights(self.principal, vhost)
 
 
-async def login_by_header(app: App, header: str, loopback: bool, place: LoginContext) -> Principal:
+async def login_by_header(app: BrokerView, header: str, loopback: bool, place: LoginContext) -> Principal:
     """Return the user that a header Authorization proves, by a password or a token; LoginRefused."""
     scheme, _, code = header.partition(" ")
     if scheme.lower() == BEARER:

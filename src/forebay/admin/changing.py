@@ -15,7 +15,7 @@ from forebay.broker.audit import DONE
 from forebay.core.errors import RequestError
 from forebay.core.reading.json_text import JsonError, read_json
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 READING: Final = ("GET", "HEAD", "OPTIONS")
 CREATED: Final = 201
@@ -63,14 +63,14 @@ def shown_body(body: bytes) -> object:
         return None
 
 
-async def finished(app: App, status: int = DONE_STATUS, headers: Mapping[str, str] | None = None) -> Response:
+async def finished(app: BrokerView, status: int = DONE_STATUS, headers: Mapping[str, str] | None = None) -> Response:
     """The answer without a body to a change, once all that was changed is on the disk."""
     await app.on_disk()
     return Response(status_code=status, headers=headers)
 
 
 async def changed(
-    app: App,
+    app: BrokerView,
     caller: Caller,
     name: str,
     values: dict[str, object],

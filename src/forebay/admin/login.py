@@ -15,17 +15,16 @@ from forebay.directory.logins.authorizer import Principal
 from forebay.directory.logins.login import LoginContext, LoginRefused
 from forebay.node.peer import peer_at
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 OURS: Final = "forebay"  # what our own page says in that header, and no page of others can
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 
 
-async def broker_of(request: Request) -> App:
+async def broker_of(request: Request) -> BrokerView:
     """The broker that answers."""
-    app = request.app.state.broker
-    assert isinstance(app, App)
-    return app
+    broker: BrokerView = request.app.state.broker
+    return broker
 
 
 async def client_of(request: Request) -> Caller:
@@ -56,7 +55,7 @@ async def caller_of(request: Request) -> Caller:
     return caller
 
 
-async def principal_of(app: App, request: Request, place: LoginContext, loopback: bool) -> Principal:
+async def principal_of(app: BrokerView, request: Request, place: LoginContext, loopback: bool) -> Principal:
     header = request.headers.get("authorization", "")
     if header:
         return await login_by_header(app, header, loopback, place)
@@ -76,6 +75,6 @@ def is_ours(request: Request) -> bool:
     return bool(request.headers.get(REQUESTED_WITH, "") == OURS)
 
 
-Broker = Annotated[App, Provided(broker_of)]
+Broker = Annotated[BrokerView, Provided(broker_of)]
 Asker = Annotated[Caller, Provided(caller_of, "management")]
 Client = Annotated[Caller, Provided(client_of, "none")]

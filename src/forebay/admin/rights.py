@@ -9,7 +9,7 @@ from forebay.admin.login import Asker
 from forebay.admin.web.fields import Provided
 from forebay.broker.vhost import Vhost
 from forebay.management.needs import MANAGERS, MONITORS, POLICYMAKERS
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 
 async def manager_of(caller: Asker) -> Caller:
@@ -49,7 +49,7 @@ def is_monitor(caller: Caller) -> bool:
     return bool(caller.tags & MONITORS)
 
 
-def seen_vhosts(app: App, caller: Caller) -> list[Vhost]:
+def seen_vhosts(app: BrokerView, caller: Caller) -> list[Vhost]:
     """The vhosts whose content the caller may list, by name."""
     vhosts = sorted(app.vhosts.all(), key=name_of)
     return vhosts if is_monitor(caller) else [vhost for vhost in vhosts if caller.may_enter(vhost.name)]
@@ -59,6 +59,6 @@ def name_of(vhost: Vhost) -> bytes:
     return vhost.name
 
 
-def check_vhost(app: App, caller: Caller, name: str) -> Vhost:
+def check_vhost(app: BrokerView, caller: Caller, name: str) -> Vhost:
     """The vhost of that name; RequestError: NOT_FOUND, REFUSED for a caller who may not see it."""
     return app.control.visible(caller.principal, name)

@@ -22,7 +22,7 @@ from forebay.admin.http.early_answers import EarlyAnswers
 from forebay.admin.samples.history import ChartHistory
 from forebay.admin.samples.rates import RateSamples
 from forebay.node.peer import Peer
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.faults import CALLBACK
 from forebay.server.listen import Closable, Endpoint, http_endpoints, metrics_endpoints
 from forebay.server.run import Service
@@ -46,7 +46,7 @@ class HttpService(Service, EarlyHost):
     answers  what they are answered meanwhile
     """
 
-    def __init__(self, app: App, endpoints: Sequence[Endpoint], answers: EarlyAnswers) -> None:
+    def __init__(self, app: BrokerView, endpoints: Sequence[Endpoint], answers: EarlyAnswers) -> None:
         self.app = app
         self.endpoints = endpoints
         self.listeners: list[Closable] = []
@@ -126,7 +126,7 @@ class HttpService(Service, EarlyHost):
 class AdminService(HttpService):
     """Web page, HTTP API, metrics."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         super().__init__(app, http_endpoints(app.options, app.tls), EarlyAnswers(app, is_open=False))
         self.rates = RateSamples(app)
         self.history = ChartHistory(self.rates)
@@ -159,7 +159,7 @@ class AdminService(HttpService):
 class MetricsService(HttpService):
     """Metrics for Prometheus, on a listener of their own."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         super().__init__(app, metrics_endpoints(app.options), EarlyAnswers(app, is_open=True))
 
     def make_application(self) -> ASGIApp:

@@ -24,6 +24,7 @@ from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.node import TICKS_A_SECOND, Node
+from forebay.node.peer import Peer
 from forebay.node.ready import Ready
 from forebay.node.telemetry.events import Told
 from forebay.node.telemetry.journal import Line
@@ -95,6 +96,9 @@ class App(Host):
         self.alarms = self.node.alarms
         self.announcer = self.node.announcer
         self.rates = self.node.rates
+        self.newcomers = self.node.newcomers
+        self.flow = self.node.flow
+        self.holds = self.node.listed.view
         self.connections = cast("dict[int, Connection]", self.node.connections)
         self.open = cast("dict[Connection, None]", self.node.open)
         self.node.handles = room_for_connections()
@@ -155,9 +159,17 @@ class App(Host):
 
     # ---- connections
 
+    def new_connection(self, peer: Peer) -> Connection:
+        """Make the connection of a client that comes by no listener."""
+        return Connection(self, "", peer)
+
     def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
         """Have a connection that came by no listener take part, with the session that is made for its number."""
         self.node.seat(connection, make)
+
+    def sessions_begun(self) -> int:
+        """Return how many sessions there have been since the start."""
+        return self.node.next_session - 1
 
     def touch(self, connection: Connection) -> None:
         """The connection takes part in the turn."""
@@ -200,8 +212,12 @@ class App(Host):
             try:
                 return check()
             except Undecided as error:
-                self.auth.ask(error.proof)
-                await self.run(error.proof)
+                await self.ask(error.proof)
+
+    async def ask(self, proof: Proof) -> None:
+        """Ask whoever decides about a proof, and wait for the answer; for callers without a session."""
+        self.auth.ask(proof)
+        await self.run(proof)
 
     async def run(self, proof: Proof) -> None:
         """Have a proof that was handed in run, with all others."""

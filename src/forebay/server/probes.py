@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 HEALTH: Final = "/health"
 READY: Final = "/ready"
@@ -13,14 +13,14 @@ UNAVAILABLE: Final = 503
 Probe = tuple[int, dict[str, str]]  # status and fields of an answer
 
 
-def health_of(app: App) -> Probe:
+def health_of(app: BrokerView) -> Probe:
     """Return the answer of /health: turns go on, or nobody would answer, and the disk answers."""
     if app.store.no_answer:
         return UNAVAILABLE, {"status": "unhealthy", "reason": app.pressure.disk_answer.words()}
     return OK, {"status": "healthy"}
 
 
-def readiness_of(app: App) -> Probe:
+def readiness_of(app: BrokerView) -> Probe:
     """Return the answer of /ready: clients should come, unless the broker is about to stop.
 
     While an alarm is set they should: those that consume make room.

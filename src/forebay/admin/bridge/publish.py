@@ -26,7 +26,7 @@ from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
 from forebay.directory.permissions import Rights
 from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.session.mqtt.incoming.publish import topic_address
 
 OK: Final = 200
@@ -180,7 +180,7 @@ async def publish_many(app: Broker, caller: Client, request: Request, vhost: InV
     return as_json({"published": len(results) - failed, "failed": failed, "results": results})
 
 
-async def one_of(app: App, rights: Rights, number: int, item: object) -> Message:
+async def one_of(app: BrokerView, rights: Rights, number: int, item: object) -> Message:
     """A checked item of a batch; what is wrong with it is said with its number."""
     try:
         message = checked(wanted_of(item), app.options)
@@ -210,7 +210,7 @@ def within_batch(items: list[object]) -> list[object]:
     return items
 
 
-async def place_of(app: App, caller: Caller, name: str) -> tuple[Vhost, Rights]:
+async def place_of(app: BrokerView, caller: Caller, name: str) -> tuple[Vhost, Rights]:
     """The vhost of that name and what the caller may do there; RequestError."""
     vhost = app.vhosts.by_name.get(name.encode())
     if vhost is None:
@@ -230,18 +230,18 @@ def refused(error: RequestError | PeerError) -> Response:
 # ---- publishing
 
 
-async def pay(app: App, caller: Caller, messages: int, octets: int) -> None:
+async def pay(app: BrokerView, caller: Caller, messages: int, octets: int) -> None:
     """Keep a caller waiting who publishes faster than a user may."""
     await asyncio.sleep(app.rates.debt_of_user(caller.user, messages, octets, app.now_us()))
 
 
-async def with_room(app: App) -> None:
+async def with_room(app: BrokerView) -> None:
     """Wait where only too much is on its way to the disk: over TCP such a publisher would not be read."""
     while app.pressure.over_limit() and not app.pressure.alarms():
         await app.on_disk()
 
 
-def publish(app: App, vhost: Vhost, message: Message, user: str) -> PublishAnswer:
+def publish(app: BrokerView, vhost: Vhost, message: Message, user: str) -> PublishAnswer:
     """Publish a user's checked message; nothing of what is refused is on its way."""
     if app.pressure.over_limit():
         alarms = ", ".join(app.pressure.alarms()) or "too much is not on the disk yet"
@@ -270,7 +270,7 @@ def format_of(message: Message) -> u8:
     return u8(MQTT | message.qos << QOS_SHIFT | (RETAIN if message.retain else 0))
 
 
-def delay(app: App, vhost: Vhost, message: Message) -> PublishAnswer:
+def delay(app: BrokerView, vhost: Vhost, message: Message) -> PublishAnswer:
     """Keep a message until its time."""
     due_us = app.now_us() + message.delay_ms * MICROSECONDS
     kept = vhost.publishing.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body)

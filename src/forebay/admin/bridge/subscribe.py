@@ -27,7 +27,7 @@ from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
 from forebay.directory.permissions import READ
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.queue.leases.lease import Lease
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.session.http import EventSession
 from forebay.wire.mqtt.codes import filter_error
 
@@ -104,7 +104,7 @@ async def subscribe(
     return EventAnswer(transport)
 
 
-async def begun(app: App, request: Request, caller: Caller, vhost: Vhost) -> tuple[EventTransport, EventSession]:
+async def begun(app: BrokerView, request: Request, caller: Caller, vhost: Vhost) -> tuple[EventTransport, EventSession]:
     """A session in a vhost; RequestError where the caller may not enter, PeerError where there are too many."""
     peer: Peer = UNKNOWN if request.client is None else peer_at(*request.client)
     made: list[EventSession] = []
@@ -221,7 +221,7 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
     return vhost.settling.find_lease(queue, group, offset)
 
 
-def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
+def is_held_by(app: BrokerView, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
     """True if a caller has the message by its events; of a queue that is sublet, whoever may read it settles it."""
     connection = app.connections.get(int(lease.consumer.session_id))
     session = None if connection is None else connection.session

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from forebay.node.peer import Peer
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 from forebay.session.session import Session
 
@@ -109,9 +109,9 @@ class EventTransport(asyncio.Transport):
         return b"".join(taken)
 
 
-def connect(app: App, peer: Peer, make: Callable[[int], Session]) -> EventTransport:
+def connect(app: BrokerView, peer: Peer, make: Callable[[int], Session]) -> EventTransport:
     """A connection of a subscriber that has logged in, with the session that is made for it."""
-    connection = Connection(app, "", peer)
+    connection = app.new_connection(peer)
     transport = EventTransport(connection)
     connection.connection_made(transport)
     if not connection.closing:  # there are as many connections as there may be
@@ -119,7 +119,7 @@ def connect(app: App, peer: Peer, make: Callable[[int], Session]) -> EventTransp
     return transport
 
 
-def end_all(app: App) -> None:
+def end_all(app: BrokerView) -> None:
     """The broker stops: have every subscriber over HTTP be told so, and its answer end."""
     for connection in list(app.connections.values()):
         if isinstance(connection.transport, EventTransport) and connection.session is not None:

@@ -19,7 +19,7 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.management.control import operation_named
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.places import Search
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 STEPS_MAX: Final = 2000  # of one search
 FOUND_MAX: Final = 20
@@ -87,7 +87,7 @@ async def explain_message(
     return as_json({"found": found, "complete": search.is_done})
 
 
-async def vhost_searched(app: App, caller: Caller, name: str, values: dict[str, object]) -> Vhost:
+async def vhost_searched(app: BrokerView, caller: Caller, name: str, values: dict[str, object]) -> Vhost:
     """The vhost that an operation is about, which takes longer here than a turn; RequestError."""
     operation = operation_named(name)
     given = await app.decided(lambda: app.control.permitted(caller.principal, operation, given_of(values)))

@@ -14,7 +14,7 @@ from forebay.admin.openapi.shapes import answers
 from forebay.admin.rights import Monitor
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.limits.hold_reasons import SEND_BUFFER
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 
 
@@ -91,7 +91,7 @@ class ServerStats(TypedDict):
 router = RouteGroup(prefix="/api/forebay", tags=["metrics"])
 
 
-def memory_of(app: App) -> dict[str, object]:
+def memory_of(app: BrokerView) -> dict[str, object]:
     """The fields of `Memory`."""
     cache = app.store.logs.cache
     files = app.store.logs.files
@@ -106,7 +106,7 @@ def memory_of(app: App) -> dict[str, object]:
     }
 
 
-def disk_of(app: App) -> dict[str, object]:
+def disk_of(app: BrokerView) -> dict[str, object]:
     """The fields of `DiskUse`."""
     store = app.store
     segment_files, segment_octets = store.logs.segment_totals()
@@ -135,7 +135,7 @@ async def server_stats(app: Broker, caller: Monitor) -> Response:
             "cpu_s": used.user + used.system,
             "alarms": app.alarms.names(),
             "choked": app.pressure.choked(),
-            "slow": len(app.node.flow.held[SEND_BUFFER]),
+            "slow": len(app.flow.held[SEND_BUFFER]),
             "histograms": {name: each.fields() for name, each in app.histograms.all().items()},
             "memory": memory_of(app),
             "disk": disk_of(app),

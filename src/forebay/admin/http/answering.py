@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from forebay.admin.http.connection import HttpConnection, Times
 from forebay.admin.http.early_request import KEEP_ALIVE_S
 from forebay.node.peer import Peer
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.faults import REQUEST
 
 LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
@@ -30,7 +30,7 @@ HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
 class HttpServer:
     """Makes the connections of one application."""
 
-    def __init__(self, app: App, application: ASGIApp) -> None:
+    def __init__(self, app: BrokerView, application: ASGIApp) -> None:
         self.app = app
         self.application = application
         config = uvicorn.Config(

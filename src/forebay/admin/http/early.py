@@ -23,7 +23,7 @@ from forebay.admin.http.early_request import (
 )
 from forebay.directory.logins.authorizer import Undecided
 from forebay.node.peer import Peer, split_name
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.faults import REQUEST
 from forebay.server.probes import UNAVAILABLE
 from forebay.server.transport.door import SLOW
@@ -42,7 +42,7 @@ class EarlyHost(ABC):
     answers  what they are answered meanwhile
     """
 
-    app: App
+    app: BrokerView
     server: HttpServer | None
     early: set[EarlyConnection]
     answers: EarlyAnswers

@@ -14,7 +14,7 @@ from forebay.core.errors import RequestError
 from forebay.directory.logins.login import LoginContext, LoginRefused
 from forebay.management.needs import MONITORS
 from forebay.node.peer import peer_at
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.probes import HEALTH, READY, UNAVAILABLE, health_of, readiness_of
 
 JSON: Final = "application/json"
@@ -32,7 +32,7 @@ class EarlyAnswers:
     is_open  metrics need no login, and there is nothing else: the listener is for Prometheus alone
     """
 
-    def __init__(self, app: App, is_open: bool) -> None:
+    def __init__(self, app: BrokerView, is_open: bool) -> None:
         self.app = app
         self.is_open = is_open
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from forebay.admin.http.answer import refusal
 from forebay.admin.http.browser_headers import HEADERS
 from forebay.admin.http.hosts import fault_of, text_of
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 FORBIDDEN: Final = 403
 TOO_LARGE: Final = 413
@@ -29,7 +29,7 @@ class Guards:
     Nor what is asked by another name than the broker's, or by a page that may not.
     """
 
-    def __init__(self, app: ASGIApp, broker: App) -> None:
+    def __init__(self, app: ASGIApp, broker: BrokerView) -> None:
         self.app = app
         self.broker = broker
         self.body_octets_max = broker.options.http_body_octets_max

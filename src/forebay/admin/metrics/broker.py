@@ -20,7 +20,7 @@ from forebay.admin.samples.rates import number_of
 from forebay.broker.limits.hold_reasons import QUEUE_SHARE, SEND_BUFFER
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 from forebay.server.telemetry.histograms import Histogram
 
@@ -73,7 +73,7 @@ def spread_of_cluster(metric: Metric, read: Callable[[Fields], dict[tuple[str, .
     return Spread(metric, lambda look: read(look.cluster) if look.cluster else {})
 
 
-def etcd_times(app: App) -> Histogram | None:
+def etcd_times(app: BrokerView) -> Histogram | None:
     """The times of etcd's answers, if there is an etcd."""
     cluster = app.control.cluster
     if cluster is None:
@@ -83,7 +83,7 @@ def etcd_times(app: App) -> Histogram | None:
     return cluster.etcd_times() if isinstance(cluster, ClusterState) else None
 
 
-def commit_latency(app: App) -> Histogram | None:
+def commit_latency(app: BrokerView) -> Histogram | None:
     """The times until all nodes in sync have a commit, if there are others."""
     return None if app.control.cluster is None else app.histograms.replicate
 
@@ -158,11 +158,11 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_without_login", family.NODE, "Connections whose clients have not logged in."),
-        lambda look: len(look.app.node.newcomers.links),
+        lambda look: len(look.app.newcomers.links),
     ),
     Row(
         gauge("forebay_login_buffers_octets", family.NODE, "Unfinished packets of clients that have not logged in."),
-        lambda look: look.app.node.newcomers.octets,
+        lambda look: look.app.newcomers.octets,
     ),
     Row(
         counter(
@@ -170,7 +170,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
             family.NODE,
             "Connections ended before a login because of connections_login_max or login_buffers_octets_max.",
         ),
-        lambda look: sum(look.app.node.newcomers.ended.values()),
+        lambda look: sum(look.app.newcomers.ended.values()),
     ),
     Row(
         gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; the name is RabbitMQ's."),
@@ -205,7 +205,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_slow", family.NODE, "Connections that do not read."),
-        lambda look: len(look.app.node.flow.held[SEND_BUFFER]),
+        lambda look: len(look.app.flow.held[SEND_BUFFER]),
     ),
     Row(
         gauge("forebay_send_buffer_bytes", family.NODE, "Octets that wait for clients to take them."),
@@ -217,7 +217,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_slowed", family.NODE, "Publishers slowed down because a queue is over its share."),
-        lambda look: len(look.app.node.flow.held[QUEUE_SHARE]),
+        lambda look: len(look.app.flow.held[QUEUE_SHARE]),
     ),
     Row(
         gauge("forebay_queues_crowded", family.NODE, "Queues over their share of disk or memory."),
@@ -237,7 +237,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("forebay_reads_put_off", family.NODE, "Times that a read had more than fits into one turn."),
-        lambda look: look.app.node.flow.put_off,
+        lambda look: look.app.flow.put_off,
     ),
     Row(
         gauge("forebay_mqtt_sessions_over_quota", family.NODE, "MQTT sessions over mqtt_session_octets_max."),
@@ -368,7 +368,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
     ),
     Spread(
         gauge("forebay_connections_held", family.NODE, "Connections that are not read, or sent nothing.", ("reason",)),
-        lambda look: {(reason,): count for reason, count in look.app.node.listed.view.counts().items()},
+        lambda look: {(reason,): count for reason, count in look.app.holds.counts().items()},
     ),
     Spread(
         counter("forebay_http_refused", family.NODE, "HTTP connections refused or ended.", ("why",)),

@@ -32,7 +32,7 @@ from forebay.queue.queue import Queue, group_key
 from forebay.queue.totals import QueueTotals
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.flow import Flow
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 
 METRICS: Final = "/metrics"
@@ -116,7 +116,7 @@ def wanted_rows(rows: Iterable[Row[Item]], wanted: ScrapeRequest) -> list[Row[It
 class Gathering:
     """One scrape: everything is read, then written."""
 
-    def __init__(self, app: App, wanted: ScrapeRequest) -> None:
+    def __init__(self, app: BrokerView, wanted: ScrapeRequest) -> None:
         self.app = app
         self.wanted = wanted
         self.began_s = monotonic()
@@ -291,7 +291,7 @@ def known_groups() -> set[str]:
     return names | {spread.metric.group for spread in SPREADS} | {timing.metric.group for timing in TIMINGS}
 
 
-async def gathered(app: App, accept: str, wanted: ScrapeRequest, prefix: str = "") -> tuple[str, bytes]:
+async def gathered(app: BrokerView, accept: str, wanted: ScrapeRequest, prefix: str = "") -> tuple[str, bytes]:
     """Return content type and document of a scrape; to be called within `app.door.long`."""
     out = Text(wants_open_metrics(accept), prefix)
     await Gathering(app, wanted).run(out)

@@ -9,7 +9,7 @@ from forebay.admin.metrics.family import Metric, Number
 from forebay.core.metrics import Totals
 from forebay.queue.counts import Counts
 from forebay.routing.flow import Flow
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.telemetry.histograms import Histogram
 from forebay.session.traffic import Traffic
 
@@ -23,7 +23,7 @@ class MetricsLook:
     cluster       as it tells of itself; empty where the broker stands alone
     """
 
-    app: App
+    app: BrokerView
     now_us: int
     totals: Totals
     traffic: Traffic
@@ -52,5 +52,5 @@ class Timing:
     """A metric that is a histogram, None where a broker has none; `scale` makes its unit of what is recorded."""
 
     metric: Metric
-    read: Callable[[App], Histogram | None]
+    read: Callable[[BrokerView], Histogram | None]
     scale: float

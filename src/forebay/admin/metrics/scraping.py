@@ -17,20 +17,20 @@ from starlette.routing import Route
 from forebay.admin.http.answer import refusal
 from forebay.admin.http.guards import Guards
 from forebay.admin.metrics.gather import PER_OBJECT, ScrapeRequest, gathered, known_groups
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 DETAILED: Final = "detailed_"
 ACCEPT: Final = "accept"
 
 
-async def scraped(app: App, accept: str, wanted: ScrapeRequest, prefix: str = "") -> Response:
+async def scraped(app: BrokerView, accept: str, wanted: ScrapeRequest, prefix: str = "") -> Response:
     """The metrics that are asked for, in the format that is."""
     async with app.door.long:
         content_type, document = await gathered(app, accept, wanted, prefix)
         return Response(document, media_type=None, headers={"content-type": content_type})
 
 
-async def detailed(app: App, accept: str, families: Sequence[str], vhosts: Sequence[str]) -> Response:
+async def detailed(app: BrokerView, accept: str, families: Sequence[str], vhosts: Sequence[str]) -> Response:
     """Groups of metrics, of each object."""
     unknown = sorted(set(families) - set(known_groups()))
     if unknown:
@@ -40,7 +40,7 @@ async def detailed(app: App, accept: str, families: Sequence[str], vhosts: Seque
     return await scraped(app, accept, chosen, DETAILED)
 
 
-def make_metrics_app(app: App) -> Starlette:
+def make_metrics_app(app: BrokerView) -> Starlette:
     """The application behind the listener for Prometheus: metrics, and nothing else."""
 
     async def on_metrics(request: Request) -> Response:

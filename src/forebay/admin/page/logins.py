@@ -18,7 +18,7 @@ import orjson
 
 from forebay.core.errors import StorageError
 from forebay.directory.logins.authorizer import Principal
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.system.small_file import read_small_file, write_small_file
 
 COOKIE: Final = "forebay_session"
@@ -60,7 +60,7 @@ class WebLogins:
     saving  one writes the file at a time, what is newest last
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         self.app = app
         self.saving = asyncio.Lock()
         self.logins: OrderedDict[bytes, WebLogin] = OrderedDict()  # by digest of the token, the last used at the end

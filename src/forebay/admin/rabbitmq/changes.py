@@ -32,7 +32,7 @@ from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.web.fields import Header, Query
 from forebay.admin.web.router import Responses, RouteGroup
 from forebay.routing.exchange import Binding
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 
 router = RouteGroup(prefix="/api", around=noted)
@@ -198,7 +198,7 @@ def binding_values(vhost: str, source: bytes, destination: bytes, to_queue: bool
 
 
 async def bind(
-    app: App, caller: Caller, values: dict[str, object], destination: bytes, body: BindingBody | None
+    app: BrokerView, caller: Caller, values: dict[str, object], destination: bytes, body: BindingBody | None
 ) -> Response:
     asked = body or BindingBody()
     key = properties_key(asked.routing_key.encode(), asked.arguments)
@@ -206,7 +206,9 @@ async def bind(
     return await changed(app, caller, "binding.add", {**values, **asdict(asked)}, CREATED, place)
 
 
-async def unbind(app: App, caller: Caller, values: dict[str, object], destination: bytes, props: str) -> Response:
+async def unbind(
+    app: BrokerView, caller: Caller, values: dict[str, object], destination: bytes, props: str
+) -> Response:
     """Take away the binding that a key names; RequestError."""
     where = check_vhost(app, caller, str(values["vhost"]))
     exchange = values["exchange"]

@@ -49,7 +49,7 @@ from forebay.management.definitions.exported import (
 from forebay.management.definitions.imported import ImportPlan, ImportStep, incomplete
 from forebay.management.definitions.left_out import in_order
 from forebay.management.definitions.limits import limits_of
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 router = RouteGroup(prefix="/api", tags=["definitions"], around=noted)
 logger = logging.getLogger("forebay")
@@ -188,7 +188,7 @@ async def content_of(vhosts: list[Vhost]) -> dict[str, object]:
     return {"policies": policies, "queues": queues, "exchanges": exchanges, "bindings": bindings}
 
 
-def global_parameters(app: App) -> list[dict[str, object]]:
+def global_parameters(app: BrokerView) -> list[dict[str, object]]:
     values = app.vhosts.directory.parameters.values
     return [{"name": name, "value": values[name]} for name in sorted(values) if name != IMPORTED]
 
@@ -262,7 +262,9 @@ def part_of(kind: str, body: bytes) -> bytes:
     raise RequestError(INVALID, f"the form has no part '{FILE}'")
 
 
-async def take_in(app: App, caller: Caller, document: dict[str, object], only: Vhost | None, strict: bool) -> Response:
+async def take_in(
+    app: BrokerView, caller: Caller, document: dict[str, object], only: Vhost | None, strict: bool
+) -> Response:
     """Check a file, and then do what it asks for as far as that can be, in portions; the answer says what was left out.
 
     strict  a file of which a part cannot be in force is refused as a whole

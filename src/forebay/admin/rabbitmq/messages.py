@@ -34,7 +34,7 @@ from forebay.message.requests import MARKS, REQUESTS
 from forebay.queue.leases.lease import FAILED as AS_FAILED
 from forebay.queue.leases.lease import UNTRIED, Delivery
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 
 router = RouteGroup(prefix="/api", around=noted)
@@ -212,7 +212,7 @@ async def act_on_queue(
     return await finished(broker)
 
 
-def queue_read_by(app: App, caller: Caller, vhost: str, queue: bytes) -> tuple[Vhost, bytes]:
+def queue_read_by(app: BrokerView, caller: Caller, vhost: str, queue: bytes) -> tuple[Vhost, bytes]:
     """A queue that the caller may read, and that no connection has for itself; RequestError."""
     where = check_vhost(app, caller, vhost)
     found = where.catalog.queue(queue)

@@ -26,7 +26,7 @@ from forebay.directory.vhost_settings import UNLIMITED
 from forebay.management.definitions.exported import policy_value
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 router = RouteGroup(prefix="/api", tags=["parameters"], around=noted)
 limits = RouteGroup(prefix="/api", tags=["limits"], around=noted)
@@ -150,7 +150,7 @@ async def delete_global_parameter(broker: Broker, caller: Administrator, paramet
     return await changed(broker, caller, "global_parameter.clear", {"name": parameter})
 
 
-def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -> list[dict[str, object]]:
+def parameters_of(app: BrokerView, vhosts: list[Vhost], component: str | None = None) -> list[dict[str, object]]:
     """The parameters of vhosts, limits and operator policies among them; of one component, or of all."""
     found: list[dict[str, object]] = []
     for vhost in vhosts:
@@ -255,12 +255,12 @@ async def delete_user_limit(broker: Broker, caller: Administrator, user: UserNam
     return await change_user_limit(broker, caller, user, {limit: UNLIMITED})
 
 
-async def change_limits(app: App, caller: Caller, vhost: str, given: dict[str, object]) -> Response:
+async def change_limits(app: BrokerView, caller: Caller, vhost: str, given: dict[str, object]) -> Response:
     """Set limits of a vhost; RequestError(INVALID) names the one that is wrong, and nothing has changed."""
     return await changed(app, caller, "vhost.set", {"vhost": vhost, **limit_settings(given, OF_VHOSTS)})
 
 
-async def change_user_limit(app: App, caller: Caller, user: str, given: dict[str, object]) -> Response:
+async def change_user_limit(app: BrokerView, caller: Caller, user: str, given: dict[str, object]) -> Response:
     return await changed(app, caller, "user.limits", {"user": user, "limits": limit_settings(given, OF_USERS)})
 
 

@@ -16,7 +16,7 @@ from forebay.admin.rights import Administrator, check_vhost
 from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 router = RouteGroup(prefix="/api", tags=["permissions"], around=noted)
 
@@ -138,7 +138,9 @@ async def delete_topic_permission(
     return await changed(broker, caller, "topic_permission.clear", values)
 
 
-async def set_topic_permission(app: App, caller: Caller, vhost: str, user: str, body: TopicPermissionBody) -> Response:
+async def set_topic_permission(
+    app: BrokerView, caller: Caller, vhost: str, user: str, body: TopicPermissionBody
+) -> Response:
     """Set a user's restriction on the topic exchange that the body names."""
     check_both(app, vhost, user)
     exchange = body.exchange.encode("utf-8", "replace")
@@ -147,13 +149,13 @@ async def set_topic_permission(app: App, caller: Caller, vhost: str, user: str, 
     return await changed(app, caller, "topic_permission.set", values, put_status(is_new))
 
 
-def check_place(app: App, caller: Caller, vhost: str, user: str) -> None:
+def check_place(app: BrokerView, caller: Caller, vhost: str, user: str) -> None:
     """RequestError(NOT_FOUND) unless there are both."""
     check_vhost(app, caller, vhost)
     app.vhosts.directory.users.user(user)
 
 
-def check_both(app: App, vhost: str, user: str) -> None:
+def check_both(app: BrokerView, vhost: str, user: str) -> None:
     """RequestError(INVALID), as RabbitMQ has it where something is set, unless there are both."""
     if vhost.encode() not in app.vhosts.by_name or user not in app.vhosts.directory.users.by_name:
         raise RequestError(INVALID, f"vhost_or_user_not_found: vhost '{vhost}', user '{user}'")

@@ -29,7 +29,7 @@ from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.sizes import QueueSizes
 from forebay.queue.totals import GroupTotals, oldest_us
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 MILLISECONDS_US: Final = 1000
 STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `message_stats`
@@ -126,7 +126,7 @@ class Details:
 
     def __init__(
         self,
-        app: App,
+        app: BrokerView,
         rates: RateSamples,
         declared: Declared,
         asked: Windows,

@@ -22,7 +22,7 @@ from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.queue import QUORUM, Queue
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 ACCEPTED: Final = 202
 SHRUNK: Final[dict[int | str, dict[str, object]]] = {ACCEPTED: {"description": "No queue is there."}}
@@ -32,7 +32,7 @@ RAFT_STATES: Final = {"leader": "leader", "follower": "follower", "learner": "fo
 router = RouteGroup(prefix="/api", tags=["cluster"], around=noted)
 
 
-def quorum_queue(app: App, caller: Manager, vhost: str, name: bytes) -> Queue:
+def quorum_queue(app: BrokerView, caller: Manager, vhost: str, name: bytes) -> Queue:
     """A quorum queue; RequestError where there is none of this name, or it is of another type."""
     queue = check_vhost(app, caller, vhost).catalog.queue(name)
     if queue.kind != QUORUM:
@@ -137,7 +137,7 @@ async def rebalance_queues(app: Broker, caller: Administrator) -> Response:
     return Response(status_code=DONE_STATUS)
 
 
-def keeps_all(app: App, node: str, what: str) -> RequestError:
+def keeps_all(app: BrokerView, node: str, what: str) -> RequestError:
     """The refusal to take one queue from a member."""
     if app.control.cluster is None:
         return RequestError(PRECONDITION, f"node: '{node}' is the only one there is, and keeps {what}")

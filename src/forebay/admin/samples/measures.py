@@ -8,7 +8,7 @@ from typing import Final
 from forebay.admin.samples.samples import UNKNOWN, Numbers, Series
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.telemetry.histograms import Histograms, quantile_of
 
 DEATHS: Final = ("rejected", "expired", "dropped", "limited", "refused")
@@ -53,7 +53,7 @@ def more_of_queue(queue: Queue) -> list[int]:
     return [int(queue.log.octets), *deaths(queue.counts)]
 
 
-def octets(app: App) -> list[int]:
+def octets(app: BrokerView) -> list[int]:
     """The numbers that OCTETS names."""
     return [app.totals.octets_received, app.totals.octets_sent, app.histograms.commit.total]
 

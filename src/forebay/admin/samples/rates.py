@@ -15,7 +15,7 @@ from forebay.queue.queue import Queue
 from forebay.queue.totals import GroupTotals, QueueTotals, take_changed
 from forebay.routing.exchange import Exchange
 from forebay.routing.flow import Flow
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 from forebay.session.traffic import Traffic
 
@@ -109,7 +109,7 @@ class RateSamples(Samples):
     times_fast, times_slow  of confirms and deliveries, since the last round and since the last that is kept for a day
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         self.app = app
         super().__init__(self.now_ms(), BROKER_SAMPLES)
         self.usage = NodeUsage(app)

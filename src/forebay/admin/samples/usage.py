@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterable
 
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 from forebay.server.system.heap import resident_octets
 from forebay.session.amqp091.connection import Amqp091Session
@@ -20,7 +20,7 @@ class NodeUsage:
     descriptors  that are open, when somebody looked last
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         self.app = app
         self.descriptors = count_descriptors()
         self.first_queue = int(app.vhosts.common.next_queue)
@@ -45,7 +45,7 @@ class NodeUsage:
         traffic  as it is now
         """
         app = self.app
-        connections = app.node.next_session - 1
+        connections = app.sessions_begun()
         channels = int(traffic.channels)
         queues = int(app.vhosts.common.next_queue) - self.first_queue
         return [

@@ -27,7 +27,7 @@ from forebay.admin.metrics.family import COUNTER, GAUGE, Metric
 from forebay.admin.metrics.gather import Gathering, ScrapeRequest
 from forebay.admin.rabbitmq.node.node import HOST
 from forebay.admin.telemetry.spans import MessageTracer
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.run import Service
 from forebay.server.telemetry.histograms import QUANTILES, Histogram, quantile_of
 
@@ -77,7 +77,7 @@ class Numbers(Sink):
 class TelemetryService(Service):
     """Sends metrics and spans for as long as the broker runs."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         self.app = app
         options = app.options
         self.endpoint = options.otel_endpoint.rstrip("/")

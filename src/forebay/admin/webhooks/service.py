@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from forebay.core.options import Options
 from forebay.management.control import Webhooks
 from forebay.node.telemetry.events import Listener, Told
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.run import Service
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LEAVE_S: Final = 2  # that events may take that wait when the broker stops
 class WebhookService(Service, Listener, Webhooks):
     """All webhooks of a broker."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         self.app = app
         self.mark = f"{app.clock.now_us():x}"  # of this start of the broker
         self.hooks: list[Webhook] = []

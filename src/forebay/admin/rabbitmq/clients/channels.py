@@ -29,7 +29,7 @@ from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.fields import InPath
 from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 
 ChannelName = Annotated[
@@ -56,7 +56,7 @@ def name_of(placed: Placed) -> str:
     return f"{connection.name} ({channel['channel']})"
 
 
-def channel_fields(app: App, rates: RateSamples, asked: Windows, placed: Placed) -> dict[str, object]:
+def channel_fields(app: BrokerView, rates: RateSamples, asked: Windows, placed: Placed) -> dict[str, object]:
     """One channel."""
     connection, channel = placed
     session = connection.session
@@ -89,7 +89,7 @@ def channel_fields(app: App, rates: RateSamples, asked: Windows, placed: Placed)
 
 
 async def answer_channels(
-    app: App, rates: RateSamples, asked: Windows, channels: list[Placed], wanted: Listing
+    app: BrokerView, rates: RateSamples, asked: Windows, channels: list[Placed], wanted: Listing
 ) -> Response:
     return await answer_list(channels, name_of, lambda placed: channel_fields(app, rates, asked, placed), wanted)
 
@@ -151,7 +151,7 @@ async def show_channel(
     return answer_one(fields, wanted)
 
 
-def find_channel(app: App, caller: Caller, name: str) -> Placed:
+def find_channel(app: BrokerView, caller: Caller, name: str) -> Placed:
     """The channel of that name; RequestError: NOT_FOUND, REFUSED."""
     connection, bracket, _ = name.rpartition(" (")
     for placed in channels_of(find_connection(app, caller, connection)) if bracket else []:

@@ -23,7 +23,7 @@ from forebay.broker.limits.hold_reasons import CHOKED
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.message.shown import plain
 from forebay.node.peer import split_name
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 
 MILLISECONDS_US: Final = 1000
@@ -45,7 +45,7 @@ router = RouteGroup(prefix="/api", tags=["connections"])
 # ---- which there are
 
 
-def open_connections(app: App, caller: Caller) -> list[Connection]:
+def open_connections(app: BrokerView, caller: Caller) -> list[Connection]:
     """Connections whose client has logged in and that the caller may see, in the order in which they came."""
     everything = is_monitor(caller)
     return [
@@ -64,7 +64,7 @@ def may_see(caller: Caller, connection: Connection) -> bool:
     return is_monitor(caller) or user_of(connection) == caller.user
 
 
-def find_connection(app: App, caller: Caller, name: str) -> Connection:
+def find_connection(app: BrokerView, caller: Caller, name: str) -> Connection:
     """The connection of that name; RequestError: NOT_FOUND, REFUSED for a caller whose it is not."""
     for connection in app.connections.values():
         # The client's address first: the whole name costs more, and there may be thousands.
@@ -89,7 +89,7 @@ def peer_of(connection: Connection) -> tuple[str, int]:
     return split_name(connection.peer) if ":" in connection.peer else (connection.peer, 0)
 
 
-def state_of(app: App, connection: Connection) -> str:
+def state_of(app: BrokerView, connection: Connection) -> str:
     """RabbitMQ's word for what a connection does: publishers may not be read for now."""
     if connection.closing:
         return "closing"
@@ -161,7 +161,7 @@ def title_of(connection: Connection) -> str:
     return str(title) if title else connection.name
 
 
-def connection_fields(app: App, rates: RateSamples, asked: Windows, connection: Connection) -> dict[str, object]:
+def connection_fields(app: BrokerView, rates: RateSamples, asked: Windows, connection: Connection) -> dict[str, object]:
     """One connection."""
     session = connection.session
     assert session is not None, "only those with a session are shown"
@@ -212,7 +212,7 @@ def connection_fields(app: App, rates: RateSamples, asked: Windows, connection: 
 
 
 async def answer_connections(
-    app: App, rates: RateSamples, asked: Windows, connections: list[Connection], wanted: Listing
+    app: BrokerView, rates: RateSamples, asked: Windows, connections: list[Connection], wanted: Listing
 ) -> Response:
     def make(connection: Connection) -> dict[str, object]:
         return connection_fields(app, rates, asked, connection)

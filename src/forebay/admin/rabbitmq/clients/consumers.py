@@ -22,7 +22,7 @@ from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 MILLISECONDS_US: Final = 1000
 
@@ -59,7 +59,7 @@ def status_of(group: Group | None, consumer: Consumer) -> str:
     return "single_active" if active is consumer else "waiting"
 
 
-def channel_details(app: App, consumer: Consumer) -> dict[str, object]:
+def channel_details(app: BrokerView, consumer: Consumer) -> dict[str, object]:
     """The channel that a consumer is on; empty where its connection is gone already."""
     connection = app.connections.get(int(consumer.session_id))
     if connection is None:
@@ -76,7 +76,7 @@ def channel_details(app: App, consumer: Consumer) -> dict[str, object]:
     }
 
 
-def consumer_fields(app: App, placed: Placed) -> dict[str, object]:
+def consumer_fields(app: BrokerView, placed: Placed) -> dict[str, object]:
     """One consumer."""
     vhost, queue, consumer = placed
     group = queue.groups.get(int(consumer.group))

@@ -23,7 +23,7 @@ from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
 from forebay.queue.queue import QUORUM
 from forebay.routing.exchange import text
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 UNHEALTHY: Final = 503
 WITHIN_MAX: Final = 10_000
@@ -62,7 +62,7 @@ def unhealthy(reason: str, **fields: object) -> Response:
     return as_json({"status": "failed", "reason": reason, **fields}, UNHEALTHY)
 
 
-def check_alarms(app: App, alarms: list[str]) -> Response:
+def check_alarms(app: BrokerView, alarms: list[str]) -> Response:
     if not alarms:
         return healthy()
     node = own_node(app)
@@ -72,7 +72,7 @@ def check_alarms(app: App, alarms: list[str]) -> Response:
     return unhealthy(reason, alarms=[{"node": node, "resource": each} for each in alarms])
 
 
-def check_in_sync(app: App) -> Response:
+def check_in_sync(app: BrokerView) -> Response:
     """The check that messages are confirmed: in a cluster as many members in sync answer as must be."""
     cluster = app.control.cluster
     status = {} if cluster is None else cluster.status()
@@ -85,7 +85,7 @@ def check_in_sync(app: App) -> Response:
 
 
 def quorum_queues(
-    app: App, vhosts: Iterable[Vhost] | None = None, pattern: Pattern | None = None
+    app: BrokerView, vhosts: Iterable[Vhost] | None = None, pattern: Pattern | None = None
 ) -> list[dict[str, object]]:
     """Quorum queues by name, as RabbitMQ lists those that a check is about; of very many the first.
 
@@ -221,7 +221,7 @@ async def matching_quorum_queues_of_vhost_have_leaders(
     return check_leaders(app, [check_vhost(app, caller, vhost)], pattern)
 
 
-def check_leaders(app: App, vhosts: Iterable[Vhost] | None, pattern: str) -> Response:
+def check_leaders(app: BrokerView, vhosts: Iterable[Vhost] | None, pattern: str) -> Response:
     """The check that these queues have a leader; RequestError(INVALID) where the pattern is none.
 
     A leader that too few members in sync answer counts as none: RabbitMQ's steps down when it has no majority.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from forebay.admin.rabbitmq.node.node import PREFIX, own_node
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 
 
-def members(app: App) -> dict[str, dict[str, object]]:
+def members(app: BrokerView) -> dict[str, dict[str, object]]:
     """Every member of the cluster by its name here, with what the cluster tells of it; nothing of a single broker."""
     cluster = app.control.cluster
     if cluster is None:
@@ -26,7 +26,7 @@ class Nodes:
     running  those that do
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: BrokerView) -> None:
         self.own = own_node(app)
         self.members = members(app)
         self.all = sorted(self.members) or [self.own]
@@ -38,7 +38,7 @@ class Nodes:
         return bool(self.members)
 
 
-def check_node(app: App, name: str) -> dict[str, object]:
+def check_node(app: BrokerView, name: str) -> dict[str, object]:
     """The cluster's word on a node, nothing of a single broker; RequestError(NOT_FOUND) where there is no such node."""
     own = own_node(app)
     found = members(app)

@@ -15,7 +15,7 @@ from forebay.admin.samples.samples import Windows
 from forebay.core.option_table import split_address
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.routing.kinds import KINDS
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.session.amqp091.sasl import MECHANISMS
 
 SPOKEN_VERSION: Final = "4.0.5"  # the version of RabbitMQ whose API this is; tools decide by it what they may ask
@@ -58,13 +58,13 @@ def exchange_types() -> list[dict[str, object]]:
     return [{"name": name, "description": KIND_NOTES.get(name, name), "enabled": True} for name in names]
 
 
-def own_node(app: App) -> str:
+def own_node(app: BrokerView) -> str:
     """The node that answers: in a cluster the one that leads."""
     cluster = app.control.cluster
     return NODE if cluster is None else PREFIX + cluster.node
 
 
-def listeners(app: App) -> list[dict[str, object]]:
+def listeners(app: BrokerView) -> list[dict[str, object]]:
     """The addresses at which the broker listens, and their protocols."""
     own = own_node(app)
     found: list[dict[str, object]] = []
@@ -75,7 +75,7 @@ def listeners(app: App) -> list[dict[str, object]]:
     return found
 
 
-def contexts(app: App) -> list[dict[str, object]]:
+def contexts(app: BrokerView) -> list[dict[str, object]]:
     """The addresses at which HTTP is answered."""
     return [
         {
@@ -92,7 +92,7 @@ def contexts(app: App) -> list[dict[str, object]]:
     ]
 
 
-def node_fields(app: App, rates: RateSamples, asked: Windows) -> dict[str, object]:
+def node_fields(app: BrokerView, rates: RateSamples, asked: Windows) -> dict[str, object]:
     """The node: what it is, what it uses, and how much of that there is."""
     alarms = app.pressure.alarms()
     usage = rates.usage.numbers(rates.usage.traffic())

@@ -19,7 +19,7 @@ from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.fields import Query
 from forebay.admin.web.router import RouteGroup
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 
 MILLISECONDS_US: Final = 1000
@@ -80,7 +80,7 @@ def percentage(part: int, total: int) -> int:
 
 
 def any_node_fields(
-    app: App, rates: RateSamples, asked: Windows, name: str, member: dict[str, object]
+    app: BrokerView, rates: RateSamples, asked: Windows, name: str, member: dict[str, object]
 ) -> dict[str, object]:
     """A node's fields: this node in full, another as far as it tells of itself; the cluster's are of our own."""
     if name == own_node(app):
@@ -97,12 +97,12 @@ def any_node_fields(
     return fields
 
 
-def memory_of(app: App, node: str) -> object:
+def memory_of(app: BrokerView, node: str) -> object:
     """A node's memory by use, RabbitMQ's word for another one's."""
     return memory_fields(app) if node == own_node(app) else "not_available"
 
 
-def memory_fields(app: App) -> dict[str, object]:
+def memory_fields(app: BrokerView) -> dict[str, object]:
     """The memory of this process, as far as it is known: blocks that logs keep, what waits for the disk, and all."""
     resident = resident_octets()
     cached = int(app.store.logs.cache.octets)

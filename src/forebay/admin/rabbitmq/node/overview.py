@@ -30,7 +30,7 @@ from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.directory.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
-from forebay.server.app import App
+from forebay.server.broker_view import BrokerView
 from forebay.session.traffic import Traffic
 
 PRODUCT: Final = "forebay"
@@ -47,14 +47,14 @@ async def summed(vhosts: list[Vhost]) -> Sum:
     return total
 
 
-def cluster_name(app: App) -> str:
+def cluster_name(app: BrokerView) -> str:
     """The name that an administrator has given it, else the configuration's; of a single broker its node's."""
     cluster = app.control.cluster
     own = own_node(app) if cluster is None else cluster.name
     return str(app.vhosts.directory.parameters.values.get(CLUSTER_NAME_PARAMETER, own))
 
 
-def settled_fields(app: App) -> dict[str, object]:
+def settled_fields(app: BrokerView) -> dict[str, object]:
     """The fields that do not change while the broker runs."""
     python = ".".join(str(part) for part in sys.version_info[:3])
     return {

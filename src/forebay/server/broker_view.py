@@ -1,0 +1,120 @@
+"""The view that the administration has of a broker: what it may read there, and the calls that it may make.
+
+Nothing of the administration knows the process behind it (`app.py`). So whatever a page, a metric or a tool needs of a
+broker is named in one place, and a broker in another process can be shown by whatever has these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from forebay.broker.vhosts import Vhosts
+from forebay.core.metrics import Totals
+from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Proof
+from forebay.directory.logins.login import NOWHERE, Auth, LoginContext
+from forebay.log.store import Store
+from forebay.management.control import Control
+from forebay.node.back_pressure.flow_control import FlowControl
+from forebay.node.back_pressure.hold_view import HoldView
+from forebay.node.back_pressure.newcomers import Newcomers
+from forebay.node.back_pressure.pressure import Pressure
+from forebay.node.back_pressure.rates import Rates
+from forebay.node.peer import Peer
+from forebay.node.telemetry.alarms import Alarms
+from forebay.node.telemetry.events import Announcer
+from forebay.node.telemetry.stats import BrokerStats
+from forebay.node.telemetry.tracing import Tracer
+from forebay.server.faults import Faults
+from forebay.server.listen import Closable, Endpoint, MakeProtocol
+from forebay.server.net import Connection
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
+from forebay.server.telemetry.histograms import Histograms
+from forebay.server.transport.door import Door
+from forebay.server.transport.tls import TlsContexts
+from forebay.session.session import Session
+
+T = TypeVar("T")
+
+
+class BrokerView(Protocol):
+    """A broker as administrators see it.
+
+    control      operations, configuration, webhooks, and the cluster
+    vhosts       vhosts with their queues, and the directory of users and parameters
+    auth         logins that were refused, and who has to wait for the next
+    store        log of the node: files, cache, and how far it is written
+    connections  those with a session, by its number; `open` has the others, too
+    stats, totals, rates, histograms  counters and times since the start
+    newcomers    connections that have not logged in
+    flow, holds  connections that are held back, by what and why
+    pressure, alarms  what is short, and who is held back for it
+    announcer    tells of events
+    faults       errors of our own
+    door         limits of all connections over HTTP
+    addresses    where the broker listens, by the names of the options
+    leaving      the broker is about to stop: health checks say so
+    """
+
+    options: Options
+    tls: TlsContexts
+    clock: SystemClock
+    disk: DataDisk
+    control: Control
+    vhosts: Vhosts
+    auth: Auth
+    store: Store
+    connections: dict[int, Connection]
+    open: dict[Connection, None]
+    stats: BrokerStats
+    totals: Totals
+    rates: Rates
+    newcomers: Newcomers
+    flow: FlowControl
+    holds: HoldView
+    histograms: Histograms
+    pressure: Pressure
+    alarms: Alarms
+    announcer: Announcer
+    faults: Faults
+    door: Door
+    addresses: dict[str, str]
+    leaving: bool
+
+    def now_us(self) -> int:
+        """Return the time, in microseconds."""
+
+    async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
+        """Open a listener; return it and the address that it really has. OptionError where it cannot be had."""
+
+    async def login(self, user: str, password: str, loopback: bool, place: LoginContext = NOWHERE) -> Principal:
+        """Return the user that a caller without a session has proven to be; LoginRefused."""
+
+    async def decided(self, check: Callable[[], T]) -> T:
+        """Return the result of a check, once everybody has been asked whom it needs."""
+
+    async def ask(self, proof: Proof) -> None:
+        """Ask whoever decides about a proof, and wait for the answer."""
+
+    async def on_disk(self) -> None:
+        """Wait until everything that was done until now is on the disk."""
+
+    def schedule(self) -> None:
+        """Have a turn."""
+
+    def sessions_begun(self) -> int:
+        """Return how many sessions there have been since the start."""
+
+    def new_connection(self, peer: Peer) -> Connection:
+        """Make the connection of a client that comes by no listener."""
+
+    def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
+        """Have a connection that came by no listener take part, with the session that is made for its number."""
+
+    def touch(self, connection: Connection) -> None:
+        """Have a connection take part in the turn."""
+
+    def trace(self, tracer: Tracer) -> None:
+        """Tell a tracer of messages on their way from now on."""
