@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,6 +17,7 @@ from forebay.admin.web.faults import RefusedInput
 from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.logins.login import LoginRefused
+from forebay.server.broker_view import BrokerView
 
 STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400, DAMAGED: 503}
 BAD_REQUEST: Final = 400
@@ -28,7 +29,7 @@ PAGE_FIELDS: Final = tuple(("query", name) for name in PAGE_PARAMETERS)
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 
 
-def error_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+def error_handlers() -> dict[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, Response]]]:
     """Return what answers where the broker refuses something: a status and its words, by the error's class."""
 
     async def on_login(request: Request, error: Exception) -> Response:
@@ -40,7 +41,8 @@ def error_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awa
 
     async def on_undecided(request: Request, error: Exception) -> Response:
         assert isinstance(error, Undecided)
-        await request.app.state.broker.prove(error.proof)
+        broker: BrokerView = request.app.state.broker
+        await broker.ask(error.proof)
         answer = refusal(UNAVAILABLE, "somebody else had to be asked who may do that: ask again")
         answer.headers["Retry-After"] = "0"
         return answer
