@@ -18,7 +18,7 @@ TEXT_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
 JSON: Final = "json"
 LINES_MAX: Final = 10_000
 FLUSH_S: Final = 2.0
-CHATTY: Final = ("asyncio", "httpcore", "httpx", "uvicorn")  # libraries: of them only what went wrong
+CHATTY: Final = ("asyncio", "httpcore", "httpx")  # libraries: of them only what went wrong
 # Fields of a log line beside its message: `logger.info(..., extra={"user": ...})`.
 FIELDS: Final = ("event", "vhost", "connection", "peer", "user", "data")
 
