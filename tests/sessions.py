@@ -5,36 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.broker.vhosts import Vhosts
-from forebay.core.options import Options
-from forebay.directory.logins.login import Auth
+from forebay.session.handshake import Handshake
 from forebay.session.session import Session
 from tests.node_rig import NodeRig
 
-MakeSession = Callable[[int, Vhosts, Auth, Options, bool], Session]
+# The first bytes of a connection by its protocol.
+BEGINNINGS = {"mqtt": b"\x10", "amqp": b"AMQP", "blocks": b"FBLK"}
+MakeSession = Callable[[NodeRig, int], Session]
 
 
 class SessionRig(NodeRig):
-    """One session, and everything below it.
+    """One session, from its handshake on or begun by hand, and everything below it.
 
-    sent  what it has written, of all turns that ended
+    sent  what was written for its client, in all turns that ended
     """
 
-    def __init__(self, folder: str, make: MakeSession, **options: object) -> None:
+    def __init__(self, folder: str, begin: str | MakeSession, **options: object) -> None:
         super().__init__(Path(folder), None, **options)
-        self.make = make
+        self.begin = begin
         self.reconnect()
 
     def reconnect(self) -> None:
         """Have another session, of which nothing is known yet."""
         self.sent = b""
-        self.line = self.connect("amqp")
-        self.node.seat(self.line, self.made)
-        assert self.line.session is not None
-        self.session = self.line.session
+        begin = self.begin
+        if isinstance(begin, str):
+            self.line = self.connect(begin)
+            self.line.handshake = self.node.begin_handshake(self.line, BEGINNINGS[begin])
+        else:
+            self.line = self.connect("amqp")
+            self.node.seat(self.line, lambda id: begin(self, id))
 
-    def made(self, id: int) -> Session:
-        return self.make(id, self.vhosts, self.auth, self.options, True)
+    @property
+    def session(self) -> Session | Handshake:
+        """The session, or the handshake before it."""
+        found = self.line.session or self.line.handshake
+        assert found is not None
+        return found
 
     def send(self, octets: bytes) -> None:
         """The octets of one read."""

@@ -8,6 +8,7 @@ from forebay.core.message import AMQP091
 from forebay.message.fields import keys_in_cc, marks_of
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.session.session import Session
+from tests.logins import amqp_login
 from tests.node_rig import Line, NodeRig
 from tests.stores import bodies
 
@@ -19,7 +20,8 @@ class Recorder(Session):
     """A session without a client, which keeps what it is handed."""
 
     def __init__(self, id: int, rig: OneVhost) -> None:
-        super().__init__(id, rig.vhost)
+        login = amqp_login()
+        super().__init__(id, login, rig.vhost, rig.vhosts.directory.users.rights(login.principal, login.vhost))
         self.rig = rig
 
     def deliver(self, delivery: Delivery) -> None:

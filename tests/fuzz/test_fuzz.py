@@ -23,7 +23,8 @@ class Forgetful(SmallNode):
     """Planted: where a connection came from is remembered for ever."""
 
     def leave(self, link: Link) -> None:
-        place = None if link.session is None else link.session.place
+        current = link.session or link.handshake
+        place = None if current is None else current.context
         super().leave(link)
         if place is not None and link.octets_received > LONG_READ:
             self.auth.places[link.octets_received] = place

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, Final, cast
 
-from forebay.node.protocols import MQTT_ONLY
+from forebay.node.entry.protocols import MQTT_ONLY
 from forebay.node.ready import Ready
 from forebay.server.net import Connection, Host
 from forebay.server.transport.sending import FileSender

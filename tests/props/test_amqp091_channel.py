@@ -7,7 +7,6 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import long, method, number, publish, short, table
 from tests.sessions import SessionRig
@@ -26,7 +25,7 @@ class Channel:
     """
 
     def __init__(self, folder: str) -> None:
-        self.rig = SessionRig(folder, Amqp091Session)
+        self.rig = SessionRig(folder, "amqp")
         self.seen = 0
         self.published = 0
         self.ready: set[bytes] = set()

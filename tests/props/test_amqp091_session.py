@@ -8,7 +8,6 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
 from tests.examples import examples
@@ -92,7 +91,7 @@ DECLARE = method(1, raw.QUEUE_DECLARE, b"\0\0" + short("q") + b"\0" + table())
 
 
 def rig(folder: str) -> SessionRig:
-    return SessionRig(folder, Amqp091Session)
+    return SessionRig(folder, "amqp")
 
 
 @settings(max_examples=examples(EXAMPLES))

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short
 from tests.examples import examples
@@ -34,7 +33,7 @@ class TxMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.mkdtemp()
-        self.rig = SessionRig(self.folder, Amqp091Session)
+        self.rig = SessionRig(self.folder, "amqp")
         self.rig.send(OPENING + DECLARE + method(1, SELECT))
         self.rig.turn()
         self.ready: set[int] = set()

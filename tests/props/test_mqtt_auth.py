@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import PeerError
-from forebay.directory.logins.login import Auth, Login, LoginRefused
+from forebay.directory.logins.login import Auth, LoginRefused, SaslExchange
 from forebay.directory.logins.scram import HASHES, make_scram
 from forebay.server.system.chance import SystemRandom
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
@@ -79,7 +79,7 @@ def test_any_messages_get_an_answer_and_nobody_gets_in(
         assert made.user == ""
 
 
-def say(login: Login, *messages: bytes) -> None:
+def say(login: SaslExchange, *messages: bytes) -> None:
     for message in messages:
         assert login.step(message).isascii()
         assert not login.done

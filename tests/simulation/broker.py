@@ -19,7 +19,8 @@ from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
-from forebay.session.amqp091.connection import CLOSE_OK, Amqp091Session
+from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.amqp091.handshake import Amqp091Handshake
 from tests.node_rig import LOOPBACK, Counted
 from tests.simulation.disk import SimDisk
 from tests.simulation.overdue import overdue
@@ -89,7 +90,8 @@ class Line(Link):
 
     def is_ending(self) -> bool:
         """The broker has made up its mind to end it, and nobody knows which of the last octets it heeded."""
-        return self.closing or (self.session is not None and self.session.closing)
+        current = self.session or self.handshake
+        return self.closing or (current is not None and current.closing)
 
     def is_in(self, vhost: int) -> bool:
         """It has come to the vhost of this number."""
@@ -97,8 +99,10 @@ class Line(Link):
 
     def is_told(self) -> bool:
         """It has been told that it ends; a client of AMQP has yet to say that it has heard so."""
-        session = self.session
-        return self.is_ending() or (isinstance(session, Amqp091Session) and session.phase == CLOSE_OK)
+        current = self.session or self.handshake
+        return self.is_ending() or (
+            isinstance(current, Amqp091Session | Amqp091Handshake) and current.farewell is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)

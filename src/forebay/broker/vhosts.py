@@ -166,6 +166,11 @@ class Vhosts:
         vhost.entered.add(session_id)
         return rights
 
+    def leave(self, vhost: Vhost, rights: Rights, session_id: i64) -> None:
+        """Take back what a connection has in a vhost, and what it counts there and for its user."""
+        rights.usage.leave(session_id)
+        vhost.session_closed(session_id)
+
     def add(self, name: bytes) -> Vhost:
         """Make a vhost, or give the one there is.
 

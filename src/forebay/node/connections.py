@@ -11,9 +11,9 @@ from forebay.node.link import Link
 
 
 class OpenConnections(Connections):
-    """The connections that have a session.
+    """The connections that have a handshake or a session.
 
-    connections  by the session's number; the node's own
+    connections  by its number; the node's own
     view         says which of them are held, and why
     """
 
@@ -26,13 +26,14 @@ class OpenConnections(Connections):
 
     def find(self, id: int) -> dict[str, object] | None:
         connection = self._connections.get(id)
-        return None if connection is None or connection.session is None else described(id, connection)
+        return None if connection is None else described(id, connection)
 
     def channels(self) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for id, connection in sorted(self._connections.items()):
+            if connection.session is None:
+                continue
             known = described(id, connection)
-            assert connection.session is not None
             for channel in connection.session.describe_channels():
                 found.append({"connection": id, "vhost": known["vhost"], "user": known.get("user"), **channel})
         return found
@@ -43,9 +44,10 @@ class OpenConnections(Connections):
 
     def close(self, id: int, text: str) -> bool:
         connection = self._connections.get(id)
-        if connection is None or connection.session is None:
+        current = None if connection is None else connection.session or connection.handshake
+        if connection is None or current is None:
             return False
-        connection.attempt_with(connection.session.dismiss, text)
+        connection.attempt_with(current.dismiss, text)
         connection.node.touch(connection)
         return True
 
@@ -67,11 +69,13 @@ class OpenConnections(Connections):
 
 def described(id: int, connection: Link) -> dict[str, object]:
     session = connection.session
-    assert session is not None, "it is listed from the start of its session on"
+    current = session or connection.handshake
+    assert current is not None, "it is listed from the start of its handshake on"
+    vhost = b"" if session is None else session.vhost.name
     return {
         "id": id,
         "peer": connection.peer,
         "since_ms": connection.opened_us // 1000,
-        "vhost": session.vhost.name.decode("utf-8", "backslashreplace"),
-        **session.describe(),
+        "vhost": vhost.decode("utf-8", "backslashreplace"),
+        **current.describe(),
     }

@@ -44,14 +44,19 @@ class Endings:
         """Give back what the connection held, as nobody writes to it from here on; True if it had a session."""
         self.pressure.forget(link)
         session = link.session
-        if session is None or session.id not in self.connections:
+        current = session or link.handshake
+        if current is None or current.id not in self.connections:
             return False
-        del self.connections[session.id]
-        self.auth.places.pop(session.id, None)
+        del self.connections[current.id]
+        self.auth.places.pop(current.id, None)
         self.rates.forget(link)
+        if current.reason:
+            self.journal.info("connection from %s ended: %s%s", link.peer, current.reason, link.named())
+        if session is None:
+            assert link.handshake is not None
+            self.stats.ended_handshake(link.handshake)
+            return True
         session.rights.usage.leave(session.id)
-        if session.reason:
-            self.journal.info("connection from %s ended: %s%s", link.peer, session.reason, link.named())
         try:
             self.stats.ended(session)
             if self.announcer.listening:
@@ -104,10 +109,16 @@ class Endings:
         What was not sent is not sent any more: it may end in the middle of a frame.
         """
         session = link.session
-        if link.closing or session is None or link.is_sending():
+        current = session or link.handshake
+        if current is not None:
+            current.reason = "an error of the broker's own"
+        if link.closing or current is None or link.is_sending():
             link.node.cut(link)
             return
         link.drop()
-        session.hold_lsn = 0
-        session.dismiss("an error of the broker's own: its log has it", True)
+        if session is not None:
+            session.hold_lsn = 0
+        current.dismiss("an error of the broker's own: its log has it", True)
+        if link.handshake is not None:
+            link.passed = [link.handshake.out.getvalue()]
         link.node.finish(link)

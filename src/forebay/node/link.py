@@ -12,9 +12,12 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from forebay.broker.limits.hold_reasons import FOR_SUBSCRIBER
+from forebay.broker.publish.joining import Joining
 from forebay.core.metrics import Totals
 from forebay.core.pieces import Part
+from forebay.directory.logins.authorizer import Proof
 from forebay.node.peer import Peer
+from forebay.session.handshake import Handshake
 from forebay.session.session import Session
 
 SNIFF_OCTETS: Final = 4
@@ -38,8 +41,12 @@ class LinkOwner:
     def __init__(self, totals: Totals) -> None:
         self.totals = totals
 
-    def start_session(self, link: Link, data: bytes) -> Session:
-        """The session that the first octets of a connection ask for."""
+    def begin_handshake(self, link: Link, data: bytes) -> Handshake:
+        """Return the handshake that the first bytes of a connection ask for."""
+        raise NotImplementedError
+
+    def begin_session(self, link: Link) -> None:
+        """Begin the session of a client that has logged in."""
         raise NotImplementedError
 
     def touch(self, link: Link) -> None:
@@ -96,6 +103,8 @@ class Link:
     """One client's connection.
 
     node       that it belongs to
+    handshake  from its first bytes to the login; None before and after
+    session    from the login on
     peer       the client, for people; `loopback`: it is on this very machine
     identity   who the client is by its certificate
     is_new     its client has not logged in
@@ -116,6 +125,7 @@ class Link:
         "closing_us",
         "default_protocol",
         "full",
+        "handshake",
         "holds",
         "identity",
         "is_new",
@@ -144,6 +154,7 @@ class Link:
     def __init__(self, node: LinkOwner, protocol: str, peer: Peer | None = None) -> None:
         self.node = node
         self.default_protocol = protocol
+        self.handshake: Handshake | None = None
         self.session: Session | None = None
         self.peer = "" if peer is None else peer.name
         self.loopback = peer is not None and peer.loopback
@@ -197,27 +208,69 @@ class Link:
                 data = self.rest + data
             session = self.session
             if session is None:
-                if len(data) < SNIFF_OCTETS and is_undecided(data):
-                    self.rest = data
+                data = self.shake_hands(data)
+                session = self.session
+                if session is None:
                     return
-                session = self.session = node.start_session(self, data)
-                session.sends_files = self.sends_files()
             if session.vhost.common.deletes:  # in this turn: nobody does anything in what is gone; who comes now stays
                 node.end_deleted()
             used = session.receive(data)
             self.rest = data[used:] if used < len(data) else b""
             if self.rest:
-                wanted = session.wanted(self.rest)
-                if wanted > len(self.rest):
-                    self.wanted = wanted
-                    self.parts = [self.rest]
-                    self.parts_octets = len(self.rest)
+                self.gather(session.wanted(self.rest))
             if self.is_new:
                 node.note_unfinished(self, len(self.rest))
             node.has_read(self, session)
             node.touch(self)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             node.failed(self, error)
+
+    def shake_hands(self, data: bytes) -> bytes:
+        """Go on with the handshake; return what has come behind it, for the session."""
+        node = self.node
+        handshake = self.handshake
+        if handshake is None:
+            if len(data) < SNIFF_OCTETS and is_undecided(data):
+                self.rest = data
+                return b""
+            handshake = self.handshake = node.begin_handshake(self, data)
+        node.end_deleted()
+        if handshake.login is None and handshake.proof is None:
+            data = data[handshake.receive(data) :]
+            if handshake.is_complete():
+                node.begin_session(self)
+        if self.session is None:
+            self.rest = b"" if handshake.closing else data
+            if self.rest:
+                self.gather(handshake.wanted(self.rest))
+            if self.is_new:
+                node.note_unfinished(self, len(self.rest))
+            node.touch(self)
+        return data
+
+    def gather(self, wanted: int) -> None:
+        """Keep what begins an unfinished frame until so much of it has come."""
+        if wanted > len(self.rest):
+            self.wanted = wanted
+            self.parts = [self.rest]
+            self.parts_octets = len(self.rest)
+
+    def on_answer(self, answer: Proof | Joining) -> None:
+        """Go on, as a proof has run or a body is put together."""
+        if self.session is not None:
+            self.session.answered(answer)
+            return
+        handshake = self.handshake
+        assert handshake is not None
+        handshake.proven()
+        if handshake.is_complete():
+            self.node.begin_session(self)
+
+    def is_proving(self) -> bool:
+        """Return whether nothing is read of it before a proof has run."""
+        if self.session is not None:
+            return self.session.is_proving()
+        return self.handshake is not None and self.handshake.is_proving()
 
     def go_on(self) -> None:
         """Look again at what has come already."""
@@ -250,10 +303,12 @@ class Link:
     def named(self) -> str:
         """The client id and the user that it has told, for the end of a line of the log."""
         session = self.session
-        if session is None:
+        current = session or self.handshake
+        if current is None:
             return ""
-        place = session.place
-        told = (("client", place.client_id), ("user", session.rights.user or place.user))
+        context = current.context
+        user = "" if session is None else session.rights.user
+        told = (("client", context.client_id), ("user", user or context.user))
         said = ", ".join([f"{what} {name!r}" for what, name in told if name])
         return f" ({said})" if said else ""
 
@@ -327,6 +382,8 @@ class Link:
     def drop(self) -> None:
         """Forget what is written and was not sent."""
         self.passed = []
+        if self.handshake is not None:
+            self.handshake.out.truncate(0)
         session = self.session
         if session is not None:
             session.file = None

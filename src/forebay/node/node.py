@@ -34,7 +34,7 @@ from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
 from forebay.directory.logins.authorizer import Proof
-from forebay.directory.logins.login import Auth, LoginContext
+from forebay.directory.logins.login import Auth
 from forebay.directory.logins.scram import make_scram
 from forebay.directory.logins.throttle import Throttle
 from forebay.log.room import Growth
@@ -51,10 +51,9 @@ from forebay.node.connections import OpenConnections
 from forebay.node.deliveries import Deliveries
 from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import Endings
+from forebay.node.entry.handshakes import Handshakes
 from forebay.node.link import Link, LinkOwner
 from forebay.node.logins import NodeLogins, set_throttle
-from forebay.node.peer import split_name
-from forebay.node.protocols import make_session, protocol_of
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
 from forebay.node.seconds import NO_LIMIT, Surroundings, look_at
 from forebay.node.telemetry.alarms import Alarms
@@ -63,6 +62,7 @@ from forebay.node.telemetry.journal import Journal
 from forebay.node.telemetry.stats import BrokerStats
 from forebay.node.telemetry.tracing import Tracer
 from forebay.node.wanted import Wanted, store_options
+from forebay.session.handshake import Handshake
 from forebay.session.session import Session
 
 SECRET_OCTETS: Final = 32
@@ -74,8 +74,8 @@ ALONE: Final = -1  # instead of an epoch: there is no group
 class Node(LinkOwner):
     """One broker.
 
-    connections  those that have a session, by its number
-    open         those with and without a session
+    connections  those that have a handshake or a session, by its number
+    open         those and the ones that have sent nothing
     is_due       a turn is to be made
     dirty        connections that take part in it
     waiting      connections whose session is told of every sync
@@ -122,6 +122,7 @@ class Node(LinkOwner):
         self.announcer = Announcer(self.vhosts)
         self.newcomers = Newcomers(options, self.journal, self.open)
         self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.flow, self.newcomers)
+        self.handshakes = Handshakes(options, self.vhosts, self.auth, self.control, self.stats, self.connections)
         self.rates = Rates(options, self.flow)
         self.is_rated = self.rates.is_on()
         self.deliveries = Deliveries(
@@ -209,23 +210,19 @@ class Node(LinkOwner):
         """Note the octets of an unfinished packet of a client that has not logged in."""
         self.newcomers.note(link, octets)
 
-    def start_session(self, link: Link, data: bytes) -> Session:
-        """The session that the first octets of a connection ask for."""
-        id = self.next_session
+    def begin_handshake(self, link: Link, data: bytes) -> Handshake:
+        """Return the handshake that the first bytes of a connection ask for."""
         self.next_session += 1
-        vhosts, auth, near, control = self.vhosts, self.auth, link.loopback, self.control
-        session = make_session(
-            id, data, link.default_protocol, vhosts, auth, self.options, near, identity=link.identity, control=control
-        )
-        self.connections[id] = link
-        session.place = self.auth.places[id] = LoginContext(split_name(link.peer)[0], protocol_of(session))
-        return session
+        return self.handshakes.begin(link, self.next_session - 1, data)
+
+    def begin_session(self, link: Link) -> None:
+        """Begin the session of a client that has logged in."""
+        self.handshakes.finish(link)
 
     def seat(self, link: Link, make: Callable[[int], Session]) -> None:
         """Have a connection that came by no listener take part, with the session that is made for its number."""
-        session = link.session = make(self.next_session)
         self.next_session += 1
-        self.connections[int(session.id)] = link
+        self.handshakes.seat(link, make(self.next_session - 1))
 
     def touch(self, link: Link) -> None:
         """This connection takes part in the turn; one that has been closed, or was lost, does not."""
@@ -292,8 +289,6 @@ class Node(LinkOwner):
             link.attempt_with(session.dismiss, error.text)
             return self.touch(link)
         self.note_fault(f"the connection from {link.peer}", error)
-        if session is not None:
-            session.reason = "an error of the broker's own"
         try:
             self.endings.break_off(link)
         except Exception as another:  # noqa: BLE001  what is wrong already may be too wrong to say so
@@ -341,11 +336,11 @@ class Node(LinkOwner):
     def answered(self, answer: Proof | Joining) -> None:
         """A proof has run, or a body is put together; its connection may have gone meanwhile."""
         link = self.connections.get(answer.connection)
-        if link is None or link.session is None or link.closing:
+        if link is None or link.closing:
             return
         self.end_deleted()
-        link.attempt_with(link.session.answered, answer)
-        if link.session is not None and not link.session.is_proving():
+        link.attempt_with(link.on_answer, answer)
+        if not link.is_proving():
             self.flow.release(link, LOGIN)
         link.received(b"")  # what had come behind the login
         self.touch(link)
@@ -449,6 +444,8 @@ class Node(LinkOwner):
         for link in dirty:
             session = link.session
             if session is None or link.closing:
+                if self.handshakes.end_turn(link):
+                    self.out.send.append(link)
                 continue
             try:
                 session.end_turn(lsn, durable)
@@ -590,7 +587,8 @@ class Node(LinkOwner):
             if link.closing:
                 continue
             if session is None:
-                self.finish(link)
+                if self.handshakes.shut_down(link, self.flow):
+                    self.out.send.append(link)
                 continue
             session.vhost.pause(session.id, True)  # it settles nothing any more
             link.attempt(session.shut_down)

@@ -38,5 +38,8 @@ def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:
             if 0 < connection.session.principal.until_us <= now_us:
                 connection.attempt_with(connection.session.dismiss, "the token has expired")
             connection.node.touch(connection)
+        elif connection.handshake is not None:
+            connection.attempt_with(connection.handshake.tick, now_us)
+            connection.node.touch(connection)
         elif now_us - connection.opened_us > silent_us:
             connection.node.cut(connection)  # not even its protocol is known, so there is nothing to say

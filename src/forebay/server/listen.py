@@ -19,8 +19,8 @@ from forebay.core.errors import OptionError, PeerError
 from forebay.core.option_names import NONE
 from forebay.core.option_table import split_address
 from forebay.core.options import Options
+from forebay.node.entry.protocols import MQTT_ONLY
 from forebay.node.peer import UNKNOWN, Peer, peer_at
-from forebay.node.protocols import MQTT_ONLY
 from forebay.server.net import Connection, Host
 from forebay.server.transport.proxy import announced_peer, malformed, missing_octets
 from forebay.server.transport.tls import TlsContexts

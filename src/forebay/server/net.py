@@ -118,6 +118,7 @@ class Connection(Link, asyncio.Protocol):
         if self.session is not None:
             self.drop_file(self.session)
         self.node.lost(self)
+        self.handshake = None
         self.session = None  # a transport of ours knows this connection: both wait for the collector of cycles
         self.host.look()
 
@@ -139,12 +140,12 @@ class Connection(Link, asyncio.Protocol):
 
     def flush(self) -> None:
         """Send what the session has written."""
-        session = self.session
-        if session is None or (self.closing and not self.ending):
+        if self.closing and not self.ending:
             return
         if self.passed and self.sending is None:
             self.write(self.take_passed())
-        if session.hold_lsn > self.host.node.store.durable:
+        session = self.session
+        if session is None or session.hold_lsn > self.host.node.store.durable:
             return
         if self.sending is not None:
             if session.closing:  # it may be that the client does not read
@@ -214,7 +215,7 @@ class Connection(Link, asyncio.Protocol):
     def end(self) -> None:
         """Send the rest and the end, write nothing more, and read until the client goes."""
         transport = self.transport
-        if self.session is None:
+        if self.session is None and self.handshake is None:
             transport.close()
             return
         self.ending = True

@@ -17,15 +17,16 @@ from mypy_extensions import i64
 
 from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
 from forebay.broker.mqtt.fanout import topic_at
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.vhost import Vhost
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
-from forebay.directory.logins.authorizer import Principal
+from forebay.directory.permissions import Rights
 from forebay.log.block import Block
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
 from forebay.message.shown import plain
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Lease
 from forebay.routing.exchange import text
+from forebay.session.login import Login
 from forebay.session.session import Session
 
 HEARTBEAT_S: Final = 15  # of silence, after which a comment says that the connection lives
@@ -47,10 +48,9 @@ class EventSession(Session):
     sent      events
     """
 
-    def __init__(self, session_id: int, vhosts: Vhosts) -> None:
-        super().__init__(session_id, vhosts.default)
+    def __init__(self, session_id: int, login: Login, vhost: Vhost, rights: Rights) -> None:
+        super().__init__(session_id, login, vhost, rights)
         self.swell = SWELL
-        self.vhosts = vhosts
         self.client: ClientSession | None = None
         self.consumer: Consumer | None = None
         self.sent: i64 = 0
@@ -58,13 +58,9 @@ class EventSession(Session):
         self.silent_s: i64 = 0
         self.is_over = False
         self.has_delivered = True
+        self.out.write(RETRY_LINE)
 
     # ---- what it subscribes to
-
-    def begin(self, vhost: bytes, principal: Principal) -> None:
-        """Enter a vhost; RequestError(NOT_ALLOWED), Undecided."""
-        self.join(self.vhosts, vhost, principal)
-        self.out.write(RETRY_LINE)
 
     def subscribe(self, filter: bytes, retained: bool) -> None:
         """Be given what is published to topics, and what is retained; RequestError for no filter."""

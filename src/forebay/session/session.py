@@ -1,7 +1,8 @@
 """A session, as the server sees it: octets in; out come frames, and when they may leave.
 
-A session speaks one protocol over one connection. It calls the vhost and never the server: what the server has to do
-for it stands in its fields. Nothing here or below knows a socket, a clock or a thread.
+A session that exists is logged in: it begins with a `Login`, in the vhost that the login names. A session speaks one
+protocol over one connection. It calls the vhost and never the server: what the server has to do for it stands in its
+fields. Nothing here or below knows a socket, a clock or a thread.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from mypy_extensions import i64, mypyc_attr
 from forebay.broker.audit import Origin
 from forebay.broker.joining import Joining
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import Later
 from forebay.core.pieces import Part
-from forebay.directory.logins.authorizer import Principal, Proof, Undecided
-from forebay.directory.logins.login import NOWHERE, Auth
-from forebay.directory.permissions import Grants, Rights
+from forebay.directory.logins.authorizer import Proof, Undecided
+from forebay.directory.logins.login import Auth
+from forebay.directory.permissions import Rights
 from forebay.message.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.session.login import Login
 from forebay.session.meter import Meter
 
 
@@ -53,17 +54,20 @@ class Session(ABC):
     reason     why the connection ends, for the operator; empty when the peer took its leave
     hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
     rights     what its user may do in its vhost
-    principal  who has logged in, and `place` from where
-    proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
+    principal  who has logged in, and `context` from where
+    proof      what this session waits for, such as a right that another server knows: nothing is read until `proven`
     joining    a long body that this session waits for
     meter      what this read has cost; where that is too much, the server gives what is left again in the next turn
     swell      how much longer than the bodies may be what is written of them
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
-    def __init__(self, session_id: i64, vhost: Vhost) -> None:
+    def __init__(self, session_id: i64, login: Login, vhost: Vhost, rights: Rights) -> None:
         self.id: i64 = session_id
         self.vhost = vhost
+        self.rights = rights
+        self.principal = login.principal
+        self.context = login.context
         self.out = BytesWriter()
         self.parts: list[Part] = []  # one list for good: whoever writes long octets knows it
         self.file: FilePart | None = None
@@ -75,9 +79,6 @@ class Session(ABC):
         self.unread = False
         self.meter = Meter(vhost.common.looks.pace)
         self.swell: i64 = 1
-        self.rights = Rights("", b"", Grants(None, {}))
-        self.principal = Principal("")
-        self.place = NOWHERE
         self.proof: Proof | None = None
         self.joining: Joining | None = None
 
@@ -121,7 +122,7 @@ class Session(ABC):
 
     @abstractmethod
     def tick(self, now_us: int) -> None:
-        """About once a second: keepalive, and the deadline of the handshake."""
+        """Check keepalive; call about once a second."""
 
     @abstractmethod
     def taken_over(self) -> None:
@@ -170,7 +171,7 @@ class Session(ABC):
 
     def origin(self) -> Origin:
         """The user that asks, for the audit log."""
-        return Origin(self.principal, self.place.address, self.place.protocol)
+        return Origin(self.principal, self.context.address, self.context.protocol)
 
     def note_change(self, what: str, fields: dict[str, object]) -> None:
         """Note that an operation of the protocol itself has changed something here."""
@@ -211,19 +212,6 @@ class Session(ABC):
             self.ask(auth, why)
         else:
             self.meter.is_over = True
-
-    def join(self, vhosts: Vhosts, name: bytes, principal: Principal) -> None:
-        """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not, Undecided."""
-        self.rights = vhosts.enter(name, principal, self.id)
-        self.principal = principal
-        self.enter(vhosts.find(name))
-
-    def enter(self, vhost: Vhost) -> None:
-        """Go over to a vhost, before anything was done in the one of before."""
-        if self.id in self.vhost.consumers.paused:
-            self.vhost.pause(self.id, False)
-            vhost.pause(self.id, True)
-        self.vhost = vhost
 
     def describe_channels(self) -> list[dict[str, object]]:
         """The channels, for people; protocols without any have none."""

@@ -20,9 +20,10 @@ def rig(tmp_path: Path) -> Iterator[NodeRig]:
 
 
 def test_a_client_that_stops_reading_when_its_session_is_over_is_forgotten(rig: NodeRig) -> None:
-    line = rig.connect("amqp")
-    line.sendall(amqp.HEADER)
-    line.sendall(amqp.frame(3, 7, b"a body before any login"))  # the session is over, and the turn has not come yet
+    raw = amqp.Raw(rig)
+    raw.handshake()
+    line = rig.lines[-1]
+    line.sendall(amqp.frame(3, 7, b"a body on no channel"))  # the session is over, and the turn has not come yet
     line.left = 1 << 30
     line.fill(True)
     assert rig.node.vhosts.default.consumers.paused

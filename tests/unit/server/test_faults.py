@@ -36,6 +36,7 @@ from tests.conformance.amqp091 import raw
 from tests.conformance.mqtt import raw as mqtt
 from tests.conformance.mqtt.raw_websocket import BINARY, frame, request
 from tests.held_app import Client, amqp_client, connect, held, held_app, mqtt_client, read_method, until
+from tests.logins import amqp_login
 
 QUEUE = "held"
 PUBLISHED = raw.publish(1, QUEUE, b"work")
@@ -44,7 +45,7 @@ CONSUME = raw.method(1, raw.CONSUME, b"\0\0" + raw.short(QUEUE) + raw.short("t")
 
 STATE = (
     *("vhost", "out", "parts", "file", "sends_files", "closing", "reason", "hold_lsn", "unread"),
-    *("meter", "swell", "rights", "principal", "place", "proof"),
+    *("meter", "swell", "rights", "principal", "context", "proof"),
 )
 
 
@@ -55,7 +56,7 @@ class WrongSession(Session):
     """
 
     def __init__(self, real: Session, app: WrongApp) -> None:
-        super().__init__(real.id, real.vhost)
+        super().__init__(real.id, amqp_login(), real.vhost, real.rights)
         self.real = real
         self.app = app
         self.show(real, self)
@@ -132,9 +133,10 @@ class WrongNode(Node):
 
     app: WrongApp
 
-    def start_session(self, link: Link, data: bytes) -> Session:
-        session = super().start_session(link, data)
-        return WrongSession(session, self.app) if session.id == 1 else session
+    def begin_session(self, link: Link) -> None:
+        super().begin_session(link)
+        if link.session is not None and link.session.id == 1:
+            link.session = WrongSession(link.session, self.app)
 
 
 class WrongApp(App):

@@ -25,7 +25,7 @@ from forebay.server.net import Connection, Host
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
-from forebay.session.session import Session
+from forebay.session.handshake import Handshake
 from tests.certificates import Certificates
 from tests.conformance.mqtt.raw_websocket import BINARY, frame, request
 
@@ -49,7 +49,7 @@ class Visited(Node):
     def lost(self, link: Link) -> None:
         self.gone.put_nowait(link)
 
-    def start_session(self, link: Link, data: bytes) -> Session:
+    def begin_handshake(self, link: Link, data: bytes) -> Handshake:
         raise AssertionError("no client of these tests says so much")
 
     def failed(self, link: Link, error: Exception) -> None:

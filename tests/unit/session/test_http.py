@@ -8,21 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.vhosts import Vhosts
 from forebay.core.message import MQTT, QOS_SHIFT
-from forebay.core.options import Options
-from forebay.directory.logins.authorizer import Principal
-from forebay.directory.logins.login import Auth
 from forebay.session.http import HEARTBEAT_S, EventSession
+from tests.logins import http_login
+from tests.node_rig import NodeRig
 from tests.sessions import SessionRig
 
 QOS_1 = MQTT | 1 << QOS_SHIFT
 
 
-def make(id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> EventSession:
-    session = EventSession(id, vhosts)
-    session.begin(b"/", Principal("guest"))
-    return session
+def make(rig: NodeRig, id: int) -> EventSession:
+    login = http_login()
+    return EventSession(id, login, rig.vhost, rig.vhosts.enter(login.vhost, login.principal, id))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
 from forebay.admin.bridge.transport import EventTransport, connect
-from forebay.admin.caller import Caller
+from forebay.admin.caller import HTTP, Caller
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.login import Broker, Client
 from forebay.admin.web.bodies import Exact
@@ -24,11 +24,13 @@ from forebay.admin.web.router import Responses, RouteGroup
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
+from forebay.directory.logins.login import LoginContext
 from forebay.directory.permissions import READ
-from forebay.node.peer import UNKNOWN, Peer, peer_at
+from forebay.node.peer import UNKNOWN, Peer, peer_at, split_name
 from forebay.queue.leases.lease import Lease
 from forebay.server.broker_view import BrokerView
 from forebay.session.http import EventSession
+from forebay.session.login import Login
 from forebay.wire.mqtt.codes import filter_error
 
 NO_SESSION: Final = 0  # a request is no connection that could have a queue for itself
@@ -107,22 +109,21 @@ async def subscribe(
 async def begun(app: BrokerView, request: Request, caller: Caller, vhost: Vhost) -> tuple[EventTransport, EventSession]:
     """A session in a vhost; RequestError where the caller may not enter, PeerError where there are too many."""
     peer: Peer = UNKNOWN if request.client is None else peer_at(*request.client)
+    principal = caller.principal
+    await app.decided(lambda: app.vhosts.directory.users.rights(principal, vhost.name))
+    context = LoginContext(split_name(peer.name)[0], HTTP, peer=peer.name, loopback=peer.loopback)
+    login = Login(principal=principal, vhost=vhost.name, context=context)
     made: list[EventSession] = []
 
     def make(id: int) -> EventSession:
-        made.append(EventSession(id, app.vhosts))
+        rights = app.vhosts.enter(login.vhost, principal, id)
+        made.append(EventSession(id, login, vhost, rights))
         return made[0]
 
     transport = connect(app, peer, make)
     if not made:
         raise PeerError("connections", "there are as many connections as there may be: connections_max")
-    session = made[0]
-    try:
-        await app.decided(lambda: session.begin(vhost.name, caller.principal))
-    except RequestError:
-        transport.connection.connection_lost(None)
-        raise
-    return transport, session
+    return transport, made[0]
 
 
 def arguments_of(start: str | None, last_id: int | None, group: str, where: str, prefetch: int) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from forebay.core.errors import RequestError
 from forebay.node.peer import Peer
 from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
@@ -110,12 +111,19 @@ class EventTransport(asyncio.Transport):
 
 
 def connect(app: BrokerView, peer: Peer, make: Callable[[int], Session]) -> EventTransport:
-    """A connection of a subscriber that has logged in, with the session that is made for it."""
+    """Return a connection of a subscriber that has logged in, with the session that is made for it.
+
+    raises  RequestError: `make` has refused it
+    """
     connection = app.new_connection(peer)
     transport = EventTransport(connection)
     connection.connection_made(transport)
     if not connection.closing:  # there are as many connections as there may be
-        app.seat(connection, make)
+        try:
+            app.seat(connection, make)
+        except RequestError:
+            connection.connection_lost(None)
+            raise
     return transport
 
 

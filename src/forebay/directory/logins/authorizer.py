@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from forebay.core.errors import ForebayError
 
 QUEUE: Final = "queue"
@@ -58,7 +60,7 @@ class Authorizer(ABC):
         """True if a right (write, read) covers the routing key of a topic exchange."""
 
 
-class Principal:
+class Principal(msgspec.Struct, eq=False):
     """The user that somebody has proven to be.
 
     authorizer  decides what they may do; None: the permissions stored for the user
@@ -68,18 +70,9 @@ class Principal:
     known_until_us  until when the same login may be answered from memory; 0 for never
     """
 
-    def __init__(
-        self,
-        user: str,
-        authorizer: Authorizer | None = None,
-        tags: Sequence[str] | None = None,
-        until_us: int = 0,
-        vouched: bool = False,
-        known_until_us: int = 0,
-    ) -> None:
-        self.user = user
-        self.authorizer = authorizer
-        self.tags = tags
-        self.until_us = until_us
-        self.vouched = vouched
-        self.known_until_us = known_until_us
+    user: str
+    authorizer: Authorizer | None = None
+    tags: Sequence[str] | None = None
+    until_us: int = 0
+    vouched: bool = False
+    known_until_us: int = 0

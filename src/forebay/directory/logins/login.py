@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
+import msgspec
+
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.passwords import NOBODY, check_hash, is_cheap, is_hash, is_right
@@ -38,14 +40,23 @@ class LoginRefused(RequestError):
         self.wait_s = wait_s
 
 
-class LoginContext:
-    """The address of a connection, its protocol, and the names that it gives: `client_id` and `user`."""
+class LoginContext(msgspec.Struct, eq=False):
+    """The origin of a login: the connection, and the names that its client has given so far.
 
-    def __init__(self, address: str, protocol: str, client_id: str = "") -> None:
-        self.address = address
-        self.protocol = protocol
-        self.client_id = client_id
-        self.user = ""
+    protocol     "mqtt", "amqp", "blocks" or "http"
+    user         the user name of the last login that was tried
+    peer         the client's address and port, for people
+    certificate  the user that the client's TLS certificate names; "" without one
+    loopback     the client is on this machine
+    """
+
+    address: str
+    protocol: str
+    client_id: str = ""
+    user: str = ""
+    peer: str = ""
+    certificate: str = ""
+    loopback: bool = False
 
 
 class LoginRefusal:
@@ -60,8 +71,8 @@ class LoginRefusal:
 NOWHERE = LoginContext("", "")
 
 
-class Login(ABC):
-    """One login in several messages.
+class SaslExchange(ABC):
+    """One login in several messages, as a mechanism of SASL has it.
 
     done  nothing more is to come from the client; until then `user` is empty
     user  who it has proven to be
@@ -82,8 +93,8 @@ class Mechanism(ABC):
     """A way to log in by messages to and fro, as those of SASL (RFC 4422) are."""
 
     @abstractmethod
-    def start(self) -> Login:
-        """A login that begins."""
+    def start(self) -> SaslExchange:
+        """Begin a login."""
 
 
 class HashProof(Proof):
@@ -280,12 +291,6 @@ class Auth:
         found = [each for each in self.backends if each is None or each.takes(password, place)]
         tokens: list[Backend | None] = [each for each in found if each is not None and each.is_for_tokens]
         return tokens or found
-
-    def name_client(self, connection: int, client_id: str) -> None:
-        """A client has said what it is called."""
-        place = self.places.get(connection)
-        if place is not None:
-            place.client_id = client_id
 
     def check_wait(self, place: LoginContext, user: str, password: str = "") -> None:
         """LoginRefused while nobody may try there, or as this user, unless it is known to be right.

@@ -23,7 +23,7 @@ from hashlib import pbkdf2_hmac
 
 from forebay.core.option_names import SCRAM_SHA_256, SCRAM_SHA_512
 from forebay.core.ports import Random
-from forebay.directory.logins.login import Login, LoginRefused, Mechanism, shown
+from forebay.directory.logins.login import LoginRefused, Mechanism, SaslExchange, shown
 from forebay.directory.logins.passwords import is_hash
 from forebay.directory.logins.saslprep import prepared
 
@@ -96,7 +96,7 @@ class Scram(Mechanism):
         return Credential(None, salt, key, key) if found is None else found
 
 
-class ScramLogin(Login):
+class ScramLogin(SaslExchange):
     """One login: two messages of the client, before which it may send an empty one to be asked for the first."""
 
     def __init__(self, scram: Scram, nonce: str) -> None:

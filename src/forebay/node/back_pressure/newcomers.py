@@ -57,7 +57,7 @@ class Newcomers:
         for link in self.links:
             if not is_full and now_us - link.opened_us < GRACE_US:
                 return True
-            if link.session is None or not link.session.is_proving():
+            if not link.is_proving():
                 self.end(link, PLACES)
                 return True
         return not is_full

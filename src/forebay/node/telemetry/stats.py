@@ -14,7 +14,9 @@ from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.node.telemetry.sys_topics import SysTopics
 from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.handshake import Handshake
 from forebay.session.mqtt.connection import MqttSession
+from forebay.session.mqtt.entry.handshake import MqttHandshake
 from forebay.session.session import Session
 from forebay.session.traffic import Traffic
 
@@ -52,6 +54,13 @@ class BrokerStats:
         add_session(self.past, session)
         if isinstance(session, Amqp091Session):
             self.past_traffic.add(session.traffic())
+
+    def ended_handshake(self, handshake: Handshake) -> None:
+        """Count a handshake that is over, however it ended."""
+        if isinstance(handshake, MqttHandshake):
+            self.past.connects += handshake.version != 0
+            self.past.packets_received += int(handshake.packets_received)
+            self.past.packets_sent += int(handshake.packets_sent)
 
     def is_due(self, second: int) -> bool:
         """True if the stats are to be told, so many seconds after the start."""
@@ -120,7 +129,6 @@ def add_session(totals: Totals, session: Session) -> None:
     if isinstance(session, MqttSession):
         inbox = session.inbox
         encoder = session.outbox.encoder
-        totals.connects += session.version != 0
         totals.packets_received += inbox.received + session.others_received
         totals.packets_sent += encoder.sent + encoder.others_sent
         totals.publishes_received += inbox.received

@@ -173,27 +173,32 @@ class Draining:
         if app is None or self.member.ended:
             return
         for connection in [each for each in app.open if each.via == node]:
-            session = connection.session
-            if session is None or connection.closing:
+            current = connection.session or connection.handshake
+            if current is None or connection.closing:
                 continue
-            connection.attempt_with(session.send_elsewhere, self.reference(connection.listener, node))
+            connection.attempt_with(current.send_elsewhere, self.reference(connection.listener, node))
             app.touch(connection)
 
     def part(self) -> None:
         """Tell clients where to go, as this node leads no more. Nothing else that was written for them may leave."""
         app = self.member.app
         for connection in [] if app is None else list(app.open):
-            if connection.via or connection.session is None or connection.closing or connection.is_sending():
+            has_begun = connection.session is not None or connection.handshake is not None
+            if connection.via or not has_begun or connection.closing or connection.is_sending():
                 connection.transport.abort()
             else:
                 connection.attempt_with(self.part_with, connection)
 
     def part_with(self, connection: Connection) -> None:
         session = connection.session
-        assert session is not None
+        current = session or connection.handshake
+        assert current is not None
         connection.drop()
-        session.hold_lsn = 0
-        session.send_elsewhere(self.reference(connection.listener, ""))
+        if session is not None:
+            session.hold_lsn = 0
+        current.send_elsewhere(self.reference(connection.listener, ""))
+        if connection.handshake is not None:
+            connection.passed = [connection.handshake.out.getvalue()]
         connection.closing = True
         connection.end()
 

@@ -102,7 +102,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.vhosts.options = new
     app.vhosts.directory.vhosts.default_queue_type = new.default_queue_type
     app.pressure.options = app.pressure.buffers.options = app.pressure.disk_answer.options = new
-    app.node.newcomers.options = new
+    app.node.newcomers.options = app.node.handshakes.options = new
     app.pressure.shares.set(new)
     app.rates.set(new)
     app.node.is_rated = app.rates.is_on()

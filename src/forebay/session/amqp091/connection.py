@@ -1,4 +1,4 @@
-"""A connection of AMQP 0.9.1, from the protocol header to connection.close.
+"""A connection of AMQP 0.9.1, from connection.open-ok to connection.close.
 
 The text and scope of errors are RabbitMQ's: the code decides whether the channel or the connection ends.
 """
@@ -10,7 +10,7 @@ from typing import Final, final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,
     INTERNAL,
@@ -21,7 +21,6 @@ from forebay.core.errors import (
     REFUSED,
     TAKEN_OVER,
     TIMED_OUT,
-    UNEXPECTED,
     Later,
     PeerError,
     RequestError,
@@ -29,28 +28,28 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Undecided
 from forebay.directory.logins.login import Auth, LoginRefused
+from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.amqp091.channel import DISCARD, FAILED, REQUEUE, Channel
 from forebay.session.amqp091.consume import on_consuming_method, timeout_text
 from forebay.session.amqp091.deliver import Outlet
-from forebay.session.amqp091.farewell import Farewell
-from forebay.session.amqp091.handshake import SECOND_US, Handshake
+from forebay.session.amqp091.farewell import CLOSE_WAIT_US, STOPPING, Farewell, say_farewell, unexpected_method
+from forebay.session.amqp091.handshake import has_capability
 from forebay.session.amqp091.modes import on_mode_method
 from forebay.session.amqp091.publish import ConnectionState
 from forebay.session.amqp091.topology import on_topology_method
+from forebay.session.login import Amqp091Login
 from forebay.session.meter import points_of
 from forebay.session.session import Session
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091.codec import (
     BODY,
-    FRAME,
     FRAME_END,
     FRAME_OVERHEAD,
     HEADER,
     HEARTBEAT,
     HEARTBEAT_FRAME,
     METHOD,
-    PROTOCOL_HEADER,
     Reader,
     check_kind,
     frame_end,
@@ -75,15 +74,11 @@ from forebay.wire.amqp091.methods import (
     CHANNEL_OPEN_OK,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
-    CONNECTION_OPEN,
     CONNECTION_OPEN_OK,
-    CONNECTION_START_OK,
-    CONNECTION_TUNE_OK,
     CONNECTION_UPDATE_SECRET,
     CONNECTION_UPDATE_SECRET_OK,
     HARD,
     UNEXPECTED_FRAME,
-    StartOk,
     put_blocked,
     put_cancel,
     put_close,
@@ -91,15 +86,7 @@ from forebay.wire.amqp091.methods import (
     reply_text,
 )
 
-# Phases of a connection, each named after what it waits for.
-PROTOCOL: Final = 0
-START_OK: Final = 1
-TUNE_OK: Final = 2
-OPEN: Final = 3
-RUNNING: Final = 4
-CLOSE_OK: Final = 5
-
-CLOSE_WAIT_US: Final = 5_000_000
+SECOND_US: Final = 1_000_000
 
 
 @final
@@ -112,17 +99,16 @@ class Amqp091Session(Session):
     """
 
     def __init__(
-        self, session_id: i64, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool, identity: str = ""
+        self, session_id: i64, login: Amqp091Login, vhost: Vhost, rights: Rights, auth: Auth, options: Options
     ) -> None:
-        super().__init__(session_id, vhosts.default)
-        self.vhosts = vhosts
+        super().__init__(session_id, login, vhost, rights)
         self.auth = auth
-        self.handshake = Handshake(auth, options, loopback, identity)
-        self.phase: i64 = PROTOCOL
-        self.link = ConnectionState(session_id, vhosts.default, self.out, self.parts, options, self.meter)
+        self.login = login
+        self.link = ConnectionState(session_id, login, vhost, rights, self.out, self.parts, options, self.meter)
         self.channels: dict[int, Channel] = {}
+        self.channels_max: i64 = login.channels_max
+        self.heartbeat_us: i64 = login.heartbeat_s * SECOND_US
         self.farewell: Farewell | None = None  # we have closed the connection
-        self.handshake_us: i64 = options.handshake_timeout_ms * 1000
         self.blocked_reason = ""  # what the client was told
         self.outlets: dict[int, Outlet] = {}
         self.acked: list[Channel] = []
@@ -136,6 +122,7 @@ class Amqp091Session(Session):
         self.heard = True
         self.heard_us: i64 = 0
         self.sent_us: i64 = 0
+        put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")
 
     # ---- octets in
 
@@ -145,11 +132,7 @@ class Amqp091Session(Session):
         if self.is_proving():
             return 0
         used: i64 = 0
-        if self.phase == PROTOCOL:
-            used = self.read_protocol_header(data)
-            if used == 0:
-                return len(data) if self.closing else 0
-        while not self.closing and self.phase != CLOSE_OK:
+        while not self.closing and self.farewell is None:
             try:
                 used = self.read_frames(data, used)
                 self.after = used
@@ -178,20 +161,7 @@ class Amqp091Session(Session):
         return int(used)
 
     def wanted(self, rest: bytes) -> int:
-        return 0 if self.phase in (PROTOCOL, CLOSE_OK) else int(frame_wanted(rest))
-
-    def read_protocol_header(self, data: bytes) -> i64:
-        """Octets of the header; 0 if it is not whole yet, or not ours: then the answer says which is."""
-        if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
-            return 0
-        if not data.startswith(PROTOCOL_HEADER):
-            self.out.write(PROTOCOL_HEADER)
-            self.reason = f"protocol header {data[:8]!r} is not AMQP 0.9.1's"
-            self.closing = True
-            return 0
-        self.handshake.greet(self.out)
-        self.phase = START_OK
-        return len(PROTOCOL_HEADER)
+        return 0 if self.farewell is not None else int(frame_wanted(rest))
 
     def read_frames(self, data: bytes, pos: i64) -> i64:
         """Handle the whole frames from `pos` on; the position after them."""
@@ -216,7 +186,7 @@ class Amqp091Session(Session):
                 channel = self.select(number)
             if channel is None:
                 self.on_other_frame(kind, number, data, pos + 7, end)
-                if self.closing or self.phase == CLOSE_OK or self.is_proving():
+                if self.closing or self.farewell is not None or self.is_proving():
                     return self.after
             elif kind == METHOD:
                 if octets < 4:
@@ -253,7 +223,7 @@ class Amqp091Session(Session):
 
     def select(self, number: i64) -> Channel | None:
         """Make the channel of that number current; None if its frames go the long way."""
-        channel = self.channels.get(number) if self.phase == RUNNING else None
+        channel = self.channels.get(number)
         if channel is None or channel.ignoring:
             self.current = None
             self.current_number = -1
@@ -272,8 +242,8 @@ class Amqp091Session(Session):
             return
         if end - start < 4 and kind == METHOD:
             raise PeerError(MALFORMED, f"method frame of {end - start} octets")
-        if number == 0 or self.phase != RUNNING:
-            if kind != METHOD or number:
+        if number == 0:
+            if kind != METHOD:
                 raise PeerError(UNEXPECTED_FRAME, f"frame of type {kind} on channel {number}, which has only methods")
             self.cause = i64(read_i32_be(data, start)) & 0xFFFFFFFF
             self.on_connection_method(self.cause, Reader(data, start + 4, end, self.link.table_depth_max))
@@ -299,36 +269,22 @@ class Amqp091Session(Session):
             put_method(self.out, 0, CONNECTION_CLOSE_OK, b"")
             self.release()
             self.closing = True
-        elif method == CONNECTION_START_OK and self.phase == START_OK:
-            self.on_start_ok(StartOk(args))
-        elif method == CONNECTION_TUNE_OK and self.phase == TUNE_OK:
-            self.on_tune_ok(args.short(), args.long(), args.short())
-        elif method == CONNECTION_OPEN and self.phase == OPEN:
-            self.on_open(args.short_string())
-        elif method == CONNECTION_UPDATE_SECRET and self.phase == RUNNING:
+        elif method == CONNECTION_UPDATE_SECRET:
             self.on_update_secret(args.long_string())
         else:
-            raise PeerError(UNEXPECTED, f"method {method >> 16}.{method & 0xFFFF} is not expected on channel 0 now")
-
-    def on_start_ok(self, start: StartOk) -> None:
-        self.proof = self.handshake.begin(self.id, start)
-        if self.proof is None:
-            self.logged_in()
+            raise unexpected_method(method)
 
     def proven(self) -> None:
         proof = self.proof
         assert proof is not None
         self.proof = None
-        is_known = self.phase in (OPEN, RUNNING) and not self.renewing
-        if self.closing or self.phase == CLOSE_OK or is_known:
+        if self.closing or self.farewell is not None or not self.renewing:
             return  # or what needed the answer comes again
         self.renewing = False
         try:
-            self.handshake.conclude(proof)
-            if self.phase == START_OK:
-                self.logged_in()
-            else:
-                self.renewed(self.handshake.principal)
+            principal = self.auth.conclude(proof, self.context.loopback)
+            self.auth.note_login(int(self.id), principal.user)
+            self.renewed(principal)
         except LoginRefused as error:
             self.refuse_login(error)
 
@@ -342,21 +298,11 @@ class Amqp091Session(Session):
             self.rights.grants.end_version()  # of what the old one allowed
         put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
 
-    def logged_in(self) -> None:
-        self.link.user = self.handshake.user.encode("utf-8", "surrogateescape")
-        self.handshake.offer(self.out)
-        self.phase = TUNE_OK
-
     def refuse_login(self, error: LoginRefused) -> None:
-        """Say so to a client that can hear it; others know by the connection's end."""
+        """Close, as the client could not prove again who it is."""
         self.auth.note_refusal(int(self.id), error)
         self.reason = error.detail
-        if self.phase == RUNNING:
-            self.close(NOT_ALLOWED, "New secret was refused by one of the backends")
-        elif self.handshake.can("authentication_failure_close"):
-            self.close(REFUSED, self.handshake.refusal())
-        else:
-            self.closing = True
+        self.close(NOT_ALLOWED, "New secret was refused by one of the backends")
 
     def on_update_secret(self, secret: bytes) -> None:
         """The client's password has changed, or its token was renewed.
@@ -367,40 +313,28 @@ class Amqp091Session(Session):
         if self.principal.authorizer is None and not self.principal.until_us:
             put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
             return
-        user = self.handshake.user
+        user = self.principal.user
         password = secret.decode("utf-8", "surrogateescape")
         self.proof = self.auth.begin(int(self.id), user, password)
         self.renewing = self.proof is not None
         if self.proof is None:
-            self.renewed(self.auth.check(user, password, self.handshake.loopback))
-
-    def on_tune_ok(self, channels: i64, frame_octets: i64, heartbeat_s: i64) -> None:
-        self.handshake.on_tune_ok(channels, frame_octets, heartbeat_s)
-        self.link.frame_octets_max = frame_octets
-        self.phase = OPEN
-
-    def on_open(self, vhost: bytes) -> None:
-        self.join(self.vhosts, vhost, self.handshake.principal)
-        self.link.vhost = self.vhost
-        self.link.rights = self.rights
-        put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")
-        self.phase = RUNNING
+            self.renewed(self.auth.check(user, password, self.context.loopback))
 
     def is_publisher(self) -> bool:
         return self.link.publishes
 
     def blocked(self, reason: str) -> None:
-        if self.phase != RUNNING or not self.link.publishes or bool(reason) == bool(self.blocked_reason):
+        if self.farewell is not None or not self.link.publishes or bool(reason) == bool(self.blocked_reason):
             return
         self.blocked_reason = reason
-        if self.handshake.can("connection.blocked"):
+        if self.can("connection.blocked"):
             put_blocked(self.out, reason.encode())
 
     def fail(self, reason: str, text: str, scope: str) -> None:
         """Close the channel, or the connection: as the code says, unless the error is of the connection anyway."""
         code = reply(reason)[0]
         channel = self.current
-        if channel is None or self.phase != RUNNING or code in HARD or scope == CONNECTION:
+        if channel is None or code in HARD or scope == CONNECTION:
             self.reason = text
             self.close(reason, text)
             return
@@ -414,14 +348,14 @@ class Amqp091Session(Session):
         put_close(self.out, channel.number, CHANNEL_CLOSE, code, reply_text(name, text), self.cause)
 
     def close(self, reason: str, text: str) -> None:
-        """Close the connection, and wait for the client to say that it knows: closing at once could lose the text."""
-        code, name = reply(reason)
-        put_close(self.out, 0, CONNECTION_CLOSE, code, reply_text(name, text), self.cause)
-        self.phase = CLOSE_OK
-        self.farewell = Farewell(self.link.frame_octets_max)
-        self.farewell.in_step = reason != FRAME
+        """Close the connection; the client still has to say that it knows."""
+        self.farewell = say_farewell(self.out, reason, text, self.cause, self.link.frame_octets_max)
         self.heard_us = 0
         self.release()
+
+    def can(self, capability: str) -> bool:
+        """Return whether the client has said that it knows this."""
+        return has_capability(self.login.client, capability)
 
     def release(self) -> None:
         """Give back everything, once."""
@@ -483,7 +417,12 @@ class Amqp091Session(Session):
             raise PeerError(NOT_IMPLEMENTED, f"method {method >> 16}.{method & 0xFFFF}")
 
     def on_channel_open(self, number: i64) -> None:
-        self.handshake.check_channels(len(self.channels))
+        count = len(self.channels)
+        if count >= self.channels_max > 0:
+            raise PeerError(
+                NOT_ALLOWED,
+                f"number of channels opened ({count}) has reached the negotiated channel_max ({self.channels_max})",
+            )
         self.rights.usage.check_channel(self.rights.user, int(self.id), len(self.channels))
         self.link.past.channels += 1
         self.channels[number] = Channel(self.link, number, self.outlets, self.acked)
@@ -517,7 +456,7 @@ class Amqp091Session(Session):
         if outlet is None:
             return
         channel = self.channels[outlet.channel]
-        notify = self.handshake.can("consumer_cancel_notify")
+        notify = self.can("consumer_cancel_notify")
         if (consumer.timed_out or consumer.lost) and not notify:
             self.cause = 0
             self.close_channel(channel, PRECONDITION, consumer.lost or timeout_text(channel.number, consumer))
@@ -548,21 +487,17 @@ class Amqp091Session(Session):
         now: i64 = now_us
         if self.heard or self.unread or self.heard_us == 0:
             self.heard = False
-            if self.phase == RUNNING or self.heard_us == 0:
+            if self.farewell is None or self.heard_us == 0:
                 self.heard_us = now
         silent = now - self.heard_us
-        if self.phase == CLOSE_OK:
+        if self.farewell is not None:
             if silent > CLOSE_WAIT_US:
                 self.closing = True
-        elif self.phase != RUNNING:
-            if silent > self.handshake_us:
-                self.reason = f"handshake took longer than {self.handshake_us // 1000} ms"
+        elif self.heartbeat_us:
+            if silent > 2 * self.heartbeat_us:
+                self.reason = f"missed heartbeats from client, timeout: {self.heartbeat_us // SECOND_US}s"
                 self.closing = True
-        elif self.handshake.heartbeat_us:
-            if silent > 2 * self.handshake.heartbeat_us:
-                self.reason = f"missed heartbeats from client, timeout: {self.handshake.heartbeat_us // SECOND_US}s"
-                self.closing = True
-            elif now - self.sent_us >= self.handshake.heartbeat_us >> 1:
+            elif now - self.sent_us >= self.heartbeat_us >> 1:
                 self.sent_us = now
                 self.out.write(HEARTBEAT_FRAME)
 
@@ -570,14 +505,12 @@ class Amqp091Session(Session):
         self.close(TAKEN_OVER, "another connection took this one's place")
 
     def shut_down(self) -> None:
-        if self.phase == PROTOCOL:
-            self.closing = True
-        elif self.phase != CLOSE_OK:
+        if self.farewell is None:
             self.cause = 0
-            self.close(TIMED_OUT, "broker forced connection closure with reason 'shutdown'")
+            self.close(TIMED_OUT, STOPPING)
 
     def dismiss(self, text: str, is_ours: bool = False) -> None:
-        if not self.closing and self.phase != CLOSE_OK:
+        if not self.closing and self.farewell is None:
             self.cause = 0
             self.close(INTERNAL if is_ours else TIMED_OUT, text)
 
@@ -585,7 +518,18 @@ class Amqp091Session(Session):
         self.release()
 
     def describe(self) -> dict[str, object]:
-        return {**self.handshake.describe(), "channels": len(self.channels), "consumers": len(self.outlets)}
+        login = self.login
+        return {
+            "protocol": "AMQP 0.9.1",
+            "user": self.principal.user,
+            "client": login.client,
+            "mechanism": login.mechanism,
+            "channels_max": login.channels_max,
+            "frame_octets_max": login.frame_octets_max,
+            "heartbeat_s": login.heartbeat_s,
+            "channels": len(self.channels),
+            "consumers": len(self.outlets),
+        }
 
     def traffic(self) -> Traffic:
         """The counts of its channels, the closed ones too."""

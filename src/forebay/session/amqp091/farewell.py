@@ -7,9 +7,21 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be
 from mypy_extensions import i64
 
-from forebay.wire.amqp091.codec import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, HEARTBEAT, METHOD, put_method
-from forebay.wire.amqp091.methods import CONNECTION_CLOSE, CONNECTION_CLOSE_OK
+from forebay.core.errors import UNEXPECTED, PeerError
+from forebay.wire.amqp091.codec import (
+    BODY,
+    FRAME,
+    FRAME_END,
+    FRAME_OVERHEAD,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    put_method,
+)
+from forebay.wire.amqp091.methods import CONNECTION_CLOSE, CONNECTION_CLOSE_OK, put_close, reply, reply_text
 
+CLOSE_WAIT_US: Final = 5_000_000
+STOPPING: Final = "broker forced connection closure with reason 'shutdown'"
 CLOSE_OK_FRAME: Final = b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x33\xce"
 
 
@@ -54,3 +66,20 @@ class Farewell:
             self.over = True
             return size
         return max(pos, size - i64(len(CLOSE_OK_FRAME)))
+
+
+def say_farewell(out: BytesWriter, reason: str, text: str, cause: i64, frame_octets_max: i64) -> Farewell:
+    """Write connection.close; the connection ends when the client says that it knows: before, it could lose the text.
+
+    cause  the method that is being handled, or 0
+    """
+    code, name = reply(reason)
+    put_close(out, 0, CONNECTION_CLOSE, code, reply_text(name, text), cause)
+    farewell = Farewell(frame_octets_max)
+    farewell.in_step = reason != FRAME
+    return farewell
+
+
+def unexpected_method(method: i64) -> PeerError:
+    """Return the error for a method of the connection that comes at the wrong time."""
+    return PeerError(UNEXPECTED, f"method {method >> 16}.{method & 0xFFFF} is not expected on channel 0 now")

@@ -30,7 +30,7 @@ from forebay.core.message import AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
 from forebay.core.pieces import Part
 from forebay.directory.logins.authorizer import Undecided
-from forebay.directory.permissions import READ, Grants, Rights
+from forebay.directory.permissions import READ, Rights
 from forebay.message.fields import headers_of
 from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand
@@ -38,6 +38,7 @@ from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
 from forebay.session.amqp091.target import PublishTarget
 from forebay.session.amqp091.tx import HeldPublish, Transaction
+from forebay.session.login import Amqp091Login
 from forebay.session.meter import Meter
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
@@ -71,7 +72,9 @@ class ConnectionState:
     def __init__(
         self,
         session_id: i64,
+        login: Amqp091Login,
         vhost: Vhost,
+        rights: Rights,
         out: BytesWriter,
         parts: list[Part],
         options: Options,
@@ -85,10 +88,10 @@ class ConnectionState:
         self.session_id: i64 = session_id
         self.vhost = vhost
         self.out = out
-        self.user = b""
+        self.user = login.principal.user.encode("utf-8", "surrogateescape")
         self.publishes = False
-        self.rights = Rights("", b"", Grants(None, {}))
-        self.frame_octets_max: i64 = options.amqp_login_frame_octets_max  # until it is tuned
+        self.rights = rights
+        self.frame_octets_max: i64 = login.frame_octets_max
         self.message_octets_max: i64 = options.message_octets_max
         self.table_depth_max: i64 = options.table_depth_max
         self.targets: dict[bytes, PublishTarget] = {}

@@ -13,28 +13,29 @@ from mypy_extensions import i64
 
 from forebay.broker.audit import Administration
 from forebay.broker.read_offers import GrantedRead
+from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     INTERNAL,
     INVALID,
     MALFORMED,
-    REFUSED,
     TAKEN_OVER,
-    TIMED_OUT,
     UNEXPECTED,
     PeerError,
     RequestError,
     StorageError,
 )
 from forebay.core.options import Options
-from forebay.directory.logins.authorizer import Principal, Undecided
-from forebay.directory.logins.login import Auth, LoginRefused
+from forebay.directory.logins.authorizer import Undecided
+from forebay.directory.logins.login import Auth
+from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.blocks.answers import BlocksAnswer, answer_fetch, is_work
 from forebay.session.blocks.picking import WORK_A_TURN, Picking
 from forebay.session.blocks.reading import ReaderRequests, bounds, description
 from forebay.session.blocks.staging import Stager
+from forebay.session.login import BlocksLogin
 from forebay.session.session import Session
 from forebay.wire.blocks.frames import (
     ABORT,
@@ -50,29 +51,24 @@ from forebay.wire.blocks.frames import (
     GRANT,
     HOLD,
     OFFSET_AT,
-    PREFACE,
-    PREFACE_OCTETS,
     QUEUES,
     READ,
     RELEASE,
     REPLY,
     REPLY_OCTETS_MAX,
     REQUEST,
-    REQUEST_OCTETS_MAX,
     STAGE,
     STAGE_OCTETS_MAX,
     TRANSACTION,
     BlocksFrame,
     Request,
     decode_frame,
-    decode_preface,
     decode_request,
     encode_error,
     encode_json,
     frame_octets,
 )
 
-MICROSECONDS: Final = 1000
 HELD: Final = 1 << 62  # until the turn's end says what the answer waits for
 
 
@@ -81,27 +77,30 @@ class BlocksSession(Session):
     """One reader of blocks."""
 
     def __init__(
-        self, session_id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool, control: Administration
+        self,
+        session_id: int,
+        login: BlocksLogin,
+        vhost: Vhost,
+        rights: Rights,
+        vhosts: Vhosts,
+        auth: Auth,
+        options: Options,
+        control: Administration,
     ) -> None:
-        super().__init__(session_id, vhosts.default)
+        super().__init__(session_id, login, vhost, rights)
         self.vhosts = vhosts
         self.auth = auth
         self.control = control
-        self.loopback = loopback
-        self.greeted = False
-        self.user = ""
-        self.vhost_name = vhosts.default.name
         self.reading = ReaderRequests(session_id, options)
         self.picking = Picking()
         self.is_sending = False  # a file; what is asked meanwhile waits
         self.stager = Stager(options)
         self.pending: list[Request] = []  # in order; of the first the answer may be awaited
         self.fetches: i64 = 0  # answered since the turn began
-        self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
-        self.opened_us: i64 = 0  # at the first tick
         self.fetched_octets: i64 = 0
         self.changing = False  # something was changed in this turn
         self.changed_lsn: i64 = 0  # when this is durable, all changes of the turns before are on disk
+        self.out.write(encode_json(REPLY, {"user": self.principal.user}))
 
     def receive(self, data: bytes) -> int:
         at: i64 = 0
@@ -109,12 +108,6 @@ class BlocksSession(Session):
         if self.is_proving():
             return 0
         try:
-            if not self.greeted:
-                at = decode_preface(data)
-                if at == 0:
-                    return 0
-                self.greeted = True
-                self.out.write(PREFACE)
             while not self.closing:
                 begun = at
                 if self.is_stage(data, at):
@@ -124,7 +117,7 @@ class BlocksSession(Session):
                     self.on_stage(data, at + FRAME_HEAD_OCTETS, end)
                     at = end
                     continue
-                frame = decode_frame(data, at, self.request_octets_max())
+                frame = decode_frame(data, at, CONTROL_OCTETS_MAX)
                 if frame is None:
                     break
                 at += frame.octets
@@ -135,22 +128,17 @@ class BlocksSession(Session):
             self.ask(self.auth, error)
             return int(begun)
         except PeerError as error:
-            if not self.greeted:
-                self.greeted = True
-                self.out.write(PREFACE)
             self.fail(error)
             return len(data)
         return len(data) if self.closing else int(at)
 
     def wanted(self, rest: bytes) -> int:
-        if not self.greeted:
-            return PREFACE_OCTETS
-        most = STAGE_OCTETS_MAX if self.is_stage(rest, 0) else self.request_octets_max()
+        most = STAGE_OCTETS_MAX if self.is_stage(rest, 0) else CONTROL_OCTETS_MAX
         return int(frame_octets(rest, 0, most))
 
     def is_stage(self, data: bytes, at: i64) -> bool:
         """True if rows to be staged begin here; they are long, and are not cut out before their block is."""
-        return len(data) - at >= FRAME_HEAD_OCTETS and data[at + 4] == STAGE and bool(self.user)
+        return len(data) - at >= FRAME_HEAD_OCTETS and data[at + 4] == STAGE
 
     def on_stage(self, data: bytes, at: i64, end: i64) -> None:
         if self.pending:
@@ -159,10 +147,6 @@ class BlocksSession(Session):
             self.reply("stage", self.stager.stage(self.vhost, self.rights, data, at, end))
         except RequestError as error:
             self.refuse(error)
-
-    def request_octets_max(self) -> i64:
-        """Only who has logged in may make the broker hold long requests."""
-        return CONTROL_OCTETS_MAX if self.user else REQUEST_OCTETS_MAX
 
     def fail(self, error: PeerError) -> None:
         """Say what the peer broke, and end the connection."""
@@ -180,24 +164,12 @@ class BlocksSession(Session):
             self.refuse(error)
 
     def refuse(self, error: RequestError) -> None:
-        """Say what cannot be; before a good login the connection ends: the peer may not try names and passwords."""
+        """Say what cannot be."""
         self.out.write(encode_error("request", error.reason, error.text))
-        if not self.user:
-            self.auth.note_refusal(int(self.id), error)
-            self.reason = error.detail if isinstance(error, LoginRefused) else error.text
-            self.closing = True
 
     def on_request(self, request: Request) -> None:
         if request.op == AUTH:
-            if self.user:
-                raise PeerError(UNEXPECTED, "a second login on one connection")
-            self.vhost_name = request.vhost.encode()
-            self.proof = self.auth.begin(int(self.id), request.user, request.password)
-            if self.proof is None:
-                self.logged_in(self.auth.check(request.user, request.password, self.loopback))
-            return
-        if not self.user:
-            raise RequestError(REFUSED, f"{request.op}: log in first")
+            raise PeerError(UNEXPECTED, "a second login on one connection")
         if request.queue:
             self.rights.check_queue("read", request.queue.encode())
         # An answer must not overtake that of a fetch which waits.
@@ -209,30 +181,9 @@ class BlocksSession(Session):
         if not self.answer(request):
             self.pending.append(request)
 
-    def logged_in(self, principal: Principal) -> None:
-        self.principal = principal
-        self.auth.note_login(int(self.id), principal.user)
-        if self.vhost_name:
-            self.join(self.vhosts, self.vhost_name, principal)
-        self.user = principal.user
-        self.out.write(encode_json(REPLY, {"user": self.user}))
-
     def proven(self) -> None:
-        proof = self.proof
-        assert proof is not None
+        """Read on: the frame that needed the answer comes again."""
         self.proof = None
-        if self.closing:
-            return
-        if self.user:
-            return  # what needed the answer comes again
-        try:
-            if not self.principal.user:
-                self.principal = self.auth.conclude(proof, self.loopback)
-            self.logged_in(self.principal)
-        except Undecided as error:
-            self.ask(self.auth, error)
-        except RequestError as error:
-            self.refuse(error)
 
     def blocked(self, reason: str) -> None:
         """The protocol has no word for it."""
@@ -334,7 +285,7 @@ class BlocksSession(Session):
             return
         self.reply(request.do, answer)
         if self.vhost in self.vhosts.deleted:
-            self.dismiss(f"vhost {self.vhost_name.decode('utf-8', 'replace')!r} is deleted")
+            self.dismiss(f"vhost {self.vhost.name.decode('utf-8', 'replace')!r} is deleted")
 
     def send(self, answer: BlocksAnswer) -> None:
         """Have the server send the answer to a fetch."""
@@ -387,10 +338,7 @@ class BlocksSession(Session):
         return self.stager.commit is not None
 
     def tick(self, now_us: int) -> None:
-        if self.opened_us == 0:
-            self.opened_us = now_us
-        elif not self.user and now_us - self.opened_us > self.handshake_us:
-            self.fail(PeerError(TIMED_OUT, "no login in time"))
+        """Do nothing: the protocol has no keepalive."""
 
     def taken_over(self) -> None:
         raise AssertionError("a reader of blocks has no client name")
@@ -409,4 +357,4 @@ class BlocksSession(Session):
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:
-        return {"protocol": "blocks", "user": self.user, "octets": int(self.fetched_octets)}
+        return {"protocol": "blocks", "user": self.principal.user, "octets": int(self.fetched_octets)}

@@ -8,9 +8,9 @@ from forebay.session.mqtt.outgoing.deliver import Outbox
 from forebay.wire.mqtt.codes import V5
 
 
-def client_fields(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> dict[str, object]:
-    """Counts of both directions, and of the session; `client` is None before the CONNECT is accepted."""
-    fields: dict[str, object] = {
+def client_fields(inbox: Inbox, outbox: Outbox, client: ClientSession) -> dict[str, object]:
+    """Return the counts of both directions, and those of the client's session."""
+    return {
         "protocol": "MQTT 5.0" if inbox.version == V5 else "MQTT 3.1.1",
         "received": int(inbox.received),
         "ignored": int(inbox.ignored),
@@ -19,11 +19,9 @@ def client_fields(inbox: Inbox, outbox: Outbox, client: ClientSession | None) ->
         "expired": int(outbox.encoder.expired),
         "inflight": int(outbox.window.inflight),
         "inflight_max": int(outbox.window.size),
+        "client_id": client.client_id.decode(),
+        "durable": client.durable,
+        "subscriptions": len(client.subscriptions),
+        "waiting": int(client.mqueue.count),
+        "dropped": int(client.mqueue.dropped),
     }
-    if client is not None:
-        fields["client_id"] = client.client_id.decode()
-        fields["durable"] = client.durable
-        fields["subscriptions"] = len(client.subscriptions)
-        fields["waiting"] = int(client.mqueue.count)
-        fields["dropped"] = int(client.mqueue.dropped)
-    return fields

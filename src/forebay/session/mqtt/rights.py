@@ -9,12 +9,11 @@ from mypy_extensions import i64
 from forebay.broker.mqtt.client_session import ANONYMOUS, EXTERNAL, NOBODY, STORED, VOUCHED, ClientSession, Owner
 from forebay.broker.mqtt.sessions import Sessions
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import LimitReached, RequestError
-from forebay.directory.logins.authorizer import Principal
+from forebay.core.errors import TOO_LARGE, TOO_MANY, LimitReached, RequestError
 from forebay.directory.permissions import READ, Rights
 from forebay.routing.exchange import text
+from forebay.session.login import MqttLogin
 from forebay.wire.mqtt import codes
-from forebay.wire.mqtt.packets import Connect
 
 NO_SESSION: Final = 0
 
@@ -28,38 +27,35 @@ def decide(rights: Rights, filters: list[bytes]) -> None:
             continue
 
 
-def check_connect(rights: Rights, sessions: Sessions, principal: Principal, packet: Connect, client_id: bytes) -> None:
+def check_connect(rights: Rights, sessions: Sessions, login: MqttLogin, client_id: bytes) -> None:
     """Check that the client may have what its CONNECT asks for, and give it a session that has no owner yet.
 
     client_id  the client's own, or the one that the broker has made
     raises     RequestError(REFUSED); Undecided until all that is known
     """
     rights.client_id = client_id.decode()
-    rights.is_anonymous = is_anonymous(principal, packet)
-    if packet.has_will:
-        rights.check_publish_topic(packet.will_topic)
+    rights.is_anonymous = login.is_anonymous
+    if login.will is not None:
+        rights.check_publish_topic(login.will.topic)
+    principal = login.principal
     client = sessions.find(client_id, principal.user)
     unowned = sessions.find(client_id, NOBODY.user) if client is None else None
-    if principal.authorizer is not None and not packet.clean:
+    if principal.authorizer is not None and not login.clean:
         for each in (client, unowned):
             if each is not None:
                 decide(rights, list(each.subscriptions))  # those that its session has kept
     if unowned is not None and covers_all(rights, unowned):
-        unowned.owner = owner_of(principal, packet)
+        unowned.owner = owner_of(login)
 
 
-def is_anonymous(principal: Principal, packet: Connect) -> bool:
-    """Return whether the client has said nothing of who it is."""
-    return packet.user is None and not principal.vouched
-
-
-def owner_of(principal: Principal, packet: Connect) -> Owner:
+def owner_of(login: MqttLogin) -> Owner:
     """Return the owner of a session that this login makes or takes up."""
+    principal = login.principal
     if principal.authorizer is not None:
         return Owner(principal.user, EXTERNAL)
     if principal.vouched:
         return Owner(principal.user, VOUCHED)
-    return Owner(principal.user, ANONYMOUS if is_anonymous(principal, packet) else STORED)
+    return Owner(principal.user, ANONYMOUS if login.is_anonymous else STORED)
 
 
 def covers_all(rights: Rights, client: ClientSession) -> bool:
@@ -82,6 +78,10 @@ def check_identifier(sessions: Sessions, client_id: bytes, user: str) -> None:
 
 def refusal_code(error: RequestError, version: i64) -> i64:
     """Return the code of the CONNACK that refuses a client for this reason."""
+    if error.reason == TOO_LARGE:
+        return codes.PACKET_TOO_LARGE
+    if error.reason == TOO_MANY:
+        return codes.QUOTA_EXCEEDED if version == codes.V5 else codes.V311_UNAVAILABLE
     if error.reason == codes.IDENTIFIER:
         return codes.BAD_CLIENT_ID if version == codes.V5 else codes.V311_BAD_CLIENT_ID
     if version != codes.V5:

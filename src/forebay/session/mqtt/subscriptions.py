@@ -10,7 +10,7 @@ from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
-from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.client_session import Subscription
 from forebay.broker.mqtt.retained import RetainedSearch
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.primary import reader_primary
@@ -18,7 +18,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.core.nearest import slip_of
 from forebay.core.options import Options
-from forebay.directory.permissions import Grants, Rights
+from forebay.directory.permissions import Rights
 from forebay.message.address import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.message.events import SUBSCRIBE_DENIED
 from forebay.queue.leases.lease import Consumer
@@ -74,17 +74,21 @@ class Subscriptions:
     default_group  consumer group of a 3.1.1 client, which has no way to name one
     """
 
-    def __init__(self, session_id: i64, vhost: Vhost, outbox: Outbox, options: Options, work: WorkInHand) -> None:
+    def __init__(
+        self, session_id: i64, vhost: Vhost, rights: Rights, outbox: Outbox, options: Options, work: WorkInHand
+    ) -> None:
         self.session_id = session_id
         self.vhost = vhost
-        self.rights = Rights("", b"", Grants(None, {}))
+        self.rights = rights
         self.outbox = outbox
         self.levels_max: i64 = options.mqtt_topic_levels_max
         self.max_qos: i64 = options.mqtt_max_qos
         self.count_max: i64 = options.mqtt_max_subscriptions
         self.subscribes = subscribe_bucket(options)
         self.client = outbox.client
-        self.default_group = ""
+        self.default_group = (
+            group_of_client(outbox.client.client_id.decode("utf-8")) if outbox.encoder.version == V311 else ""
+        )
         self.queues: dict[bytes, QueueSubscription] | None = None  # by topic filter
         self.reason = ""
         self.asked: dict[bytes, list[bytes]] = {}  # the user properties of the packet in hand
@@ -93,15 +97,13 @@ class Subscriptions:
         self.searched: Subscription | None = None
         self.work = work
 
-    def begin(self, client: ClientSession, version: i64) -> None:
+    def begin(self) -> None:
         """Take up the subscriptions that the session has, without those that its user may not have any more.
 
         Subscriptions to queues need a consumer of this connection. Those to topics are not checked again where no
         right has changed since they were.
         """
-        self.client = client
-        if version == V311:
-            self.default_group = group_of_client(client.client_id.decode("utf-8"))
+        client = self.client
         are_checked = self.rights.stamp >= 0 and client.checked == self.rights.stamp
         for subscription in list(client.subscriptions.values()):
             is_of_topics = is_topic(subscription.filter)

@@ -45,6 +45,7 @@ WILDCARD_AVAILABLE: Final = 0x28
 SUBSCRIPTION_ID_AVAILABLE: Final = 0x29
 SHARED_AVAILABLE: Final = 0x2A
 IDS: Final = 0x2B  # identifiers are below
+REASON_OCTETS_MAX: Final = 4096
 
 # Kinds of value; 0 where there is no such property.
 FLAG: Final = 1  # one octet, 0 or 1
@@ -430,6 +431,16 @@ def append_text_property(out: BytesWriter, id: i64, text: bytes) -> None:
 
 
 # ---- the neutral form
+
+
+def reason_block(text: str, packet_octets_max: i64) -> bytes:
+    """Return a block with this reason string; "" if it is too long for a client that takes packets so long."""
+    octets = text.encode("utf-8", "replace")[:REASON_OCTETS_MAX]
+    if len(octets) + 16 > packet_octets_max:
+        return b""
+    out = BytesWriter()
+    append_text_property(out, REASON_STRING, octets.decode("utf-8", "ignore").replace("\0", " ").encode())
+    return out.getvalue()
 
 
 def decode_neutral(block: bytes) -> Properties:

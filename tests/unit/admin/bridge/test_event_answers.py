@@ -13,6 +13,7 @@ from forebay.admin.bridge.transport import connect
 from forebay.node.peer import Peer
 from forebay.session.http import EventSession
 from tests.held_app import held_app
+from tests.logins import http_login
 
 SCOPE = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
@@ -32,7 +33,9 @@ def test_what_a_reader_has_not_taken_goes_with_it(tmp_path: Path) -> None:
 
     async def go() -> None:
         async with held_app(tmp_path) as app:
-            transport = connect(app, Peer("127.0.0.1:1", True), lambda id: EventSession(id, app.vhosts))
+            vhost, login = app.vhosts.default, http_login()
+            rights = app.vhosts.directory.users.rights(login.principal, login.vhost)
+            transport = connect(app, Peer("127.0.0.1:1", True), lambda id: EventSession(id, login, vhost, rights))
             connection = transport.connection
             assert connection in app.open and len(app.connections) == 1
             transport.write(b"taken")

@@ -79,7 +79,7 @@ def test_there_are_at_most_so_many_sessions(tmp_path: Path) -> None:
 
 def test_numbers_of_sessions_are_not_used_again(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
-    number = rig.durable("c").session.client.number  # type: ignore[union-attr]
+    number = rig.durable("c").session.client.number
     rig.connected("c", clean=True).leave()
     rig.flush()
     rig.crash()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.amqp091.handshake import Amqp091Handshake
 from forebay.session.amqp091.publish import ROUTE_POINTS
 from forebay.session.meter import DECLARE_POINTS, WORK_A_TURN
 from tests.conformance.amqp091.raw import (
@@ -21,6 +22,7 @@ from tests.conformance.amqp091.raw import (
     short,
     table,
 )
+from tests.logins import from_machine
 from tests.mqtt_rig import MqttRig
 
 FRAME_OCTETS = 131_072
@@ -33,21 +35,14 @@ class AmqpRig(MqttRig):
     def running(self) -> Amqp091Session:
         """A session with an open channel."""
         line = self.connect("amqp")
-        self.node.seat(line, self.seated)
+        line.received(HEADER + start_ok(b""))
+        tuned = method(0, TUNE_OK, number(2047, 2) + number(FRAME_OCTETS, 4) + number(0, 2))
+        line.received(tuned + method(0, OPEN, short("/") + b"\0\0"))
         session = line.session
         assert isinstance(session, Amqp091Session)
-        session.receive(HEADER + start_ok(b""))
-        self.give(
-            session,
-            method(0, TUNE_OK, number(2047, 2) + number(FRAME_OCTETS, 4) + number(0, 2)),
-            method(0, OPEN, short("/") + b"\0\0"),
-            method(1, CHANNEL_OPEN, b"\0"),
-        )
-        session.out.truncate(0)
+        self.give(session, method(1, CHANNEL_OPEN, b"\0"))
+        line.drop()
         return session
-
-    def seated(self, id: int) -> Amqp091Session:
-        return Amqp091Session(id, self.vhosts, self.auth, self.options, True)
 
     def give(self, session: Amqp091Session, *octets: bytes) -> bytes:
         """What comes in one read; what is left of it."""
@@ -61,7 +56,7 @@ def start_ok(fields: bytes) -> bytes:
 
 def test_a_long_frame_before_login_ends_the_connection(tmp_path: Path) -> None:
     rig = AmqpRig(tmp_path)
-    session = Amqp091Session(1, rig.vhosts, rig.auth, rig.options, True)
+    session = Amqp091Handshake(1, from_machine("amqp"), rig.auth, rig.options)
     session.receive(HEADER + start_ok(short("a") + b"S" + long("x" * 65_536))[:1000])
     assert "longer than frame_max 4096 allows" in session.reason
     rig.close()

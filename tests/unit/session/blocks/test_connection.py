@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from forebay.core.message import ACCEPTED
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_whole
 from forebay.session.blocks.connection import BlocksSession
-from forebay.session.session import Session
+from forebay.session.handshake import Handshake
 from forebay.wire.blocks.frames import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
@@ -29,6 +29,7 @@ from forebay.wire.blocks.frames import (
     encode_head,
     encode_json,
 )
+from tests.node_rig import Line
 from tests.vhosts import OneVhost
 
 LOGIN: dict[str, object] = {"op": "auth", "user": "guest", "password": "guest"}
@@ -40,13 +41,24 @@ class Rig(OneVhost):
     def __init__(self, folder: str) -> None:
         super().__init__(Path(folder), None, mqtt_sys_interval_s=0)
         self.line = self.connect("blocks")
-        self.node.seat(self.line, self.reader)
+        self.line.handshake = self.node.begin_handshake(self.line, PREFACE)
+
+    @property
+    def session(self) -> BlocksSession:
+        """The session of a client that has logged in."""
         session = self.line.session
         assert isinstance(session, BlocksSession)
-        self.session = session
+        return session
 
-    def reader(self, id: int) -> Session:
-        return BlocksSession(id, self.vhosts, self.auth, self.options, True, self.node.control)
+    @property
+    def handshake(self) -> Handshake:
+        """The handshake of a client that has not logged in."""
+        assert self.line.handshake is not None
+        return self.line.handshake
+
+    def is_closing(self) -> bool:
+        found = self.line.session or self.line.handshake
+        return found is not None and found.closing
 
     def frames(self) -> list[BlocksFrame]:
         """All that is due happens, and is on the disk; the frames that were sent."""
@@ -62,7 +74,7 @@ class Rig(OneVhost):
 
     def written(self) -> list[BlocksFrame]:
         """The frames that leave with the turn's end."""
-        return decoded(octets_of(self.session))
+        return decoded(octets_of(self.line))
 
     def send(self, octets: bytes) -> None:
         self.line.received(octets)
@@ -84,9 +96,14 @@ class Rig(OneVhost):
         super().close()
 
 
-def octets_of(session: Session) -> bytes:
-    """Octets that a session has written, and nobody has taken."""
-    return b"".join([*session.parts, session.out.getvalue()])
+def octets_of(line: Line) -> bytes:
+    """Octets that were written for a client, and nobody has taken."""
+    parts = list(line.passed)
+    if line.handshake is not None:
+        parts.append(line.handshake.out.getvalue())
+    if line.session is not None:
+        parts += [*line.session.parts, line.session.out.getvalue()]
+    return b"".join(parts)
 
 
 def decoded(octets: bytes) -> list[BlocksFrame]:
@@ -142,14 +159,14 @@ def error(frame: BlocksFrame) -> dict[str, object]:
 
 def test_the_preface_comes_back_first(rig: Rig) -> None:
     rig.send(PREFACE)
-    assert rig.session.out.getvalue() == PREFACE
+    assert octets_of(rig.line) == PREFACE
 
 
 def test_nothing_without_login(rig: Rig) -> None:
     rig.send(PREFACE)
     (answer,) = rig.ask({"op": "describe", "queue": "s"}, LOGIN)
     assert error(answer) == {"error": "request", "reason": "refused", "text": "describe: log in first"}
-    assert rig.session.closing
+    assert rig.is_closing()
 
 
 def test_a_refused_login_ends_the_connection(rig: Rig) -> None:
@@ -157,8 +174,8 @@ def test_a_refused_login_ends_the_connection(rig: Rig) -> None:
     (answer,) = rig.ask({**LOGIN, "password": "wrong"}, LOGIN)
     assert error(answer)["reason"] == "refused"
     assert "wrong password" not in str(error(answer)["text"])
-    assert "wrong password for user 'guest'" in rig.session.reason
-    assert rig.session.closing
+    assert "wrong password for user 'guest'" in rig.handshake.reason
+    assert rig.is_closing()
 
 
 def test_a_second_login_is_out_of_order(logged_in: Rig) -> None:
@@ -281,11 +298,11 @@ def test_a_damaged_file_is_an_error_of_the_storage(logged_in: Rig, tmp_path: Pat
 
 def test_no_login_in_time(rig: Rig) -> None:
     rig.send(PREFACE)
-    rig.session.tick(rig.clock.us)
-    rig.session.tick(rig.clock.us + 9_000_000)
-    assert not rig.session.closing
-    rig.session.tick(rig.clock.us + 11_000_000)
-    assert rig.session.closing
+    rig.handshake.tick(rig.clock.us)
+    rig.handshake.tick(rig.clock.us + 9_000_000)
+    assert not rig.is_closing()
+    rig.handshake.tick(rig.clock.us + 11_000_000)
+    assert rig.is_closing()
 
 
 REQUESTS = st.sampled_from(
@@ -315,8 +332,8 @@ def test_any_octets_at_any_split_get_the_same_answer(start: bytes, parts: list[b
             rig.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
             rig.turn()
             for at, edge in enumerate(edges[1:]):
-                if not rig.session.closing:
+                if not rig.is_closing():
                     rig.send(stream[edges[at] : edge])
-            answers.append((octets_of(rig.session), rig.session.closing))
+            answers.append((octets_of(rig.line), rig.is_closing()))
             rig.close()
     assert answers[0] == answers[1]

@@ -282,7 +282,7 @@ def test_nobody_stages_before_the_login(tmp_path: Path) -> None:
     rig.send(PREFACE + stage_frame("q", 0, "p", to_queue(b"q", b"1")))
     (frame,) = rig.frames()
     assert error(frame)["error"] == "protocol"
-    assert rig.session.closing
+    assert rig.is_closing()
     rig.close()
 
 

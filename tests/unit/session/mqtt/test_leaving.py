@@ -6,24 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.vhosts import Vhosts
-from forebay.core.options import Options, make_options
-from forebay.directory.logins.login import Auth
-from forebay.session.mqtt.connection import MqttSession
 from tests.conformance.mqtt.raw import DISCONNECT, V311, connect, publish, subscribe
 from tests.sessions import SessionRig
 
 
-def session(id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> MqttSession:
-    return MqttSession(id, vhosts, auth, options, loopback)
-
-
 @pytest.mark.parametrize("last", [DISCONNECT, b"\xf0\x00"], ids=["DISCONNECT", "a packet that cannot be"])
 def test_what_comes_between_the_last_packet_and_the_end_of_a_connection_waits(tmp_path: Path, last: bytes) -> None:
-    rig = SessionRig(str(tmp_path), session)
-    options = make_options({})
-    source = session(2, rig.vhosts, Auth(options.users), options, True)
-    source.receive(connect("source", V311))
+    rig = SessionRig(str(tmp_path), "mqtt")
+    line = rig.connect("mqtt")
+    line.received(connect("source", V311))
+    source = line.session
+    assert source is not None
     rig.send(connect("sink", V311, clean=False))
     rig.send(subscribe(1, ("a", 1), version=V311))
     rig.turn()
@@ -38,5 +31,5 @@ def test_what_comes_between_the_last_packet_and_the_end_of_a_connection_waits(tm
     rig.turn()
     rig.turn()
     assert 0 < rig.sent.find(b"before") < rig.sent.find(b"after")
-    source.closed()
+    line.close()
     rig.close()

@@ -16,8 +16,8 @@ from librt.strings import BytesWriter
 
 from forebay import __version__
 from forebay.core.errors import PeerError
+from forebay.node.entry.protocols import MQTT_CONNECT
 from forebay.node.peer import Peer
-from forebay.node.protocols import MQTT_CONNECT
 from forebay.server.listen import Endpoint
 from forebay.wire.amqp091 import methods as amqp
 from forebay.wire.amqp091.codec import FRAME_OCTETS_MIN, frame_end, put_method

@@ -17,7 +17,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.directory.logins.login import NOWHERE, Auth, Login, LoginRefused, shown
+from forebay.directory.logins.login import NOWHERE, Auth, LoginRefused, SaslExchange, shown
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
 from forebay.wire.mqtt.codes import AUTH, CONNACK, DISCONNECT, V5, unexpected
@@ -53,14 +53,14 @@ class AuthExchange:
     packet_octets_max  the client's limit
     """
 
-    def __init__(self, auth: Auth, loopback: bool, connection: i64 = 0) -> None:
+    def __init__(self, auth: Auth, loopback: bool, connection: i64 = 0, method: bytes = b"", user: str = "") -> None:
         self.auth = auth
         self.connection: i64 = connection
         self.loopback = loopback
-        self.method = b""
-        self.user = ""
+        self.method = method
+        self.user = user
         self.packet_octets_max: i64 = props.VARINT_MAX + HEAD_OCTETS_MAX
-        self.login: Login | None = None
+        self.login: SaslExchange | None = None
 
     # ---- packets in
 

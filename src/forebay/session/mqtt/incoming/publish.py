@@ -23,7 +23,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
-from forebay.directory.permissions import WRITE, Grants, Rights
+from forebay.directory.permissions import WRITE, Rights
 from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE
 from forebay.message.events import PUBLISH_DENIED
 from forebay.message.fields import header_of, headers_of
@@ -44,7 +44,6 @@ from forebay.wire.mqtt.packets import Publish, decode_publish
 
 MEMO_ENTRIES: Final = 4096
 MEMO_SWEPT: Final = 64  # at least so many routes were dropped before the memo is looked through
-REASON_OCTETS_MAX: Final = 4096
 ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothing else
 # Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
 CONNECTION_PROPERTIES: Final = 0x8_0000_0800
@@ -74,16 +73,25 @@ class Inbox:
     """
 
     def __init__(
-        self, vhost: Vhost, encoder: PacketEncoder, out: BytesWriter, held: BytesWriter, options: Options
+        self,
+        vhost: Vhost,
+        rights: Rights,
+        client: ClientSession,
+        encoder: PacketEncoder,
+        out: BytesWriter,
+        held: BytesWriter,
+        options: Options,
+        meter: Meter,
+        problem_information: bool,
     ) -> None:
         self.vhost = vhost
-        self.rights = Rights("", b"", Grants(None, {}))
+        self.rights = rights
         self.encoder = encoder
         self.out = out
         self.held = held
-        self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
-        self.version: i64 = V311
-        self.problem_information = True
+        self.client = client
+        self.version: i64 = encoder.version
+        self.problem_information = problem_information
         self.body_octets_max: i64 = options.message_octets_max
         self.levels_max: i64 = options.mqtt_topic_levels_max
         self.receive_max: i64 = options.mqtt_receive_max
@@ -92,7 +100,7 @@ class Inbox:
         self.max_qos: i64 = options.mqtt_max_qos
         self.user_properties_max: i64 = options.mqtt_user_properties_max
         self.fanout_max: i64 = options.send_buffers_octets_max // FANOUT_PART
-        self.meter = Meter()
+        self.meter = meter
         self.work = WorkInHand(vhost.common.budget)
         self.alias_max: i64 = options.mqtt_topic_alias_max
         self.aliases: dict[int, bytes] | None = None
@@ -430,13 +438,7 @@ class Inbox:
 
     def reason_block(self, text: str) -> bytes:
         """A property block with this reason string; empty where the client does not want it [MQTT-3.1.2-29]."""
-        octets = text.encode("utf-8", "replace")[:REASON_OCTETS_MAX]
-        if not self.problem_information or len(octets) + 16 > self.encoder.packet_octets_max:
-            return b""
-        octets = octets.decode("utf-8", "ignore").replace("\0", " ").encode()
-        block = BytesWriter()
-        props.append_text_property(block, props.REASON_STRING, octets)
-        return block.getvalue()
+        return props.reason_block(text, self.encoder.packet_octets_max) if self.problem_information else b""
 
 
 def user_text(properties: bytes, name: bytes) -> str | None:

@@ -75,7 +75,16 @@ class Outbox:
     """The sending half of one MQTT connection."""
 
     def __init__(
-        self, session_id: i64, vhost: Vhost, out: BytesWriter, parts: list[Part], held: BytesWriter, spill_at: i64
+        self,
+        session_id: i64,
+        vhost: Vhost,
+        client: ClientSession,
+        encoder: PacketEncoder,
+        window: Window,
+        out: BytesWriter,
+        parts: list[Part],
+        held: BytesWriter,
+        spill_at: i64,
     ) -> None:
         self.session_id = session_id
         self.vhost = vhost
@@ -84,10 +93,10 @@ class Outbox:
         self.held = held
         self.holds_qos2 = False  # packets of QoS 2 are in it, which those of QoS 1 may not overtake
         self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
-        self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
-        self.encoder = PacketEncoder()
-        self.encoder.out, self.encoder.parts = out, parts
-        self.window = Window(1)
+        self.client = client
+        self.encoder = encoder
+        encoder.out, encoder.parts = out, parts
+        self.window = window
         self.queues: dict[int, QueueSubscription] = {}  # by consumer
         self.backlog: deque[WaitingRun] | None = None
         self.feeder = Feeder(vhost)

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.errors import UNEXPECTED, PeerError
 from forebay.core.option_names import SCRAM_SHA_256
-from forebay.directory.logins.login import Auth, Login, LoginRefused, Mechanism
+from forebay.directory.logins.login import Auth, LoginRefused, Mechanism, SaslExchange
 from forebay.directory.logins.scram import make_scram
 from forebay.server.system.chance import SystemRandom
 from forebay.session.mqtt.entry.auth import Answer, AuthExchange
@@ -24,11 +24,11 @@ CONTINUE, AGAIN = 0x18, 0x19
 class Counting(Mechanism):
     """Says 1, 2, ...; the client that says `end` is who it says, without any proof."""
 
-    def start(self) -> Login:
+    def start(self) -> SaslExchange:
         return CountingLogin()
 
 
-class CountingLogin(Login):
+class CountingLogin(SaslExchange):
     """One login of that kind."""
 
     def __init__(self) -> None:

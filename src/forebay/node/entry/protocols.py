@@ -1,0 +1,70 @@
+"""The choice of a connection's handshake by its first octets, and of its session by how the handshake ended."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.vhosts import Vhosts
+from forebay.core.options import Options
+from forebay.directory.logins.login import Auth, LoginContext
+from forebay.directory.permissions import Grants, Rights
+from forebay.management.table import Control
+from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.amqp091.handshake import Amqp091Handshake
+from forebay.session.blocks.connection import BlocksSession
+from forebay.session.blocks.handshake import BlocksHandshake
+from forebay.session.handshake import Handshake
+from forebay.session.http import EventSession
+from forebay.session.login import Amqp091Login, BlocksLogin, Login, MqttLogin
+from forebay.session.mqtt.entry.begin import begin_session as begin_mqtt_session
+from forebay.session.mqtt.entry.handshake import MqttHandshake
+from forebay.session.session import Session
+
+MQTT_CONNECT: Final = 0x10
+MQTT_ONLY: Final = "mqtt only"  # the client has asked for MQTT before its first octet
+
+
+def protocol_of(data: bytes, default: str) -> str:
+    """Return the protocol of a connection that begins with `data`: mqtt, amqp or blocks.
+
+    default  of the listener: for bytes of no protocol
+    """
+    if default == MQTT_ONLY:
+        return "mqtt"
+    if data.startswith(b"FBLK"):
+        return "blocks"
+    if data[0] == MQTT_CONNECT:
+        return "mqtt"
+    return "amqp" if data.startswith(b"AMQP") or default == "amqp" else "mqtt"
+
+
+def begin_handshake(connection: int, context: LoginContext, auth: Auth, options: Options) -> Handshake:
+    """Return the handshake of a connection that speaks the protocol of `context`."""
+    if context.protocol == "mqtt":
+        return MqttHandshake(connection, context, auth, options)
+    if context.protocol == "blocks":
+        return BlocksHandshake(connection, context, auth, options)
+    return Amqp091Handshake(connection, context, auth, options)
+
+
+def begin_session(
+    session_id: int, login: Login, vhosts: Vhosts, auth: Auth, options: Options, control: Control
+) -> Session:
+    """Return the session of a client that has logged in, here or in another process.
+
+    control  the way in for administrators
+    raises   RequestError: the vhost does not let the client in; Undecided. The vhost keeps nothing of the client then
+    """
+    if isinstance(login, MqttLogin):
+        return begin_mqtt_session(session_id, login, vhosts, auth, options)
+    if isinstance(login, BlocksLogin) and not login.vhost:
+        # An administrator, whose operations name their vhosts: nothing is permitted in the one that it stays in.
+        nothing = Rights("", b"", Grants(None, {}))
+        return BlocksSession(session_id, login, vhosts.default, nothing, vhosts, auth, options, control)
+    rights = vhosts.enter(login.vhost, login.principal, session_id)
+    vhost = vhosts.find(login.vhost)
+    if isinstance(login, BlocksLogin):
+        return BlocksSession(session_id, login, vhost, rights, vhosts, auth, options, control)
+    if isinstance(login, Amqp091Login):
+        return Amqp091Session(session_id, login, vhost, rights, auth, options)
+    return EventSession(session_id, login, vhost, rights)
