@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import FOR_SUBSCRIBER
-from forebay.broker.publish.joining import Joining
 from forebay.core.metrics import Totals
 from forebay.core.pieces import Part
 from forebay.directory.logins.authorizer import Proof

@@ -35,8 +35,9 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def why(line: Line) -> list[str]:
     """The names of the reasons for which a connection is held."""
-    assert line.session is not None
-    found = line.rig.node.listed.holds(int(line.session.id))
+    current = line.session or line.handshake
+    assert current is not None
+    found = line.rig.node.listed.holds(int(current.id))
     counts = line.rig.node.listed.view.counts()
     for each in found:
         assert counts[str(each["reason"])] > 0 and each["text"]
