@@ -20,7 +20,7 @@ class Recorder(Session):
     """A session without a client, which keeps what it is handed."""
 
     def __init__(self, id: int, rig: OneVhost) -> None:
-        login = amqp_login()
+        login = amqp_login(next(iter(rig.options.users)))
         super().__init__(id, login, rig.vhost, rig.vhosts.directory.users.rights(login.principal, login.vhost))
         self.rig = rig
 
