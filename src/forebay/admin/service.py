@@ -25,7 +25,7 @@ from forebay.node.peer import Peer
 from forebay.server.broker_view import BrokerView
 from forebay.server.faults import CALLBACK
 from forebay.server.listen import Closable, Endpoint, http_endpoints, metrics_endpoints
-from forebay.server.run import Service
+from forebay.server.runtime import Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

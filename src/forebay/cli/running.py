@@ -13,7 +13,7 @@ from forebay.cli.build import build, print_build, python
 
 if TYPE_CHECKING:
     from forebay.server.cluster.clients.scrape import TellMetrics
-    from forebay.server.run import MakeService
+    from forebay.server.runtime import MakeService
 
 
 def serve(

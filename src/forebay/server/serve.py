@@ -9,7 +9,8 @@ import uvloop
 
 from forebay.server.config.sources import Loaded, OptionSource
 from forebay.server.faults import Faults
-from forebay.server.run import MakeService, run
+from forebay.server.run import run
+from forebay.server.runtime import MakeService
 from forebay.server.system.handles import raise_limit
 from forebay.server.telemetry.logs import flush_log, start_log
 

@@ -28,7 +28,7 @@ from forebay.admin.metrics.gather import Gathering, ScrapeRequest
 from forebay.admin.rabbitmq.node.node import HOST
 from forebay.admin.telemetry.spans import MessageTracer
 from forebay.server.broker_view import BrokerView
-from forebay.server.run import Service
+from forebay.server.runtime import Service
 from forebay.server.telemetry.histograms import QUANTILES, Histogram, quantile_of
 
 SPANS_MS: Final = 500  # how long a span may wait for others to be sent with

@@ -11,7 +11,7 @@ from forebay.core.options import Options
 from forebay.management.control import Webhooks
 from forebay.node.telemetry.events import Listener, Told
 from forebay.server.broker_view import BrokerView
-from forebay.server.run import Service
+from forebay.server.runtime import Service
 
 if TYPE_CHECKING:
     from forebay.admin.webhooks.webhook import Webhook

@@ -17,6 +17,7 @@ from forebay.server.cluster.links.links import Links
 from forebay.server.cluster.register.register import EtcdRegister
 from forebay.server.cluster.settings import ClusterSettings
 from forebay.server.cluster.watch import answering_of
+from forebay.server.faults import Faults
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.disk import DataDisk
 
@@ -27,6 +28,7 @@ class ClusterNode(ABC):
     """The things that parts of a process look at, and what they have it do; `MemberProcess` is one.
 
     group      what it is a process for
+    faults     errors of its own, before it leads and while it does
     listeners  for clients
     refusals   of clients, where others serve them
     nodes      who is there, as the register says
@@ -38,6 +40,7 @@ class ClusterNode(ABC):
     settings: ClusterSettings
     loop: asyncio.AbstractEventLoop
     disk: DataDisk
+    faults: Faults
     chance: SystemRandom
     group: GroupMember
     register: EtcdRegister

@@ -39,6 +39,7 @@ class LeaderApp(App):
         self.is_doing = False
         self.late = 0
         super().__init__(options, loop, tls)
+        self.faults = member.faults
         self.disk.synced = self.histograms.synced
         self.node.gate = CommitGate()
         self.vhosts.common.read_offers = Offers(member)

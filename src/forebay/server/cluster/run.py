@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from functools import partial
 
-from forebay.server.app import TICK_S
-from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.scrape import TellMetrics
-from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.load import LeaderLoad
 from forebay.server.cluster.member_process import MemberProcess
 from forebay.server.cluster.settings import make_settings
 from forebay.server.config.checks import check_options
-from forebay.server.config.reload import Reloader
 from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
 from forebay.server.listen import endpoints, http_endpoints, make_protocol, metrics_endpoints
-from forebay.server.run import MakeService, Service, Signals, grace, how_to_mend, on_hangup
+from forebay.server.runtime import (
+    MakeService,
+    Services,
+    Signals,
+    grace,
+    how_to_mend,
+    let_time_pass,
+    print_ready,
+    take_orders,
+)
 from forebay.server.system.heap import resume_collector, tune_collector
-from forebay.server.system.notify import READY, STOPPING, WATCHDOG, is_watched, notify
+from forebay.server.system.notify import STOPPING, WATCHDOG, is_watched, notify
 from forebay.server.system.replacement import heed_signals
-from forebay.server.telemetry.status import AppStatus
 from forebay.server.transport.tls import TlsContexts
 
 
@@ -42,6 +44,7 @@ async def run_member(
         settings = make_settings(options)
         listeners = [*endpoints(options, tls), *http_endpoints(options, tls), *metrics_endpoints(options)]
     member = MemberProcess(options, settings, loop, tls)
+    loop.set_exception_handler(member.faults.on_loop_error)
     member.elsewhere.tell_metrics = tell_metrics
     with how_to_mend(options.data), placed(loaded):
         member.open()
@@ -49,18 +52,15 @@ async def run_member(
     heed_signals()
     member.is_told_to_stop = signals.stop.is_set
     loop.add_signal_handler(signal.SIGHUP, member.hung_up)
-    services: list[Service] = []
+    services = Services(makers)
     await member.listeners.open(listeners)
     await member.start()
     member.watchers.append(LeaderLoad(member).look)
     if is_watched():
         member.watchers.append(partial(notify, WATCHDOG))
-    serving = loop.create_task(serve_when_leading(member, source, loaded, makers, services))
+    serving = loop.create_task(serve_when_leading(member, source, loaded, services))
     serving.add_done_callback(member.ended_serving)
-    ready = {"pid": os.getpid(), "data": member.disk.root, "node": settings.node, **member.listeners.addresses}
-    sys.stdout.write("ready " + json.dumps(ready) + "\n")
-    sys.stdout.flush()
-    notify(READY)
+    print_ready({"pid": os.getpid(), "data": member.disk.root, "node": settings.node, **member.listeners.addresses})
     resume_collector()  # a node may follow for as long as it lives
     await signals.stop.wait()
     notify(STOPPING)
@@ -73,8 +73,7 @@ async def run_member(
     await grace(app, signals.hurry)
     handed_over = await member.hand_over()
     member.listeners.close()
-    for service in services:
-        await service.stop()
+    await services.stop()
     if handed_over:
         await member.draining.parted(signals.hurry)
     else:
@@ -83,28 +82,17 @@ async def run_member(
     return signals.exit_code()
 
 
-async def serve_when_leading(
-    member: MemberProcess, source: OptionSource, loaded: Loaded, makers: Sequence[MakeService], services: list[Service]
-) -> None:
+async def serve_when_leading(member: MemberProcess, source: OptionSource, loaded: Loaded, services: Services) -> None:
     """Have the listeners and services serve clients, once the node leads."""
     await member.led.wait()
     app = member.app
     assert app is not None
-    begin(app, member.state, source, loaded)
+    app.control.cluster = member.state
+    reloader = take_orders(app, source, loaded)
+    let_time_pass(app)
     for endpoint in endpoints(loaded.options, member.tls):
         await app.listen(partial(make_protocol, app), endpoint)
     member.serve_waiting()
-    for make in makers:
-        services.append(make(app))
-        app.addresses.update(await services[-1].start())
+    await services.start(app, reloader)
     member.state.tell_take_over()
     tune_collector()
-
-
-def begin(app: LeaderApp, state: ClusterState, source: OptionSource, loaded: Loaded) -> None:
-    """Have administrators find what only this process knows, and time go by."""
-    app.control.server = AppStatus(app)
-    app.control.cluster = state
-    reloader = app.control.configuration = Reloader(app, source, loaded)
-    app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
-    app.loop.call_later(TICK_S, app.step, app.tick)

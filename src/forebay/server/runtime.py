@@ -1,0 +1,134 @@
+"""What every life of a broker has in common, alone or as a node of a cluster: services, signals, the ready line.
+
+`run.py` has the life of a single node, `cluster/run.py` that of a node of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from forebay.core.errors import CorruptFile, RequestError, StorageError
+from forebay.core.options import Options
+from forebay.server.app import TICK_S, App
+from forebay.server.config.reload import Reloader
+from forebay.server.config.sources import Loaded, OptionSource
+from forebay.server.system.notify import READY, notify, reloading
+from forebay.server.telemetry.status import AppStatus
+
+
+class Service(ABC):
+    """A service beside the sessions in the broker's event loop, for people and programs that operate it."""
+
+    @abstractmethod
+    async def start(self) -> dict[str, str]:
+        """Begin; the addresses it listens on, by the names of their options. OptionError where it cannot."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End, before the connections do."""
+
+    def reload(self, options: Options) -> None:  # noqa: B027  most have nothing to do
+        """Go on with other options, which are checked and in force; within the turn."""
+
+
+MakeService = Callable[[App], Service]
+
+
+class Signals:
+    """The signals that the process gets.
+
+    stop   SIGTERM or SIGINT has come
+    hurry  another one: no client is waited for any more
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stop = asyncio.Event()
+        self.hurry = asyncio.Event()
+        self.number = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.on_stop, number)
+
+    def on_stop(self, number: int) -> None:
+        if self.stop.is_set():
+            self.hurry.set()
+            self.number = number
+        self.stop.set()
+
+    def exit_code(self) -> int:
+        """The code of a process that has ended as it was told: a second signal is told by its number."""
+        return 128 + self.number if self.number else 0
+
+
+class Services:
+    """The services of one broker, in the order in which they were started."""
+
+    def __init__(self, makers: Sequence[MakeService]) -> None:
+        self.makers = makers
+        self.started: list[Service] = []
+
+    async def start(self, app: App, reloader: Reloader) -> None:
+        """Start all, and have each go on with other options whenever the configuration is read again."""
+        for make in self.makers:
+            service = make(app)
+            self.started.append(service)
+            app.addresses.update(await service.start())
+            reloader.followers.append(service.reload)
+
+    async def stop(self) -> None:
+        """Stop those that were started."""
+        for service in self.started:
+            await service.stop()
+
+
+def take_orders(app: App, source: OptionSource, loaded: Loaded) -> Reloader:
+    """Let administrators ask for what only the process knows, and read the configuration again; SIGHUP does, too."""
+    app.control.server = AppStatus(app)
+    reloader = app.control.configuration = Reloader(app, source, loaded)
+    app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
+    return reloader
+
+
+def let_time_pass(app: App) -> None:
+    """Start the timer of what time alone brings."""
+    app.loop.call_later(TICK_S, app.step, app.tick)
+
+
+def print_ready(fields: dict[str, object]) -> None:
+    """Tell whoever started the process that it serves, and where."""
+    sys.stdout.write("ready " + json.dumps(fields) + "\n")
+    sys.stdout.flush()
+    notify(READY)
+
+
+@contextmanager
+def how_to_mend(data: str) -> Iterator[None]:
+    """Say what to do about files that keep the broker from starting."""
+    try:
+        yield
+    except CorruptFile as error:
+        words = (
+            f"forebay log verify {data} says what is damaged, forebay log repair {data} mends it as far as it can be"
+        )
+        raise StorageError(f"{error}; {words}") from error
+
+
+async def grace(app: App, hurry: asyncio.Event) -> None:
+    """Say for a while that the broker is about to stop, so that nobody is sent here any more."""
+    app.leaving = True
+    if app.options.drain_grace_ms:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), app.options.drain_grace_ms / 1000)
+
+
+def on_hangup(reloader: Reloader) -> None:
+    """SIGHUP: read the configuration again. What is wrong with it is in the log."""
+    notify(reloading())
+    with suppress(RequestError):
+        reloader.reload()
+    notify(READY)
