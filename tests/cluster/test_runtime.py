@@ -47,7 +47,7 @@ main()
 @pytest.fixture
 def alone(tmp_path: Path, etcd: Etcd) -> Iterator[Cluster]:
     """A cluster of one node, which is not started."""
-    cluster = Cluster(tmp_path, etcd, "a", cluster={})
+    cluster = Cluster(tmp_path, etcd, "a", cluster={"min_in_sync": 1})
     yield cluster
     for node in cluster.nodes.values():
         node.abandon()
