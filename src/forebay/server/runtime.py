@@ -1,4 +1,4 @@
-"""What every life of a broker has in common, alone or as a node of a cluster: services, signals, the ready line.
+"""A broker has services, signals and a ready line, whether it is alone or a node of a cluster.
 
 `run.py` has the life of a single node, `cluster/run.py` that of a node of a cluster.
 """
