@@ -153,7 +153,8 @@ def act(vhost: Vhost, action: tuple[object, ...]) -> None:
             if EXCHANGES[at] not in catalog.bindings.exchanges:
                 catalog.declare_exchange(EXCHANGES[at], KINDS[at], False, False, False, arguments)
         case ("queue", bytes(name)):
-            catalog.declare_queue(name, False, False, False, {}, 1)
+            if name not in catalog.queues:  # a durable one that its address has made
+                catalog.declare_queue(name, False, False, False, {}, 1)
         case ("delete", bytes(name)):
             if name in catalog.queues:
                 vhost.upkeep.delete_queue(name, False, False)
