@@ -16,6 +16,7 @@ from setuptools import Extension, setup
 COMPILED = [
     "core/columns.py",
     "core/message.py",
+    "core/units.py",
     "wire/**/*.py",
     "log/block.py",
     "log/block_files.py",
@@ -101,6 +102,7 @@ COMPILED = [
 FAST = [
     "core/columns.py",
     "core/message.py",
+    "core/units.py",
     "wire/**/*.py",
     "log/block.py",
     "log/block_files.py",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from forebay.core.units import US_PER_S
+
 UNITS: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 PERIODS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 OUT: Final = ("delivered", "delivered_settled", "got", "got_settled")
-MICROSECONDS_S: Final = 1_000_000
 
 Counts = Mapping[str, int]
 
@@ -63,4 +64,4 @@ def flows(counts: Counts) -> dict[str, int]:
 def seconds_between(before: dict[str, Any], after: dict[str, Any]) -> float:
     """The seconds between two times of the broker's clock."""
     passed: int = after["time_us"] - before["time_us"]
-    return passed / MICROSECONDS_S
+    return passed / US_PER_S

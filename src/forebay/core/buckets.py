@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SECOND_US = 1_000_000
+from forebay.core.units import US_PER_S
 
 
 class Bucket:
@@ -21,7 +21,7 @@ class Bucket:
     def fill(self, now_us: int) -> None:
         """Let flow in what has come since the last time."""
         if now_us > self.seen_us:
-            self.level = min(self.burst, self.level + (now_us - self.seen_us) * self.rate / SECOND_US)
+            self.level = min(self.burst, self.level + (now_us - self.seen_us) * self.rate / US_PER_S)
             self.seen_us = now_us
 
     def take(self, now_us: int) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from forebay.core.units import US_PER_S
+
 FORMAT_CHARACTERS_MAX: Final = 256
 SECONDS_MAX: Final = 253_402_300_800.0  # the year 10,000
 DIGITS: Final = "0123456789"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECONDS: Final = 1_000_000
 
 # The most digits that each takes when a text is read.
 WIDTHS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 6}
@@ -50,7 +51,7 @@ def written_time(format: str, seconds: float) -> str | None:
     if len(format) > FORMAT_CHARACTERS_MAX or not -SECONDS_MAX < seconds < SECONDS_MAX:
         return None
     try:
-        time = EPOCH + timedelta(microseconds=round(seconds * MICROSECONDS))
+        time = EPOCH + timedelta(microseconds=round(seconds * US_PER_S))
     except OverflowError:
         return None
     written: list[str] = []
@@ -151,4 +152,4 @@ def seconds_of(found: dict[str, int], minutes_east: int) -> object:
         return None
     since = time - EPOCH
     seconds = since.days * 86_400 + since.seconds - minutes_east * 60
-    return seconds + since.microseconds / MICROSECONDS if since.microseconds else seconds
+    return seconds + since.microseconds / US_PER_S if since.microseconds else seconds

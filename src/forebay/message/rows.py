@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, Properties
+from forebay.core.units import US_PER_MS
 from forebay.filter.nodes import FilterNode
 from forebay.filter.values import condition_of
 from forebay.message.properties import properties_of
@@ -14,7 +15,6 @@ from forebay.message.subject import (
     AGE_MS,
     DELIVERIES,
     EXCHANGE,
-    MICROSECONDS,
     OCTETS,
     OFFSET,
     QUEUE,
@@ -99,9 +99,9 @@ class RowSubject(StoredSubject):
         if stored_us is None:
             return None
         if number == STORED_MS:
-            return stored_us // MICROSECONDS
+            return stored_us // US_PER_MS
         now_us = self.rows.now_us[self.index]
-        return None if now_us is None else (now_us - stored_us) // MICROSECONDS
+        return None if now_us is None else (now_us - stored_us) // US_PER_MS
 
     def format(self) -> i64:
         """The format as it was stored, its protocol in the lowest bits; 0 where the row does not say."""

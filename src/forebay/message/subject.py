@@ -9,6 +9,7 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, Properties
+from forebay.core.units import US_PER_MS
 from forebay.filter.subject import BODY_OCTETS_MAX, Subject
 from forebay.log.block import Block
 from forebay.message.properties import properties_of
@@ -16,7 +17,6 @@ from forebay.message.rendered import rendered_at
 from forebay.routing.topic_trie import swap_key
 
 PROTOCOLS: Final = {AMQP091: "amqp091", MQTT: "mqtt"}
-MICROSECONDS: Final = 1000
 
 # Properties by number: comparing numbers costs nothing, and a filter asks once a record.
 QUEUE: Final = 1
@@ -182,9 +182,9 @@ class RecordSubject(StoredSubject):
         if number == OFFSET:
             return int(block.base + index)
         if number == STORED_MS:
-            return int(block.timestamp_us(index) // MICROSECONDS)
+            return int(block.timestamp_us(index) // US_PER_MS)
         if number == AGE_MS:
-            return int((self.now_us - block.timestamp_us(index)) // MICROSECONDS)
+            return int((self.now_us - block.timestamp_us(index)) // US_PER_MS)
         if number == OCTETS:
             return int(block.body_span(index, 1))
         if number == DELIVERIES:

@@ -11,15 +11,15 @@ from typing import Final
 
 from forebay.core.errors import DiskFull
 from forebay.core.ports import Disk
+from forebay.core.units import US_PER_MS
 from forebay.log.store import Store
 from forebay.log.wal import FOLDER
-from forebay.replica.settings import MS
 
 TRIAL: Final = f"{FOLDER}/room.tmp"
 FOLLOWING: Final = "following"  # the room is for
 LEADING: Final = "leading"
-LOOK_US: Final = 1000 * MS
-LOOK_US_MAX: Final = 4000 * MS
+LOOK_US: Final = 1000 * US_PER_MS
+LOOK_US_MAX: Final = 4000 * US_PER_MS
 
 
 class RoomTrial:

@@ -9,9 +9,10 @@ from forebay.broker.common import Common
 from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import LOGIN
 from forebay.core.options import Options
+from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import Auth, LoginNews
-from forebay.directory.logins.throttle import SECOND_US, Throttle
+from forebay.directory.logins.throttle import Throttle
 from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.back_pressure.newcomers import Newcomers
 from forebay.node.link import Link
@@ -86,6 +87,6 @@ class NodeLogins:
 def set_throttle(throttle: Throttle, options: Options) -> None:
     """Have whoever guesses wait as the options say."""
     throttle.free = options.login_failures_free
-    throttle.wait_max_us = options.login_wait_max_s * SECOND_US
+    throttle.wait_max_us = options.login_wait_max_s * US_PER_S
     throttle.many = options.login_address_failures_free
-    throttle.trust_us = options.login_trust_s * SECOND_US
+    throttle.trust_us = options.login_trust_s * US_PER_S

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
-MS: Final = 1_000
+from forebay.core.units import US_PER_MS
 
 
 @final
@@ -42,19 +42,19 @@ class ReplicaSettings:
     """
 
     def __init__(self) -> None:
-        self.silence_us: i64 = 1000 * MS
-        self.lease_us: i64 = 900 * MS
-        self.put_out_us: i64 = 600 * MS
-        self.lag_us: i64 = 1000 * MS
-        self.heartbeat_us: i64 = 200 * MS
-        self.rank_us: i64 = 50 * MS
-        self.read_us: i64 = 500 * MS
-        self.change_us: i64 = 300 * MS
-        self.join_us: i64 = 300 * MS
-        self.rejoin_us: i64 = 500 * MS
+        self.silence_us: i64 = 1000 * US_PER_MS
+        self.lease_us: i64 = 900 * US_PER_MS
+        self.put_out_us: i64 = 600 * US_PER_MS
+        self.lag_us: i64 = 1000 * US_PER_MS
+        self.heartbeat_us: i64 = 200 * US_PER_MS
+        self.rank_us: i64 = 50 * US_PER_MS
+        self.read_us: i64 = 500 * US_PER_MS
+        self.change_us: i64 = 300 * US_PER_MS
+        self.join_us: i64 = 300 * US_PER_MS
+        self.rejoin_us: i64 = 500 * US_PER_MS
         self.join_frames_max: i64 = 256
         self.join_octets_max: i64 = 8 << 20
-        self.mismatch_us: i64 = 20 * MS
+        self.mismatch_us: i64 = 20 * US_PER_MS
         self.append_octets_max: i64 = 1 << 20
         self.window_octets_max: i64 = 16 << 20
         self.window_frames_max: i64 = 4096
@@ -62,8 +62,8 @@ class ReplicaSettings:
         self.busy_octets_s: i64 = 16 << 20
         self.learner_burst: i64 = 2 << 20
         self.members_max = 3
-        self.replace_us: i64 = 600_000 * MS
+        self.replace_us: i64 = 600_000 * US_PER_MS
         self.min_in_sync = 0
         self.preferred = ""
-        self.preferred_us: i64 = 30_000 * MS
+        self.preferred_us: i64 = 30_000 * US_PER_MS
         self.is_async = False

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.nearest import hint
+from forebay.core.reading.nearest import hint
 from forebay.routing.flow import Flow
 from forebay.routing.topic_trie import TopicTrie, split_levels, swap_key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.nearest import slip_of
+from forebay.core.reading.nearest import slip_of
 from forebay.routing.exchange import (
     DIRECT,
     FANOUT,

@@ -17,6 +17,7 @@ from typing import Final, TypeVar, cast
 import forebay
 from forebay.broker.joining import Joining
 from forebay.core.options import Options
+from forebay.core.units import S_PER_US
 from forebay.directory.logins.authorizer import Principal, Proof, Undecided
 from forebay.directory.logins.login import NOWHERE, LoginContext
 from forebay.log.folder.identity import alone_identity
@@ -56,7 +57,6 @@ NO_SESSION: Final = 0
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
 KIB: Final = 1024
 NANOSECONDS: Final = 1000  # a microsecond
-MICROSECONDS_S: Final = 1e-6
 ROUNDING_S: Final = 0.001  # the loop counts milliseconds: a timer may be as much too early
 logger = logging.getLogger("forebay")
 T = TypeVar("T")
@@ -433,7 +433,7 @@ class App(Host):
         if self.alarm_us and self.alarm_us <= due_us:
             return
         self.alarm_us = due_us
-        wait_s = max(0, due_us - self.clock.now_us()) * MICROSECONDS_S
+        wait_s = max(0, due_us - self.clock.now_us()) * S_PER_US
         self.loop.call_later(wait_s + ROUNDING_S, self.step, self.wake)
 
     def wake(self) -> None:

@@ -19,6 +19,7 @@ from forebay.core.errors import OptionError, PeerError
 from forebay.core.option_names import NONE
 from forebay.core.option_table import split_address
 from forebay.core.options import Options
+from forebay.core.units import MS_PER_S, S_PER_US
 from forebay.node.entry.protocols import MQTT_ONLY
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.server.net import Connection, Host
@@ -34,8 +35,6 @@ HANDSHAKE_OCTETS: Final = 64 << 10  # memory of one TLS handshake, about
 # of up to 0.4 s over mobile networks: with less, a crowd that comes back at once would never get in.
 START_GRACE_S: Final = 1.0
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
-MICROSECONDS_S: Final = 1e-6
-MILLISECONDS: Final = 1000
 # A client's alerts for a server certificate that it does not accept, by OpenSSL's names.
 DISTRUST: Final = (
     "bad certificate",
@@ -149,7 +148,7 @@ def wanted_endpoints(options: Options, wanted: Sequence[Wanted]) -> list[Endpoin
             websocket=settings,
             identity=NONE if tls is None else options.tls_identity,
             proxied=options.proxy_protocol,
-            handshake_s=options.handshake_timeout_ms / MILLISECONDS,
+            handshake_s=options.handshake_timeout_ms / MS_PER_S,
             leave_s=leave_seconds(options),
             starting_max=starting_max(options, tls is not None),
         )
@@ -166,7 +165,7 @@ def starting_max(options: Options, secured: bool) -> int:
 
 
 def leave_seconds(options: Options) -> float:
-    return max(options.drain_timeout_ms / MILLISECONDS, MICROSECONDS_S)  # TLS takes no 0
+    return max(options.drain_timeout_ms / MS_PER_S, S_PER_US)  # TLS takes no 0
 
 
 def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connection | WebSocket:

@@ -7,18 +7,16 @@ protocol needs to know who the client is and where it wants to go.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.core.errors import RequestError
 from forebay.core.options import Options
+from forebay.core.units import US_PER_MS
 from forebay.directory.logins.authorizer import Proof
 from forebay.directory.logins.login import Auth, LoginContext
 from forebay.session.login import Login
-
-MICROSECONDS: Final = 1000
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,7 +42,7 @@ class Handshake(ABC):
         self.reason = ""
         self.proof: Proof | None = None
         self.login: Login | None = None
-        self.timeout_us: i64 = options.handshake_timeout_ms * MICROSECONDS
+        self.timeout_us: i64 = options.handshake_timeout_ms * US_PER_MS
         self.deadline_us: i64 = 0  # from the first tick on
 
     @abstractmethod

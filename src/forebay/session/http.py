@@ -19,6 +19,7 @@ from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, S
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
+from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import Rights
 from forebay.log.block import Block
 from forebay.message.properties import properties_of
@@ -30,7 +31,6 @@ from forebay.session.login import Login
 from forebay.session.session import Session
 
 HEARTBEAT_S: Final = 15  # of silence, after which a comment says that the connection lives
-MICROSECONDS: Final = 1000
 RETRY_LINE: Final = b"retry: 1000\n\n"
 HEARTBEAT: Final = b":\n\n"
 EVENTS: Final = -1  # key of `Encodings.made`; those of MQTT are not below 0
@@ -113,7 +113,7 @@ class EventSession(Session):
                 offset = int(block.base + index)
                 parts.append(b"id: %d\n" % offset)
                 fields["offset"] = offset
-                fields["stored_ms"] = int(block.timestamp_us(index) // MICROSECONDS)
+                fields["stored_ms"] = int(block.timestamp_us(index) // US_PER_MS)
                 if lease is not None:
                     fields.update(lease_fields(lease))
             elif block.format(index) & RETAINED:

@@ -13,8 +13,8 @@ import orjson
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.deduplication import Identity, identity_of
 from forebay.core.errors import INVALID, TOO_LARGE, PeerError, RequestError
-from forebay.core.nearest import hint
 from forebay.core.options import Options
+from forebay.core.reading.nearest import hint
 from forebay.directory.permissions import Rights
 from forebay.session.mqtt.incoming.publish import SYS_PREFIX, check_user_properties, user_text
 from forebay.wire.mqtt.codes import PUBLISH, check_topic_name

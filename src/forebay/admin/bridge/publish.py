@@ -23,6 +23,7 @@ from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
+from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import Rights
 from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
@@ -41,7 +42,6 @@ RETRY_FULL_S: Final = 1  # what is to be waited for a queue's consumers
 RETRY_LACK_S: Final = 5  # and for memory or disk
 BATCH_MAX: Final = 10_000
 SLICE: Final = 50  # messages after which others have their turn
-MICROSECONDS: Final = 1000
 NDJSON: Final = "application/x-ndjson"
 ANSWERS: Final[Responses] = {
     OK: {"description": "It is on the disk: `routed`, and `offsets` by queue.", "content": {"application/json": {}}},
@@ -89,7 +89,7 @@ class PublishAnswer:
         if self.duplicate:
             fields["duplicate"] = True
         if self.due_us:
-            fields["due_ms"] = self.due_us // MICROSECONDS
+            fields["due_ms"] = self.due_us // US_PER_MS
         return fields
 
     def answer(self) -> Response:
@@ -272,7 +272,7 @@ def format_of(message: Message) -> u8:
 
 def delay(app: BrokerView, vhost: Vhost, message: Message) -> PublishAnswer:
     """Keep a message until its time."""
-    due_us = app.now_us() + message.delay_ms * MICROSECONDS
+    due_us = app.now_us() + message.delay_ms * US_PER_MS
     kept = vhost.publishing.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body)
     if kept.status == REJECTED:
         return PublishAnswer(UNAVAILABLE, kept.reason)

@@ -17,12 +17,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from forebay.admin.http.connection import HttpConnection, RequestHost, Times
 from forebay.admin.http.exchange import HttpExchange
+from forebay.core.units import MS_PER_S
 from forebay.node.peer import Peer
 from forebay.server.broker_view import BrokerView
 from forebay.server.faults import REQUEST
 
 LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
-MILLISECONDS: Final = 1000
 HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
 
 
@@ -34,9 +34,9 @@ class HttpServer(RequestHost):
         self.application = application
         options = app.options
         self.times = Times(
-            options.handshake_timeout_ms / MILLISECONDS,
-            options.http_request_timeout_ms / MILLISECONDS,
-            options.http_request_timeout_ms / MILLISECONDS,
+            options.handshake_timeout_ms / MS_PER_S,
+            options.http_request_timeout_ms / MS_PER_S,
+            options.http_request_timeout_ms / MS_PER_S,
         )
         self.connections: set[HttpConnection] = set()
         self.answering: set[asyncio.Task[None]] = set()

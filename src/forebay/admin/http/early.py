@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from forebay.admin.http.early_answers import OTHER_ERROR, EarlyAnswers, refusal_of
 from forebay.admin.http.early_request import (
@@ -21,6 +21,7 @@ from forebay.admin.http.early_request import (
     encode_answer,
     read_request,
 )
+from forebay.core.units import MS_PER_S
 from forebay.directory.logins.authorizer import Undecided
 from forebay.node.peer import Peer, split_name
 from forebay.server.broker_view import BrokerView
@@ -30,8 +31,6 @@ from forebay.server.transport.door import SLOW
 
 if TYPE_CHECKING:
     from forebay.admin.http.answering import HttpServer
-
-MILLISECONDS: Final = 1000
 
 
 class EarlyHost(ABC):
@@ -87,7 +86,7 @@ class EarlyConnection(asyncio.Protocol):
             self.transport.close()
             return
         self.host.early.add(self)
-        self.limit(self.host.app.options.handshake_timeout_ms / MILLISECONDS)
+        self.limit(self.host.app.options.handshake_timeout_ms / MS_PER_S)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_lost = True
@@ -106,7 +105,7 @@ class EarlyConnection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         if not self.data:
-            self.limit(self.host.app.options.handshake_timeout_ms / MILLISECONDS)
+            self.limit(self.host.app.options.handshake_timeout_ms / MS_PER_S)
         self.data += data
         self.door.octets += len(data)
         self.proceed()
@@ -211,7 +210,7 @@ class EarlyConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self.is_unread = True
         self.door.add_unread(self.transport)
-        self.limit(self.host.app.options.http_request_timeout_ms / MILLISECONDS)
+        self.limit(self.host.app.options.http_request_timeout_ms / MS_PER_S)
 
     def resume_writing(self) -> None:
         self.is_unread = False

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from forebay.admin.web.bodies import read_body, unknown_field
 from forebay.admin.web.router import ApiRoute
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import hint, slip_among
+from forebay.core.reading.nearest import hint, slip_among
 
 
 async def check_names(request: Request, route: ApiRoute) -> None:

@@ -18,13 +18,12 @@ from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SP
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION, own_node
 from forebay.admin.samples.rates import number_of
 from forebay.broker.limits.hold_reasons import QUEUE_SHARE, SEND_BUFFER
+from forebay.core.units import US_PER_S
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.telemetry.losses import sessions_over_quota
 from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 from forebay.server.telemetry.histograms import Histogram
-
-SECOND_US: Final = 1_000_000
 
 
 def collections(look: MetricsLook) -> dict[tuple[str, ...], Number]:
@@ -174,7 +173,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; the name is RabbitMQ's."),
-        lambda look: (look.now_us - look.app.stats.topics.started_us) / SECOND_US,
+        lambda look: (look.now_us - look.app.stats.topics.started_us) / US_PER_S,
     ),
     Row(
         gauge("rabbitmq_alarms_memory_used_watermark", family.NODE, "1 during a memory alarm."),
@@ -284,7 +283,7 @@ LOG_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("rabbitmq_io_sync_time_seconds", family.PERSISTER, "Seconds that syncs took."),
-        lambda look: look.app.histograms.sync.total / SECOND_US,
+        lambda look: look.app.histograms.sync.total / US_PER_S,
     ),
     Row(
         counter("rabbitmq_io_write_ops", family.PERSISTER, "Commits written to the disk."),
@@ -405,17 +404,17 @@ TIMINGS: Final[tuple[Timing, ...]] = (
     Timing(
         histogram("forebay_turn_duration_seconds", family.LATENCY, "Duration of a turn of the broker's loop."),
         lambda app: app.histograms.turn,
-        SECOND_US,
+        US_PER_S,
     ),
     Timing(
         histogram("forebay_sync_duration_seconds", family.LATENCY, "Duration of an fdatasync."),
         lambda app: app.histograms.sync,
-        SECOND_US,
+        US_PER_S,
     ),
     Timing(
         histogram("forebay_commit_duration_seconds", family.LATENCY, "Duration of a commit, until the loop knows."),
         lambda app: app.histograms.wait,
-        SECOND_US,
+        US_PER_S,
     ),
     Timing(
         histogram("forebay_commit_size_bytes", family.LATENCY, "Octets of a commit."),
@@ -429,7 +428,7 @@ TIMINGS: Final[tuple[Timing, ...]] = (
             "From a publish until it is on disk; the first publish of each turn.",
         ),
         lambda app: app.histograms.confirm,
-        SECOND_US,
+        US_PER_S,
     ),
     Timing(
         histogram(
@@ -438,10 +437,10 @@ TIMINGS: Final[tuple[Timing, ...]] = (
             "From a publish to its delivery out of a queue; one delivery of each turn.",
         ),
         lambda app: app.histograms.delivery,
-        SECOND_US,
+        US_PER_S,
     ),
-    Timing(COMMIT_LATENCY, commit_latency, SECOND_US),
-    Timing(ETCD_TIMES, etcd_times, SECOND_US),
+    Timing(COMMIT_LATENCY, commit_latency, US_PER_S),
+    Timing(ETCD_TIMES, etcd_times, US_PER_S),
 )
 
 CLUSTERED_ROWS: Final = tuple(of_cluster(row) for row in CLUSTER_ROWS)

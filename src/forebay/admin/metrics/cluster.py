@@ -14,13 +14,12 @@ import forebay
 from forebay.admin.metrics import family
 from forebay.admin.metrics.exposition import UNLABELLED, Text, labelled, wants_open_metrics
 from forebay.admin.metrics.family import Metric, Number, Row, counter, gauge, histogram
+from forebay.core.units import MS_PER_S, US_PER_S
 from forebay.server.system.heap import resident_octets
 
 if TYPE_CHECKING:
     from forebay.server.cluster.administration import ClusterState
 
-SECOND_US: Final = 1_000_000
-MILLISECONDS: Final = 1000
 NODE_LABEL: Final = ("node",)
 Fields = dict[str, object]
 
@@ -152,7 +151,7 @@ CLUSTER_SPREADS: Final[tuple[tuple[Metric, Callable[[Fields], dict[tuple[str, ..
             "Time since a member first lacked a frame.",
             NODE_LABEL,
         ),
-        of_others(lambda member: member["behind_ms"], MILLISECONDS),
+        of_others(lambda member: member["behind_ms"], MS_PER_S),
     ),
     (
         gauge("forebay_cluster_link_up", family.CLUSTER, "1 while there is a link to another member.", NODE_LABEL),
@@ -239,5 +238,5 @@ def follower_metrics(state: ClusterState, accept: str) -> tuple[str, bytes]:
             out.add(row.metric, [(UNLABELLED, value)])
     for metric, read in CLUSTER_SPREADS:
         out.add(metric, [(labelled(metric.labels, labels), each) for labels, each in read(status).items()])
-    out.add_histogram(ETCD_TIMES, state.etcd_times(), SECOND_US)
+    out.add_histogram(ETCD_TIMES, state.etcd_times(), US_PER_S)
     return out.content_type, out.document()

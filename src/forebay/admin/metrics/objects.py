@@ -9,6 +9,7 @@ from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Row, counter, gauge, plus
 from forebay.admin.samples.rates import number_of
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_S
 from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue
@@ -17,8 +18,6 @@ from forebay.queue.totals import GroupTotals, QueueTotals, oldest_us
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import Exchange
 from forebay.server.net import Connection
-
-SECOND_US: Final = 1_000_000
 
 # ---- queues
 
@@ -116,7 +115,7 @@ def unacked_of(queue: Queue) -> int:
 def head_of(queue: Queue) -> int | None:
     """About when the first message came, in seconds since 1970; None without any."""
     stamp_us = int(oldest_us(queue))
-    return None if stamp_us < 0 else stamp_us // SECOND_US
+    return None if stamp_us < 0 else stamp_us // US_PER_S
 
 
 QUEUES: Final[tuple[Row[Queue], ...]] = (
@@ -215,7 +214,7 @@ def lag_seconds(member: QueueGroup) -> float:
     at = log.find(max(first, log.start))
     if at >= log.index.size():
         return 0.0  # not sealed yet
-    return max(0, member.now_us - int(log.index.stamps[at])) / SECOND_US
+    return max(0, member.now_us - int(log.index.stamps[at])) / US_PER_S
 
 
 GROUPS: Final[tuple[Row[QueueGroup], ...]] = (

@@ -17,6 +17,7 @@ from typing import Final
 import orjson
 
 from forebay.core.errors import StorageError
+from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal
 from forebay.server.broker_view import BrokerView
 from forebay.server.system.small_file import read_small_file, write_small_file
@@ -24,7 +25,6 @@ from forebay.server.system.small_file import read_small_file, write_small_file
 COOKIE: Final = "forebay_session"
 TOKEN_OCTETS: Final = 32
 LOGINS_MAX: Final = 1000
-SECOND_US: Final = 1_000_000
 FILE: Final = "web-logins"
 logger = logging.getLogger("forebay")
 
@@ -98,8 +98,8 @@ class WebLogins:
         principal = login.principal
         return (
             login.address == address
-            and now_us - login.used_us <= options.http_login_idle_s * SECOND_US
-            and now_us - login.begun_us <= options.http_login_max_s * SECOND_US
+            and now_us - login.used_us <= options.http_login_idle_s * US_PER_S
+            and now_us - login.begun_us <= options.http_login_max_s * US_PER_S
             and (principal.until_us == 0 or now_us < principal.until_us)
             and self.password_digest(principal) == login.password_digest
         )

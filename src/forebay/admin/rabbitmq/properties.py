@@ -9,7 +9,7 @@ from typing import Final
 from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
-from forebay.core.nearest import slip_among
+from forebay.core.reading.nearest import slip_among
 from forebay.message.encoded import amqp_octets
 from forebay.message.shown import plain
 

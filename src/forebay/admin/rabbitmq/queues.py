@@ -23,6 +23,7 @@ from forebay.admin.web.fields import Provided, Query
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_MS
 from forebay.management.operations.queues import pin_fields
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
@@ -31,7 +32,6 @@ from forebay.queue.totals import GroupTotals, oldest_us
 from forebay.routing.exchange import text
 from forebay.server.broker_view import BrokerView
 
-MILLISECONDS_US: Final = 1000
 STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `message_stats`
 
 Placed = tuple[Vhost, Queue]
@@ -240,7 +240,7 @@ def own_fields(queue: Queue) -> dict[str, object]:
         "groups": len(queue.groups),
         "start": int(queue.log.start),
         "end": int(queue.log.end),
-        "oldest_ms": max(-1, int(oldest_us(queue)) // MILLISECONDS_US),
+        "oldest_ms": max(-1, int(oldest_us(queue)) // US_PER_MS),
         "crowded": queue.crowded,
         "refused": int(counts.refused),
         "expired": int(counts.expired),

@@ -10,6 +10,7 @@ from forebay.admin.samples.measures import DEATHS, OCTETS, TIMES, SampledTimes, 
 from forebay.admin.samples.samples import Fields, Numbers, Samples, Series
 from forebay.admin.samples.usage import NodeUsage
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_MS
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
 from forebay.queue.totals import GroupTotals, QueueTotals, take_changed
@@ -20,7 +21,6 @@ from forebay.server.net import Connection
 from forebay.session.traffic import Traffic
 
 SAMPLE_S: Final = 5
-MICROSECONDS_MS: Final = 1000
 BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
 SAMPLES: Final = 13  # a minute
 LOOK_QUEUES: Final = 1000  # that are looked at for changes before the broker has a turn
@@ -126,7 +126,7 @@ class RateSamples(Samples):
         self.connection_places = DayPlaces()
 
     def now_ms(self) -> int:
-        return self.app.clock.now_us() // MICROSECONDS_MS
+        return self.app.clock.now_us() // US_PER_MS
 
     # ---- taking samples
 

@@ -27,13 +27,13 @@ from forebay.admin.metrics.family import COUNTER, GAUGE, Metric
 from forebay.admin.metrics.gather import Gathering, ScrapeRequest
 from forebay.admin.rabbitmq.node.node import HOST
 from forebay.admin.telemetry.spans import MessageTracer
+from forebay.core.units import MS_PER_S
 from forebay.server.broker_view import BrokerView
 from forebay.server.runtime import Service
 from forebay.server.telemetry.histograms import QUANTILES, Histogram, quantile_of
 
 SPANS_MS: Final = 500  # how long a span may wait for others to be sent with
 LEAVE_S: Final = 3.0  # that the last data may take when the broker stops
-MILLISECONDS: Final = 1000
 # FluxMQ's names of what has one here.
 FLUX_NAMES: Final = {
     "forebay_mqtt_connects": "mqtt.connections.total",
@@ -100,7 +100,7 @@ class TelemetryService(Service):
         if self.interval_s:
             await self.gather()
             exporter = OTLPMetricExporter(f"{self.endpoint}/v1/metrics")
-            reader = PeriodicExportingMetricReader(exporter, self.interval_s * MILLISECONDS)
+            reader = PeriodicExportingMetricReader(exporter, self.interval_s * MS_PER_S)
             self.provider = MeterProvider([reader], self.resource, shutdown_on_exit=False)
             self.observe(self.provider.get_meter("forebay", forebay.__version__))
             self.gathering = asyncio.create_task(self.go_on())
@@ -163,7 +163,7 @@ class TelemetryService(Service):
     def end(self, tell: Callable[[], object]) -> None:
         """Send what is left, and tell that it is done if there is still somebody to tell."""
         if self.provider is not None:
-            self.provider.shutdown(LEAVE_S * MILLISECONDS)
+            self.provider.shutdown(LEAVE_S * MS_PER_S)
         if self.spans is not None:
             self.spans.shutdown()  # type: ignore[no-untyped-call]
         with suppress(RuntimeError):  # the loop is closed

@@ -15,8 +15,8 @@ from msgspec.structs import FieldInfo
 from forebay.admin.web.faults import MISSING, NO_OBJECT, InputFault, RefusedInput, fault_of
 from forebay.admin.web.fields import UNIONS
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import hint, slip_among
 from forebay.core.reading.json_text import JsonError, read_json
+from forebay.core.reading.nearest import hint, slip_among
 
 BODY: Final = "body"
 NULL: Final = "null"  # which msgspec takes for the absence of a value, where it is told to read texts

@@ -18,6 +18,7 @@ import orjson
 
 from forebay import __version__
 from forebay.core.option_groups import OLDEST, WebhookOptions
+from forebay.core.units import MS_PER_S
 from forebay.node.telemetry.events import Told, matching
 from forebay.routing.topic_trie import matches, swap_key
 from forebay.server.system.http_client import httpx
@@ -26,7 +27,6 @@ SIGNATURE: Final = "X-Forebay-Signature"
 EVENT: Final = "X-Forebay-Event"
 DELIVERY: Final = "X-Forebay-Delivery"  # the same for each attempt, so that receivers know what they have
 PAYLOADS_OCTETS_MAX: Final = 64 << 20  # of messages that wait in one webhook; beyond it events are dropped, too
-MILLISECONDS: Final = 1000
 CLOSED: Final = "closed"
 OPEN: Final = "open"
 logger = logging.getLogger("forebay")
@@ -143,7 +143,7 @@ class Webhook:
         for attempt in range(options.attempts_max):
             if attempt:
                 self.retried += 1
-                await asyncio.sleep(wait_ms / MILLISECONDS)
+                await asyncio.sleep(wait_ms / MS_PER_S)
                 wait_ms = min(2 * wait_ms, options.retry_max_ms)
             error = await self.attempt(body, headers)
             if not error:
@@ -168,7 +168,7 @@ class Webhook:
     async def attempt(self, body: bytes, headers: dict[str, str]) -> str:
         """Send once; what went wrong, or an empty text."""
         try:
-            async with asyncio.timeout(self.options.timeout_ms / MILLISECONDS):
+            async with asyncio.timeout(self.options.timeout_ms / MS_PER_S):
                 answer = await self.client.post(self.options.url, content=body, headers=headers)
         except TimeoutError:
             return f"no answer within {self.options.timeout_ms} ms"
@@ -182,7 +182,7 @@ class Webhook:
         self.last_error = error
         now = asyncio.get_running_loop().time()
         if self.failures >= self.options.breaker_failures and now >= self.open_until:
-            self.open_until = now + self.options.breaker_reset_ms / MILLISECONDS
+            self.open_until = now + self.options.breaker_reset_ms / MS_PER_S
             # After the rest one failure is enough.
             self.failures = self.options.breaker_failures - 1
             words = "webhook %s: %s; nothing is sent for %d ms"

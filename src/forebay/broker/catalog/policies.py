@@ -12,8 +12,8 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.core.nearest import hint
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
+from forebay.core.reading.nearest import hint
 from forebay.directory.permissions import compiled
 from forebay.filter.pattern import NAME_PROGRAM_MAX, Pattern
 from forebay.filter.program import BadPattern

@@ -17,6 +17,7 @@ from mypy_extensions import i64, u8
 from forebay.broker.internal_log import RECORD_OVERHEAD, RETAINED_LOG, LedgerLog
 from forebay.core.errors import DamagedBlock
 from forebay.core.message import FORMAT_MASK, MQTT, RETAIN
+from forebay.core.units import US_PER_S
 from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.routing.cut_work import UNCUT, CutWork
@@ -27,7 +28,6 @@ SEAL_OCTETS: Final = 64 << 20  # of bodies gathered in a turn, after which a blo
 SWEEP_MAX: Final = 10_000  # expired messages dropped by one `sweep`
 SLACK: Final = 1024  # stale entries in the heap of expiries that are worth compacting it
 SORTED_MAX: Final = 50_000  # numbers that one search sorts
-SECOND_US: Final = 1_000_000
 
 
 @final
@@ -287,4 +287,4 @@ def expiry_us(format: i64, properties: bytes, stamp_us: i64) -> i64:
     if not properties or format & FORMAT_MASK != MQTT:
         return 0
     seconds = number_of(properties, MESSAGE_EXPIRY, -1)
-    return 0 if seconds < 0 else stamp_us + seconds * SECOND_US
+    return 0 if seconds < 0 else stamp_us + seconds * US_PER_S

@@ -38,8 +38,9 @@ from forebay.broker.mqtt.noted_sessions import (
     session_note,
     subscription_note,
 )
-from forebay.broker.mqtt.sessions import NOT_YET, SECOND_US, Sessions, is_topic, pairs
+from forebay.broker.mqtt.sessions import NOT_YET, Sessions, is_topic, pairs
 from forebay.core.errors import DamagedBlock
+from forebay.core.units import US_PER_S
 from forebay.directory.command import decoded
 from forebay.log.block import Block
 from forebay.log.housekeeping import merged
@@ -93,7 +94,7 @@ class StoredSessions(Sessions):
             if client.ended_us == 0:  # it was connected when the broker stopped
                 client.ended_us = now_us
                 if client.will is not None:
-                    client.will_due_us = now_us + client.will.delay_s * SECOND_US
+                    client.will_due_us = now_us + client.will.delay_s * US_PER_S
                 were_here.append(client)
             self.offline[int(client.number)] = client
         Backlogs(self).fill()

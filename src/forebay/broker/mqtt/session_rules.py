@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from forebay.core.option_names import DROP, HOLD
 from forebay.core.options import Options
+from forebay.core.units import US_PER_MS
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
-
-MILLISECOND_US: Final = 1000
 
 
 def session_octets_of(options: Options) -> int:
@@ -30,4 +27,4 @@ def mqueue_rules(options: Options) -> MqueueRules:
 
 def hold_us_of(options: Options) -> int:
     """The time for which a publisher is held back for a client that does not keep up."""
-    return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_publisher_hold_ms * MILLISECOND_US
+    return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_publisher_hold_ms * US_PER_MS

@@ -38,6 +38,7 @@ from forebay.broker.mqtt.noted_sessions import (
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.mqtt.wide_deliveries import OFFLINE_POINTS, ONLINE_POINTS
 from forebay.core.errors import REFUSED, RequestError
+from forebay.core.units import US_PER_S
 from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
@@ -48,7 +49,6 @@ from forebay.wire.mqtt.codes import SHARE_PREFIX
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 CACHED_OCTETS_MAX: Final = 16 << 20  # who is far behind reads from the disk; who is not finds all of it here
-SECOND_US: Final = 1_000_000
 NOT_YET: Final = 1 << 62  # above all offsets
 NOT_TOPICS: Final = (QUEUE_PREFIX, SHARE_PREFIX, DEAD_LETTER_PREFIX)
 
@@ -199,7 +199,7 @@ class Sessions(InternalLog):
         will = client.will
         if will is not None and will.delay_s and client.expiry_s:
             delay_s = min(will.delay_s, client.expiry_s)
-            client.will_due_us = now_us + delay_s * SECOND_US
+            client.will_due_us = now_us + delay_s * US_PER_S
         else:
             self.settle_will(client, False)
         self.fanout.client_changed(client)
@@ -245,7 +245,7 @@ class Sessions(InternalLog):
             if client.will is not None and client.will_due_us and client.will_due_us <= now_us:
                 self.settle_will(client, False)
                 self.describe(client, True)
-            if client.expiry_s < NEVER and client.ended_us + client.expiry_s * SECOND_US <= now_us:
+            if client.expiry_s < NEVER and client.ended_us + client.expiry_s * US_PER_S <= now_us:
                 self.expired += 1
                 self.end(client)
         self.quota.look(self.by_number, now_us)

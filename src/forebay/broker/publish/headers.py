@@ -16,7 +16,7 @@ from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED
-from forebay.core.nearest import hint
+from forebay.core.reading.nearest import hint
 from forebay.message.edited import edited
 from forebay.message.fields import GROUP_HEADER, headers_of, texts_in
 from forebay.message.requests import (

@@ -42,7 +42,6 @@ from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
-MILLISECOND_US: Final = 1000
 MARKS: Final = EXPIRES | KEYED
 
 

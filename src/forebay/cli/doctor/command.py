@@ -21,13 +21,13 @@ from forebay.cli.show import cell
 from forebay.client.control import ControlClient
 from forebay.core.errors import ForebayError, OptionError, Unreachable
 from forebay.core.options import Options, make_options
+from forebay.core.units import US_PER_S
 
 COLOURS: Final = {GOOD: 32, NOTE: 36, WARNING: 33, ERROR: 31}
 LEVEL_ROOM: Final = 8
 CHECK_ROOM: Final = 18
 TEXT_MIN: Final = 30
 TEXT_MAX: Final = 100
-MICROSECONDS_S: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ def clock_of(found: Installation) -> Diagnosis:
     now = time.time()
     broker_s = None
     if found.status is not None:
-        broker_s = found.status["time_us"] / MICROSECONDS_S - found.asked_s + now
+        broker_s = found.status["time_us"] / US_PER_S - found.asked_s + now
     return machine.clock(now, machine.clock_state(), newest, broker_s)
 
 

@@ -16,6 +16,7 @@ from forebay.cli.progress import progress_bar
 from forebay.cli.show import cell, figure, head, show_message, show_table
 from forebay.cli.units import octets_said
 from forebay.core.errors import CorruptFile, OptionError, StorageError
+from forebay.core.units import US_PER_MS
 
 if TYPE_CHECKING:
     from forebay.cli.log.files import FileSummary, Survey
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The files of a broker's data folder, read without a broker.", no_args_is_help=True)
 
 BODY_OCTETS: Final = 1024
-MICROSECONDS: Final = 1000
 UNFINISHED: Final = "of no whole frame: a write that was never confirmed, unless the disk has spoilt one that was"
 LOOKS_MAX: Final = 20  # at a folder in which a broker is busy
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The broker's data folder.")]
@@ -351,7 +351,7 @@ def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, objec
                     "start": int(log.start),
                     "end": int(log.end),
                     "blocks": int(log.index.size() - log.first),
-                    "oldest_ms": None if stored_us < 0 else stored_us // MICROSECONDS,
+                    "oldest_ms": None if stored_us < 0 else stored_us // US_PER_MS,
                 }
             )
     return rows
@@ -400,8 +400,8 @@ def file_row(file: FileSummary) -> dict[str, object]:
         "queues": len(file.queues),
         "blocks": sum(each.blocks for each in stretches),
         "records": sum(each.records for each in stretches),
-        "first_ms": min(each.first_us for each in stretches) // MICROSECONDS if stretches else None,
-        "last_ms": max(each.last_us for each in stretches) // MICROSECONDS if stretches else None,
+        "first_ms": min(each.first_us for each in stretches) // US_PER_MS if stretches else None,
+        "last_ms": max(each.last_us for each in stretches) // US_PER_MS if stretches else None,
         "remarks": ", ".join(remarks),
     }
 

@@ -14,9 +14,10 @@ from hashlib import sha256
 import msgspec
 
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
+from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.passwords import NOBODY, check_hash, is_cheap, is_hash, is_right
-from forebay.directory.logins.throttle import SECOND_US, Throttle
+from forebay.directory.logins.throttle import Throttle
 from forebay.directory.users import Users
 
 REFUSAL = "Login was refused. For details see the broker log."
@@ -308,7 +309,7 @@ class Auth:
             if not password:
                 return  # what it says next is looked at
         throttle.put_off += 1
-        wait_s = -(-wait_us // SECOND_US)
+        wait_s = -(-wait_us // US_PER_S)
         raise LoginRefused(f"too many failed logins: {wait_s} s to wait", user, wait_s)
 
     def _is_known_right(self, user: str, password: str) -> bool:

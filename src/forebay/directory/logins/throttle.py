@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-SECOND_US: Final = 1_000_000
-MINUTE_US: Final = 60 * SECOND_US
+from forebay.core.units import US_PER_S
+
+MINUTE_US: Final = 60 * US_PER_S
 FORGET_US: Final = MINUTE_US  # without a failure, beyond the wait, makes up for all
 REMEMBERED_MAX: Final = 10_000
 LOOKS_PER_S: Final = 50  # at passwords that may be right, while their user has to wait at a place where it was right
@@ -69,14 +70,14 @@ class Throttle:
         if not self.is_trusted(address, user):
             return False
         looks = self._looks.get((user, address))
-        return looks is None or looks.count - (self.now_us - looks.last_us) * LOOKS_PER_S / SECOND_US < LOOKS_PER_S
+        return looks is None or looks.count - (self.now_us - looks.last_us) * LOOKS_PER_S / US_PER_S < LOOKS_PER_S
 
     def looked(self, address: str, user: str) -> None:
         """Note that a password was tried that is not the right one."""
         if len(self._looks) >= REMEMBERED_MAX:
             self._looks.clear()
         looks = self._looks.setdefault((user, address), Failures(self.now_us))
-        looks.count = max(0.0, looks.count - (self.now_us - looks.last_us) * LOOKS_PER_S / SECOND_US) + 1
+        looks.count = max(0.0, looks.count - (self.now_us - looks.last_us) * LOOKS_PER_S / US_PER_S) + 1
         looks.last_us = self.now_us
 
     def failed(self, address: str, user: str) -> None:
@@ -114,7 +115,7 @@ class Throttle:
         wait_us = 0
         if failures.count > free:
             doublings = min(int(failures.count - free - 1), 32)
-            wait_us = min(SECOND_US << doublings, self.wait_max_us)
+            wait_us = min(US_PER_S << doublings, self.wait_max_us)
         failures.until_us = now_us + wait_us
 
     def _forget(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import slip_among
+from forebay.core.reading.nearest import slip_among
 from forebay.management.definitions.left_out import LeftOut, is_about_loss
 
 SHOWN_MAX: Final = 80

@@ -19,8 +19,8 @@ from forebay.broker.policy_changes import put_policy
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import RequestError
-from forebay.core.nearest import hint, slip_of
 from forebay.core.option_names import CLASSIC_TYPE
+from forebay.core.reading.nearest import hint, slip_of
 from forebay.directory.logins.passwords import imported_hash
 from forebay.directory.parameters import check_name, check_value
 from forebay.directory.permissions import check_pattern, check_topic_pattern

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.core.nearest import slip_of
+from forebay.core.reading.nearest import slip_of
 
 MAY_LOSE: Final = "messages may be lost, or stay"
 # Arguments and keys of policies by which messages are kept, moved, refused or dropped.

@@ -6,13 +6,14 @@ from typing import Final
 
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
+from forebay.core.units import US_PER_MS
 from forebay.log.queue_log import QueueLog
 from forebay.management.cluster_words import waits_of
 from forebay.management.control import Cluster, Connections
 from forebay.management.explain.fate import death_of, stuck_reason
 from forebay.management.explain.kept import pinned_reason
 from forebay.management.explain.places import MessagePlace, subject_at
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, duration, worst_first
+from forebay.management.explain.reasons import Reason, count, duration, worst_first
 from forebay.management.explain.streams import group_name, stream_reasons
 from forebay.management.explain.work import WorkReasons, state_in
 from forebay.management.operations.queues import pin_fields
@@ -194,7 +195,7 @@ def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
         due_us = int(message.due_us)
         words = f"it is published in {duration(due_us - int(vhost.turn.now_us))}"
         fields: dict[str, object] = {
-            "due_ms": due_us // MILLISECOND_US,
+            "due_ms": due_us // US_PER_MS,
             "number": int(message.offset),
             "key": text(message.key),
         }

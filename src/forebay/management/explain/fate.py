@@ -7,8 +7,9 @@ from typing import Final
 from forebay.broker.redrive.dead_letter_queues import dead_letter_queues, targets_of
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
+from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
-from forebay.management.explain.reasons import MILLISECOND_US, Reason
+from forebay.management.explain.reasons import Reason
 from forebay.message.deaths import REDRIVEN
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
@@ -91,7 +92,7 @@ def stuck_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> R
     full = [target for target in targets if target.limits.refuses and target.refuses(octets)]
     retry_us = vhost.dead_letters.retry_at.get((int(queue.id), int(group.id)), 0)
     if retry_us:
-        fields["retry_ms"] = retry_us // MILLISECOND_US
+        fields["retry_ms"] = retry_us // US_PER_MS
     if exchange and exchange not in vhost.catalog.bindings.exchanges:
         why = f"there is no exchange '{text(exchange)}' for dead letters"
     elif not targets:

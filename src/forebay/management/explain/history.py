@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_MS
 from forebay.management.control import Connections
 from forebay.management.explain.fate import death_of
 from forebay.management.explain.places import MessagePlace, subject_at
-from forebay.management.explain.reasons import MILLISECOND_US, consumer_fields
+from forebay.management.explain.reasons import consumer_fields
 from forebay.management.explain.work import state_in
 from forebay.message.shown import plain
 from forebay.message.subject import RecordSubject
@@ -121,8 +122,8 @@ def group_events(
     if lease is not None:
         deliveries, failures = int(lease.deliveries) - 1, int(lease.failures)
         since_us = int(lease.deadline_us - lease.consumer.timeout_us)
-        held: Event = {"type": "held", "source": "group", "group": name, "time_ms": since_us // MILLISECOND_US}
-        held["until_ms"] = max(int(lease.deadline_us), group.leases.extended.get(offset, 0)) // MILLISECOND_US
+        held: Event = {"type": "held", "source": "group", "group": name, "time_ms": since_us // US_PER_MS}
+        held["until_ms"] = max(int(lease.deadline_us), group.leases.extended.get(offset, 0)) // US_PER_MS
         found.append({**held, **consumer_fields(lease.consumer, connections)})
     if deliveries:
         event: Event = {"type": "returned", "source": "group", "group": name, "time_ms": None}
@@ -159,7 +160,7 @@ def event_fields(event: TraceEvent) -> Event:
     """One event of a trace."""
     fields: Event = {
         "type": event.type,
-        "time_ms": int(event.time_us) // MILLISECOND_US,
+        "time_ms": int(event.time_us) // US_PER_MS,
         "queue": text(event.queue),
         "group": text(event.group) if not event.group.startswith(b"\0") else "",
         "offset": int(event.offset),

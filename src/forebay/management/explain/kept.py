@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, duration
+from forebay.core.units import US_PER_MS
+from forebay.management.explain.reasons import Reason, count, duration
 
 
 def pinned_reason(pin: dict[str, object], offset: int, now_us: int) -> Reason | None:
@@ -19,7 +20,7 @@ def pinned_reason(pin: dict[str, object], offset: int, now_us: int) -> Reason | 
     words += f"{first}: {count(frees, 'message')} would go without it; "
     if isinstance(active_ms, int):
         did = "renewed that" if is_reader else "settled something"
-        words += f"it {did} last {duration(now_us - active_ms * MILLISECOND_US)} ago"
+        words += f"it {did} last {duration(now_us - active_ms * US_PER_MS)} ago"
     else:
         words += "it has settled nothing since the broker started"
     if not is_reader and not pin["consumers"]:

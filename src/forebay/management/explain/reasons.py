@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.core.units import US_PER_MS
 from forebay.management.control import Connections
 from forebay.queue.leases.lease import Consumer
 from forebay.routing.exchange import text
-
-MILLISECOND_US: Final = 1000
 
 # Every code, the worst first: what no consumer can change, then what somebody has to change, then what time mends.
 CODES: Final = {
@@ -105,7 +104,7 @@ def duration(us: int) -> str:
     """A length of time as sentences say it."""
     seconds = us / 1_000_000
     if seconds < 1:
-        return f"{max(us, 0) // MILLISECOND_US} ms"
+        return f"{max(us, 0) // US_PER_MS} ms"
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from forebay.broker.mqtt.client_session import AWAIT_PUBCOMP, PHASE_BITS, ClientSession
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_MS
 from forebay.management.control import Connections
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, duration
+from forebay.management.explain.reasons import Reason, count, duration
 from forebay.management.operations.sessions import AWAITED, PHASE_MASK, gets
 from forebay.routing.exchange import text
 
@@ -31,7 +32,7 @@ def state_reasons(client: ClientSession, now_us: int, connections: Connections) 
     if not client.connection:
         ended_us = int(client.ended_us)
         words = f"client '{name}' has not been connected for {duration(now_us - ended_us)}"
-        fields: dict[str, object] = {"since_ms": ended_us // MILLISECOND_US, "waiting": int(client.mqueue.count)}
+        fields: dict[str, object] = {"since_ms": ended_us // US_PER_MS, "waiting": int(client.mqueue.count)}
         return [Reason("session_offline", words, fields), *lost]
     known = connections.find(int(client.connection)) or {}
     fields = {"connection": int(client.connection), "peer": known.get("peer"), "waiting": int(client.mqueue.count)}

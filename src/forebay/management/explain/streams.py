@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from forebay.core.units import US_PER_MS
 from forebay.filter.parts import first_miss
 from forebay.management.control import Connections
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_fields, count, duration, named
+from forebay.management.explain.reasons import Reason, consumer_fields, count, duration, named
 from forebay.management.explain.work import said_as
 from forebay.message.shown import plain
 from forebay.message.subject import RecordSubject
@@ -55,7 +56,7 @@ def expiry_reasons(group: StreamGroup, subject: RecordSubject, now_us: int, who:
     words = f"it expired {duration(now_us - due_us)} ago: {who} passes over it"
     if int(subject.offset()) < group.cursor:
         words = f"it expired {duration(now_us - due_us)} ago: {who}, at offset {group.cursor}, has it if it came before"
-    return [Reason("expired", words, {"expired_ms": due_us // MILLISECOND_US})]
+    return [Reason("expired", words, {"expired_ms": due_us // US_PER_MS})]
 
 
 def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> list[Reason]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.core.message import KEYED
+from forebay.core.units import US_PER_MS
 from forebay.filter.parts import first_miss
 from forebay.management.control import Connections
-from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_fields, count, duration, named
+from forebay.management.explain.reasons import Reason, consumer_fields, count, duration, named
 from forebay.message.shown import plain
 from forebay.message.subject import RecordSubject
 from forebay.queue.declaration.limits import STRICT
@@ -88,8 +89,8 @@ class WorkReasons:
 
     def lease_fields(self, lease: Lease) -> dict[str, object]:
         fields = consumer_fields(lease.consumer, self.connections)
-        fields["since_ms"] = self.since_us(lease) // MILLISECOND_US
-        fields["until_ms"] = self.deadline_us(lease) // MILLISECOND_US
+        fields["since_ms"] = self.since_us(lease) // US_PER_MS
+        fields["until_ms"] = self.deadline_us(lease) // US_PER_MS
         fields["deliveries"] = int(lease.deliveries)
         fields["failures"] = int(lease.failures)
         fields["connection_paused"] = lease.consumer.paused
@@ -100,7 +101,7 @@ class WorkReasons:
             if first <= self.offset < first + length:
                 due = due_us if due_us > 0 else self.now_us
                 words = f"it came back, and is delivered again in {duration(due - self.now_us)}"
-                self.add("retry_delay", words, not_before_ms=due // MILLISECOND_US)
+                self.add("retry_delay", words, not_before_ms=due // US_PER_MS)
 
     def limits(self) -> None:
         limit = int(self.group.limits.delivery_limit)
@@ -124,7 +125,7 @@ class WorkReasons:
         expiry_us = int(expiry.of(subject.block, subject.index)) if expiry.perishable else NEVER
         if expiry_us < self.now_us:
             words = f"it expired {duration(self.now_us - expiry_us)} ago, and dies when it comes to the head"
-            self.add("expired", words, expired_ms=expiry_us // MILLISECOND_US)
+            self.add("expired", words, expired_ms=expiry_us // US_PER_MS)
         if group.filter and not group.key_filter.wants(subject.block, subject.index):
             words = f"the group's filter '{text(group.filter)}' does not match its key: it is passed over"
             self.add(
@@ -218,7 +219,7 @@ class WorkReasons:
             return "it is " + state
         holder = consumer_fields(lease.consumer, self.connections)
         fields["holder"] = holder
-        fields["since_ms"] = self.since_us(lease) // MILLISECOND_US
+        fields["since_ms"] = self.since_us(lease) // US_PER_MS
         return f"{named(holder)} has held it for {duration(self.now_us - self.since_us(lease))}"
 
     def ahead(self) -> int:

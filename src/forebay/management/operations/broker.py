@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 import forebay
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.units import US_PER_MS
 from forebay.management.arguments import Arguments
 from forebay.management.cluster_words import summary_of
 from forebay.management.control import Control, operation, page
@@ -18,9 +18,6 @@ from forebay.queue.totals import GroupTotals, QueueTotals, oldest_us
 from forebay.routing.exchange import text
 
 # ---- state
-
-
-MICROSECONDS: Final = 1000
 
 
 @operation("broker.status")
@@ -92,7 +89,7 @@ def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
         "consumers": int(queue.consumer_count()),
         "groups": len(queue.groups),
         "octets": int(queue.log.octets),
-        "oldest_ms": None if stored_us < 0 else max(now_us - stored_us, 0) // MICROSECONDS,
+        "oldest_ms": None if stored_us < 0 else max(now_us - stored_us, 0) // US_PER_MS,
         "counts": queue.counts.fields(),
     }
 

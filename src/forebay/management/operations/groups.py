@@ -11,6 +11,7 @@ from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.units import US_PER_MS, US_PER_S
 from forebay.management.arguments import Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
@@ -22,8 +23,6 @@ from forebay.queue.source.pins import RetentionPin
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-MICROSECONDS: Final = 1000
-SECOND_US: Final = 1_000_000
 OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
 UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
@@ -176,7 +175,7 @@ def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> dict[s
         "consumers": 0,
         "cursor": int(pin.offset),
         "octets": int(log.octets_from(pin.offset)),
-        "seconds_left": max(int(pin.until_us) - now_us, 0) // SECOND_US,
+        "seconds_left": max(int(pin.until_us) - now_us, 0) // US_PER_S,
     }
 
 
@@ -205,7 +204,7 @@ def lease_fields(lease: Lease) -> dict[str, object]:
         "left": int(lease.left),
         "deliveries": int(lease.deliveries),
         "failures": int(lease.failures),
-        "until_ms": int(lease.deadline_us) // MICROSECONDS,
+        "until_ms": int(lease.deadline_us) // US_PER_MS,
         "connection": int(consumer.session_id),
         "channel": int(consumer.channel),
         "consumer": text(consumer.tag),

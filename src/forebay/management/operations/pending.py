@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, REJECTED
+from forebay.core.units import US_PER_MS
 from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
 from forebay.routing.exchange import text
 
 # ---- delayed messages
-
-
-MICROSECONDS: Final = 1000
 
 
 @operation("delayed.list", need=ENTER)
@@ -56,7 +53,7 @@ def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> dict[str, obje
     return {
         "number": offset,
         "key": text(message.key),
-        "due_ms": due_us // MICROSECONDS,
+        "due_ms": due_us // US_PER_MS,
         "exchange": text(message.exchange),
         "topic": text(message.topic),
         "octets": len(message.body),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Final
 
 from forebay.broker.publish.owned_names import name_in
 from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_MS
 from forebay.filter.parser import Filter, parse
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
 from forebay.management.control import Control, operation, page
@@ -21,8 +21,6 @@ from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-
-MICROSECONDS: Final = 1000
 
 
 @operation("queue.list", need=ENTER)
@@ -173,7 +171,7 @@ def pin_fields(queue: Queue) -> dict[str, object] | None:
             "group": name_in(text(pin.name)),
             "kind": "reader",
             "consumers": 0,
-            "active_ms": renewed_us // MICROSECONDS,
+            "active_ms": renewed_us // US_PER_MS,
         }
     elif group is not None:
         fields |= {
@@ -181,7 +179,7 @@ def pin_fields(queue: Queue) -> dict[str, object] | None:
             "kind": "work",
             "consumers": len(group.consumers),
         }
-        fields["active_ms"] = int(group.active_us) // MICROSECONDS or None
+        fields["active_ms"] = int(group.active_us) // US_PER_MS or None
     fields |= {"offset": int(keeper.offset), "messages": int(log.end - keeper.offset)}
     fields["octets"] = int(log.octets_from(keeper.offset))
     fields["frees_messages"] = int(keeper.free - keeper.offset)
@@ -215,5 +213,5 @@ def group_fields(queue: Queue, group: Group) -> dict[str, object]:
     elif isinstance(group, StreamGroup):
         fields["committed"] = int(group.committed)
         fields["auto_commit"] = group.auto
-    fields["active_ms"] = int(group.active_us) // MICROSECONDS or None
+    fields["active_ms"] = int(group.active_us) // US_PER_MS or None
     return fields

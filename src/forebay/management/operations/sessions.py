@@ -21,6 +21,7 @@ from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
+from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
 from forebay.management.control import Control, operation, page
@@ -32,7 +33,6 @@ from forebay.message.subject import PROTOCOLS, RecordSubject
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter, check_topic, matches
 
-MICROSECONDS: Final = 1000
 AWAITED: Final = {AWAIT_PUBACK: "PUBACK", AWAIT_PUBREC: "PUBREC", AWAIT_PUBCOMP: "PUBCOMP"}
 PHASE_MASK: Final = (1 << PHASE_BITS) - 1
 DELETED: Final = "the session was deleted by an administrator"
@@ -69,7 +69,7 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
             "retain": will.retain,
             "delay_s": int(will.delay_s),
             "octets": len(will.body),
-            "due_ms": int(client.will_due_us) // MICROSECONDS or None,
+            "due_ms": int(client.will_due_us) // US_PER_MS or None,
         }
     return fields
 
@@ -163,7 +163,7 @@ def session_fields(client: ClientSession) -> dict[str, object]:
         "connection": int(client.connection) or None,
         "durable": client.durable,
         "expiry_s": None if client.expiry_s == NEVER else int(client.expiry_s),
-        "ended_ms": int(client.ended_us) // MICROSECONDS or None,
+        "ended_ms": int(client.ended_us) // US_PER_MS or None,
         "subscriptions": len(client.subscriptions),
         "waiting": int(client.mqueue.count),
         "dropped": int(client.mqueue.dropped),
@@ -188,7 +188,7 @@ def inflight_fields(vhost: Vhost, id: int, word: int) -> dict[str, object]:
 
 
 def stored_ms(block: Block, offset: int) -> int:
-    return int(block.timestamp_us(offset - block.base)) // MICROSECONDS
+    return int(block.timestamp_us(offset - block.base)) // US_PER_MS
 
 
 # ---- subscriptions
@@ -295,7 +295,7 @@ def retained_fields(vhost: Vhost, number: int) -> dict[str, object]:
         "octets": len(message.body),
         "qos": int((message.format & QOS_MASK) >> QOS_SHIFT),
         "protocol": PROTOCOLS.get(int(message.format & FORMAT_MASK)),
-        "stored_ms": int(message.stamp_us) // MICROSECONDS,
-        "expires_ms": int(place.due_us) // MICROSECONDS if place is not None and place.due_us else None,
+        "stored_ms": int(message.stamp_us) // US_PER_MS,
+        "expires_ms": int(place.due_us) // US_PER_MS if place is not None and place.due_us else None,
         "durable": place is not None,
     }

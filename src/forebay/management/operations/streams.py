@@ -6,6 +6,7 @@ from typing import Final
 
 from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.units import US_PER_MS
 from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.management.arguments import Arguments
 from forebay.management.control import Control, operation
@@ -14,7 +15,6 @@ from forebay.queue.queue import KIND_NAMES
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.routing.exchange import text
 
-MICROSECONDS: Final = 1000
 FILES_MAX: Final = 1000  # that one answer tells of
 
 
@@ -40,9 +40,9 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
         "kept": int(log.kept),
         "octets": int(log.octets),
         "blocks": end - first,
-        "first_ms": None if first == end else int(index.stamps[first]) // MICROSECONDS,
-        "last_ms": None if first == end else int(log.stamp_us) // MICROSECONDS,
-        "max_age_ms": int(queue.limits.max_age_us) // MICROSECONDS or None,
+        "first_ms": None if first == end else int(index.stamps[first]) // US_PER_MS,
+        "last_ms": None if first == end else int(log.stamp_us) // US_PER_MS,
+        "max_age_ms": int(queue.limits.max_age_us) // US_PER_MS or None,
         "max_octets": max(int(queue.limits.max_octets), 0) or None,
         "max_messages": max(int(queue.limits.max_messages), 0) or None,
         "files": files_of(log),
@@ -56,7 +56,7 @@ def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
-    return {"offset": int(queue.log.offset_at(given.whole("time_ms") * MICROSECONDS))}
+    return {"offset": int(queue.log.offset_at(given.whole("time_ms") * US_PER_MS))}
 
 
 def files_of(log: QueueLog) -> list[dict[str, object]]:
@@ -75,7 +75,7 @@ def files_of(log: QueueLog) -> list[dict[str, object]]:
                     "first": int(index.bases[at]),
                     "end": int(index.end(stop - 1)),
                     "blocks": stop - at,
-                    "first_ms": int(index.stamps[at]) // MICROSECONDS,
+                    "first_ms": int(index.stamps[at]) // US_PER_MS,
                 }
             )
         at = stop

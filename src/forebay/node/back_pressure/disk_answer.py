@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.core.options import Options
+from forebay.core.units import US_PER_MS
 from forebay.log.store import Store
 from forebay.node.telemetry.journal import Journal
 
-MICROSECONDS_MS: Final = 1000
 PAUSE_US: Final = 500_000  # between two looks
 
 
@@ -52,7 +52,7 @@ class DiskAnswer:
         if now_us - self.looked_us > PAUSE_US:
             self.resumed_us = now_us  # this process stood still: the disk may have answered long ago
         self.looked_us = now_us
-        limit_us = self.options.disk_answer_timeout_ms * MICROSECONDS_MS
+        limit_us = self.options.disk_answer_timeout_ms * US_PER_MS
         if since_us and now_us - max(since_us, self.resumed_us) >= limit_us:
             return self.begin(limit_us)
         if store.no_answer and (store.took_us < limit_us or now_us - self.busy_us >= limit_us):
@@ -70,7 +70,7 @@ class DiskAnswer:
 
     def end(self, now_us: int) -> bool:
         self.store.no_answer = False
-        lasted_ms = (now_us - self.began_us) // MICROSECONDS_MS
+        lasted_ms = (now_us - self.began_us) // US_PER_MS
         self.journal.warning("the disk of %s answers again, after %d ms", self.store.disk.path(""), lasted_ms)
         return True
 
@@ -83,4 +83,4 @@ class DiskAnswer:
         """Seconds for which the disk has not answered; 0 while it does."""
         if not self.store.no_answer:
             return 0.0
-        return max(0, now_us - self.began_us) / (1000 * MICROSECONDS_MS)
+        return max(0, now_us - self.began_us) / (1000 * US_PER_MS)

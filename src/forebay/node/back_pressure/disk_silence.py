@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.core.errors import RequestError
+from forebay.core.units import US_PER_MS
 from forebay.node.group_member import GroupMember
-from forebay.replica.settings import MS
 
-AGAIN_US: Final = 100 * MS  # between two attempts to hand over
+AGAIN_US: Final = 100 * US_PER_MS  # between two attempts to hand over
 
 
 class DiskSilence:
@@ -47,7 +47,7 @@ class DiskSilence:
         if not is_silent or not leads or now - self.tried_us < AGAIN_US or replica.changes.pending is not None:
             return ""
         self.tried_us = now
-        words = f"the own disk has not answered for {self.seen_us // MS} ms"
+        words = f"the own disk has not answered for {self.seen_us // US_PER_MS} ms"
         try:
             replica.drain(now)
         except RequestError as error:

@@ -18,7 +18,8 @@ from forebay.broker.limits.hold_reasons import (
 )
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.quota import Quota
-from forebay.management.explain.reasons import MILLISECOND_US, duration
+from forebay.core.units import US_PER_MS
+from forebay.management.explain.reasons import duration
 from forebay.node.back_pressure.flow_control import FlowControl, Hold
 from forebay.node.back_pressure.pressure import LOW_ON_DISK, LOW_ON_MEMORY, NO_ANSWER
 from forebay.node.link import Link
@@ -64,8 +65,8 @@ class HoldView:
         ends_us = entry.ends_us()
         fields: dict[str, object] = {
             "reason": NAMES[entry.reason],
-            "since_ms": entry.since_us // MILLISECOND_US,
-            "until_ms": ends_us // MILLISECOND_US if ends_us else None,
+            "since_ms": entry.since_us // US_PER_MS,
+            "until_ms": ends_us // US_PER_MS if ends_us else None,
             "text": self.sentence(link, entry),
         }
         if isinstance(entry.held_for, Queue):

@@ -13,6 +13,7 @@ from typing import Final
 from forebay.broker.limits.hold_reasons import RATE_LIMIT
 from forebay.core.buckets import Bucket
 from forebay.core.options import Options
+from forebay.core.units import US_PER_S
 from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.link import Link
 from forebay.node.peer import split_name
@@ -22,7 +23,6 @@ from forebay.session.session import Session
 
 REMEMBERED_MAX: Final = 10_000
 MINUTE_S: Final = 60.0
-MICROSECONDS_S: Final = 1_000_000
 
 
 class Charged:
@@ -87,7 +87,7 @@ class Rates:
             wait_s = self.debt_s(connection, connection.session, now_us)
             if wait_s and connection not in self.flow.held[RATE_LIMIT]:
                 self.slowed += 1
-                until_us = now_us + int(wait_s * MICROSECONDS_S)
+                until_us = now_us + int(wait_s * US_PER_S)
                 heappush(self.queue, (until_us, self.slowed, connection))
                 self.flow.hold(connection, RATE_LIMIT, until_us=until_us)
 

@@ -14,6 +14,7 @@ from typing import Final
 from forebay.broker.limits.hold_reasons import SEND_BUFFER, SEND_SHARE
 from forebay.broker.mqtt.audience import Recipient
 from forebay.core.options import Options
+from forebay.core.units import US_PER_MS
 from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.link import Link
 from forebay.node.telemetry.journal import Journal
@@ -24,7 +25,6 @@ SHARE: Final = 4  # one part in so many of what is left
 LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up
 PACKET_OCTETS: Final = 64  # of a packet beside its payload, about
 EARLY_OCTETS: Final = 256 << 10  # written in one turn, after which a connection is sent it at once, to see what waits
-MICROSECONDS_MS: Final = 1000
 
 
 class SendBuffers:
@@ -103,7 +103,7 @@ class SendBuffers:
 
         What they held returns to its queues; what was settled as it was sent, QoS 0 above all, does not.
         """
-        limit_us = self.options.slow_reader_timeout_ms * MICROSECONDS_MS
+        limit_us = self.options.slow_reader_timeout_ms * US_PER_MS
         waiting: list[tuple[int, Link]] = []
         for connection, entry in list(self.flow.held[SEND_BUFFER].items()):
             if connection.closing:

@@ -21,7 +21,8 @@ from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
-from forebay.core.nearest import hint
+from forebay.core.reading.nearest import hint
+from forebay.core.units import US_PER_S
 from forebay.message.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
 from forebay.node.link import Link
 from forebay.queue.leases.lease import Delivery
@@ -29,7 +30,6 @@ from forebay.queue.queue import STREAM
 from forebay.session.session import Session
 from forebay.wire.mqtt.properties import CONTENT_TYPE, Property, encode_properties
 
-MICROSECONDS: Final = 1_000_000
 QOS_1: Final = 1 << QOS_SHIFT
 PROPERTIES: Final = encode_properties([Property(CONTENT_TYPE, 0, b"application/json", b"")])
 DESCRIBED: Final = ("protocol", "user", "client_id")  # of what `Session.describe` knows
@@ -55,7 +55,7 @@ class Told:
 
     def as_object(self) -> dict[str, object]:
         """The event as JSON, without the payload."""
-        time = datetime.fromtimestamp(self.time_us / MICROSECONDS, UTC).isoformat(timespec="milliseconds")
+        time = datetime.fromtimestamp(self.time_us / US_PER_S, UTC).isoformat(timespec="milliseconds")
         return {
             "type": self.type,
             "time": time.replace("+00:00", "Z"),

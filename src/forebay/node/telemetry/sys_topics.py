@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from forebay.core.metrics import Totals
+from forebay.core.units import US_PER_S
 
 PREFIX: Final = "$SYS/broker/"
-MICROSECONDS: Final = 1_000_000
 MINUTE_S: Final = 60
 WINDOWS: Final = (("1min", 60), ("5min", 300), ("15min", 900))  # in seconds
 
@@ -49,7 +49,7 @@ class SysTopics:
 
     def __init__(self, version: str, started_us: int, built_us: int) -> None:
         self.started_us = started_us
-        built = datetime.fromtimestamp(built_us / MICROSECONDS, UTC)
+        built = datetime.fromtimestamp(built_us / US_PER_S, UTC)
         self.fixed = [
             ("version", f"forebay version {version}"),
             ("timestamp", built.strftime("%Y-%m-%d %H:%M:%S%z")),
@@ -61,7 +61,7 @@ class SysTopics:
 
     def changed(self, totals: Totals, now_us: int) -> list[tuple[bytes, bytes]]:
         """Topic and value of each statistic that is not what it was at the last call; at the first, of all."""
-        stats = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // MICROSECONDS} seconds")]
+        stats = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // US_PER_S} seconds")]
         stats += self.clients(totals)
         stats += self.load_averages(totals, now_us)
         stats += [(name, str(value)) for name, value in counted(totals)]
@@ -81,7 +81,7 @@ class SysTopics:
 
     def load_averages(self, totals: Totals, now_us: int) -> list[tuple[str, str]]:
         """The averages as of now; they begin at 0 with the first call."""
-        seconds = (now_us - self.loads_us) / MICROSECONDS
+        seconds = (now_us - self.loads_us) / US_PER_S
         stats: list[tuple[str, str]] = []
         for name, count in measured(totals):
             load = self.loads.get(name)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.nearest import hint
 from forebay.core.option_names import CLASSIC_TYPE, QUEUE_TYPES, QUORUM_TYPE, STREAM_TYPE
+from forebay.core.reading.nearest import hint
 from forebay.routing.exchange import type_name
 
 # Which types of queue know an argument; bits.

@@ -8,18 +8,16 @@ tells it that a connection has lost something: a reset and an answer after a lon
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from forebay.core.units import US_PER_S
 from forebay.log.shipment import Shipment
 from forebay.replica.leader.followers import Followers
 from forebay.replica.messages import Append, CopyGrant, CopyOffer, Run
 from forebay.replica.replica_log import last_common
 from forebay.replica.settings import ReplicaSettings
 from forebay.replica.standing import Standing
-
-SECOND_US: Final = 1_000_000
 
 
 class SendWindow:
@@ -129,7 +127,7 @@ class Shipping:
         """
         is_busy = self.standing.is_busy
         rate = self.settings.busy_octets_s if is_busy else self.settings.learner_octets_s
-        spent = min(now - window.budget_us, i64(SECOND_US))
+        spent = min(now - window.budget_us, i64(US_PER_S))
         window.budget_us = now
         others: i64 = 0
         for each in self.windows.values():
@@ -140,7 +138,7 @@ class Shipping:
             gained = max(others - window.others, 0)
             more = gained * 5 // 4 if is_busy else gained * 3 // 2
         window.others = others
-        window.budget = min(window.budget + max(spent * rate // SECOND_US, more), max(rate // 8, more))
+        window.budget = min(window.budget + max(spent * rate // US_PER_S, more), max(rate // 8, more))
 
     def send(self, node: str, window: SendWindow, now: i64) -> i64:
         """Send one message of frames; its octets, 0 where there was nothing to send."""

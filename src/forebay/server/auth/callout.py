@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
+from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Authorizer, Principal, Proof, Undecided
 from forebay.directory.logins.login import Backend, LoginContext, LoginRefused, shown
 from forebay.directory.users import TAGS
@@ -29,7 +30,6 @@ GET: Final = "get"
 ANSWER_OCTETS_MAX: Final = 4096
 ANSWERS_MAX: Final = 10_000  # remembered of one login
 FAILURE_S: Final = 1.0
-MICROSECONDS: Final = 1_000_000
 logger = logging.getLogger("forebay")
 
 Fields = tuple[tuple[str, str], ...]
@@ -71,7 +71,7 @@ class Callout(Backend):
             raise LoginRefused(f"user '{shown(user)}' was refused by the server that knows users", user)
         tags = [word.strip("[],") for word in words[1:]]
         authorizer = CalloutAuthorizer(self, user, tags, place.address)
-        until_us = int((time.time() + self.cache_s) * MICROSECONDS) if self.cache_s else 0
+        until_us = int((time.time() + self.cache_s) * US_PER_S) if self.cache_s else 0
         return Principal(user, authorizer, [tag for tag in tags if tag in TAGS], known_until_us=until_us)
 
     def ask(self, what: str, fields: Fields) -> list[str] | None:

@@ -20,6 +20,7 @@ from joserfc.jwk import Key, KeySet, OctKey
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
 from forebay.core.reading.json_text import read_json
+from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.logins.login import Backend, LoginContext, LoginRefused, shown
 from forebay.directory.logins.scopes import ScopeAuthorizer, parse_scopes
@@ -31,7 +32,6 @@ TOKEN_CHARACTERS_MAX: Final = 65_536
 FETCH_S: Final = 5.0
 REFETCH_S: Final = 10.0  # at least, between two attempts because of a key that is not known
 KEYS_S: Final = 300.0  # how long keys are taken for new
-MICROSECONDS: Final = 1_000_000
 EPOCH_S_MAX: Final = 1 << 40
 logger = logging.getLogger("forebay")
 
@@ -133,7 +133,7 @@ class OAuth(Backend):
         if self.options.oauth_issuer and claims.get("iss") != self.options.oauth_issuer:
             raise LoginRefused(f"token of the issuer {shown(str(claims.get('iss')))}")
         scopes, tags = parse_scopes(self.words(claims), self.prefix)
-        until_us = int(claims["exp"]) * MICROSECONDS
+        until_us = int(claims["exp"]) * US_PER_S
         return Principal(self.user_in(claims), ScopeAuthorizer(scopes), tags, until_us, known_until_us=until_us)
 
     def verified(self, token: str) -> dict[str, Any]:

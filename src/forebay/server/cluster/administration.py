@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.units import MS_PER_S
 from forebay.management.control import Cluster
 from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
 from forebay.replica.register import RegisterValue
@@ -19,7 +20,6 @@ from forebay.server.telemetry.histograms import Histogram
 
 LOOK_US: Final = 200_000
 STATS_US: Final = 1_000_000
-MILLISECONDS: Final = 1000
 logger = logging.getLogger("forebay")
 
 Fields = dict[str, object]
@@ -122,7 +122,7 @@ class ClusterState(Cluster):
         if link is None:
             return {"up": False, "octets_in": 0, "octets_out": 0, "resets": 0, "for_ms": 0, "why": "there is none yet"}
         octets_in, octets_out = link.traffic()
-        for_ms = (self.member.now_us() - link.since_us) // MILLISECONDS if link.is_up() else 0
+        for_ms = (self.member.now_us() - link.since_us) // MS_PER_S if link.is_up() else 0
         return {
             "up": link.is_up(),
             "octets_in": octets_in,
@@ -170,7 +170,7 @@ class ClusterState(Cluster):
             self.member.group.replica.status(now_us),
             sorted(record.members),
             self.member.silent_ms_max(),
-            int(time.time() * MILLISECONDS),
+            int(time.time() * MS_PER_S),
             self.note,
         )
 

@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 
 from forebay.core.options import Options
+from forebay.core.units import MS_PER_S
 from forebay.node.group_member import GroupMember
 from forebay.replica.membership import PresentNode
 from forebay.replica.register import RegisterValue
@@ -20,8 +21,6 @@ from forebay.server.cluster.watch import answering_of
 from forebay.server.faults import Faults
 from forebay.server.system.chance import SystemRandom
 from forebay.server.system.disk import DataDisk
-
-MILLISECONDS = 1000
 
 
 class ClusterNode(ABC):
@@ -101,4 +100,4 @@ class ClusterNode(ABC):
 
     def silent_ms_max(self) -> int:
         """The silence after which a member counts as gone: it would be put out then."""
-        return int(self.group.settings.put_out_us) // MILLISECONDS
+        return int(self.group.settings.put_out_us) // MS_PER_S

@@ -18,6 +18,7 @@ from typing import Final
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.option_cluster import EVERYWHERE
 from forebay.core.option_table import split_address
+from forebay.core.units import MS_PER_S
 from forebay.replica.outcome import LEADER
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.cluster_node import ClusterNode
@@ -30,7 +31,6 @@ LOOK_S: Final = 0.02
 PART_S: Final = 0.5  # for which clients may go before this process begins anew
 LEAVE_S: Final = 3.0
 MARK: Final = "_FOREBAY_DRAINED"  # in the environment of a process that begins anew
-MILLISECONDS: Final = 1000
 logger = logging.getLogger("forebay")
 
 
@@ -213,7 +213,7 @@ class Draining:
     async def until(self, is_done: Callable[[], bool], hurry: asyncio.Event) -> None:
         """Wait, but not for long."""
         loop = self.member.loop
-        deadline = loop.time() + min(LEAVE_S, self.member.options.drain_timeout_ms / MILLISECONDS)
+        deadline = loop.time() + min(LEAVE_S, self.member.options.drain_timeout_ms / MS_PER_S)
         while not is_done() and not hurry.is_set():
             if loop.time() >= deadline:
                 return

@@ -18,6 +18,7 @@ from forebay.core.errors import DiskFull, PeerError, RequestError, StorageError
 from forebay.core.option_cluster import REDIRECT
 from forebay.core.options import Options
 from forebay.core.ports import RegisterListener
+from forebay.core.units import US_PER_MS
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.group_member import GroupMember, GroupReady
@@ -35,7 +36,6 @@ from forebay.replica.register import (
     encode_register,
     founding,
 )
-from forebay.replica.settings import MS
 from forebay.server.cluster.administration import ClusterState
 from forebay.server.cluster.clients.arrivals import Arrivals
 from forebay.server.cluster.clients.elsewhere import Elsewhere
@@ -116,9 +116,8 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         )
         self.commits = Worker("commit", self.commit_done, loop.call_soon_threadsafe)
         self.jobs = Worker("housekeeping", self.job_done, loop.call_soon_threadsafe)
-        self.own_disk = OwnDisk(
-            self.group, self.disk, settings.options.replica_timeout_ms * MS, self.file_done, loop.call_soon_threadsafe
-        )
+        timeout_us = settings.options.replica_timeout_ms * US_PER_MS
+        self.own_disk = OwnDisk(self.group, self.disk, timeout_us, self.file_done, loop.call_soon_threadsafe)
         self.register = make_register(settings, self)
         self.register.may_stay = lambda: not self.own_disk.silence.is_silent()
         self.arrivals = Arrivals()
@@ -392,7 +391,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.own_disk.try_room(self.group.room.trial(now))
         self.own_disk.look(self.app is not None, now)
         if now >= self.second_us:
-            self.second_us = now + 1000 * MS
+            self.second_us = now + 1000 * US_PER_MS
             self.every_second(now)
         self.draining.look(now)
         self.reads.look(now)
@@ -480,7 +479,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         lsn = app.store.lsn - 1
         self.group.appended(lsn, self.now_us())
         self.group.written_own(lsn, self.now_us())
-        self.state.recovery_ms = (self.now_us() - began) // MS
+        self.state.recovery_ms = (self.now_us() - began) // US_PER_MS
         logger.info("cluster: leads after %d ms of recovery", self.state.recovery_ms)
         self.led.set()
         self.step()
@@ -498,7 +497,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.app.node.ended = True
         if self.draining.is_drained and self.app is not None:
             self.draining.part()
-            self.await_clients(self.now_us() + int(PART_S * 1000) * MS)
+            self.await_clients(self.now_us() + int(PART_S * 1000) * US_PER_MS)
         else:
             self.cut_clients()
             self.end_process()

@@ -11,7 +11,8 @@ from typing import Final
 from forebay.core.errors import OptionError
 from forebay.core.option_cluster import NODE_MARK, ClusterOptions, EtcdOptions, endpoint_of
 from forebay.core.options import Options
-from forebay.replica.settings import MS, ReplicaSettings
+from forebay.core.units import US_PER_MS
+from forebay.replica.settings import ReplicaSettings
 
 SECRET_OCTETS_MIN: Final = 16
 NODE_LENGTH_MAX: Final = 64
@@ -166,7 +167,7 @@ def load_own(context: ssl.SSLContext, option: str, certificate: str, key_option:
 def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
     """The times that the options ask for."""
     found = ReplicaSettings()
-    timeout = settings.options.replica_timeout_ms * MS
+    timeout = settings.options.replica_timeout_ms * US_PER_MS
     found.silence_us = timeout
     found.lease_us = timeout * 9 // 10
     found.put_out_us = timeout * 6 // 10
@@ -174,8 +175,8 @@ def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
     found.heartbeat_us = timeout // 5
     found.members_max = settings.options.members
     found.min_in_sync = settings.options.quorum()
-    found.replace_us = settings.options.auto_replace_s * 1000 * MS
+    found.replace_us = settings.options.auto_replace_s * 1000 * US_PER_MS
     found.preferred = settings.options.preferred_leader
-    found.preferred_us = settings.options.preferred_after_s * 1000 * MS
+    found.preferred_us = settings.options.preferred_after_s * 1000 * US_PER_MS
     found.is_async = settings.options.mode == "async"
     return found

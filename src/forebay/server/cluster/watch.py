@@ -13,7 +13,6 @@ IN_SYNC: Final = "cluster.node_in_sync"
 OUT_OF_SYNC: Final = "cluster.node_out_of_sync"
 TOO_FEW: Final = "cluster.too_few_in_sync"
 ENOUGH: Final = "cluster.enough_in_sync"
-MILLISECONDS: Final = 1000
 
 Note = Callable[[str, dict[str, object]], None]
 

@@ -17,6 +17,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
+from forebay.core.units import US_PER_MS
 from forebay.directory.logins.scram import make_scram
 from forebay.management.control import Configuration
 from forebay.management.definitions.configured import (
@@ -36,7 +37,6 @@ from forebay.server.config.sources import Loaded, OptionSource, placed, shown_va
 from forebay.server.system.chance import SystemRandom
 from forebay.server.telemetry.logs import change_log
 
-MICROSECONDS: Final = 1000
 TLS_PREFIX: Final = "tls_"
 logger = logging.getLogger("forebay")
 
@@ -144,10 +144,10 @@ def set_limits(vhost: Vhost, options: Options) -> None:
     for queue in vhost.catalog.queues.values():
         if queue.kind != SHARE:
             queue.spec.visibility_ms = options.visibility_timeout_ms
-    vhost.consumers.timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
+    vhost.consumers.timeout_us = options.consumer_timeout_ms * US_PER_MS or FOREVER_MS * US_PER_MS
     vhost.router.address_queues = options.address_queues
     vhost.router.address_queues_max = options.address_queues_max
-    vhost.upkeep.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
+    vhost.upkeep.ephemeral_expiry_us = options.ephemeral_expiry_ms * US_PER_MS
     vhost.catalog.queue_type_relaxed = options.queue_type_equivalence_relaxed
     vhost.catalog.memory.client_octets_max = options.client_topology_octets_max
     vhost.catalog.memory.octets_max = options.vhost_topology_octets_max

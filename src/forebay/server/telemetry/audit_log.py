@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 
 from forebay.broker.audit import DONE, AuditEntry
 from forebay.core.errors import OptionError
+from forebay.core.units import US_PER_S
 from forebay.server.system.disk_work import Worker
 
-MICROSECONDS = 1_000_000
 MODE = 0o640
 AMQP = "amqp"
 logger = logging.getLogger("forebay")
@@ -73,7 +73,7 @@ class AuditLog:
 
 def line(entry: AuditEntry, now_us: int) -> str:
     """The entry as JSON, without characters that could be taken for another line."""
-    moment = datetime.fromtimestamp(now_us / MICROSECONDS, UTC).isoformat(timespec="milliseconds")
+    moment = datetime.fromtimestamp(now_us / US_PER_S, UTC).isoformat(timespec="milliseconds")
     fields = {
         "time": moment.replace("+00:00", "Z"),
         "user": entry.user,

@@ -7,13 +7,13 @@ import platform
 from typing import Final
 
 from forebay.broker.limits.hold_reasons import SEND_BUFFER, SESSION_QUOTA, SLOW_SUBSCRIBER
+from forebay.core.units import US_PER_S
 from forebay.log import block
 from forebay.management.control import ServerStatus
 from forebay.node.telemetry.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
 from forebay.server.system.heap import resident_octets
 
-MICROSECONDS_S: Final = 1_000_000
 COMPILED: Final = not block.__file__.endswith(".py")
 
 
@@ -37,7 +37,7 @@ class AppStatus(ServerStatus):
             "pid": os.getpid(),
             "data": app.disk.root,
             "started_ms": self._started_us // 1000,
-            "uptime_s": (app.clock.now_us() - self._started_us) // MICROSECONDS_S,
+            "uptime_s": (app.clock.now_us() - self._started_us) // US_PER_S,
             "cpu_s": round(used.user + used.system, 2),
             "listeners": dict(app.addresses),
             "alarms": app.alarms.names(),

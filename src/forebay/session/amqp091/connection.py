@@ -5,7 +5,7 @@ The text and scope of errors are RabbitMQ's: the code decides whether the channe
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
@@ -26,6 +26,7 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.options import Options
+from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal, Undecided
 from forebay.directory.logins.login import Auth, LoginRefused
 from forebay.directory.permissions import Rights
@@ -86,8 +87,6 @@ from forebay.wire.amqp091.methods import (
     reply_text,
 )
 
-SECOND_US: Final = 1_000_000
-
 
 @final
 class Amqp091Session(Session):
@@ -107,7 +106,7 @@ class Amqp091Session(Session):
         self.link = ConnectionState(session_id, login, vhost, rights, self.out, self.parts, options, self.meter)
         self.channels: dict[int, Channel] = {}
         self.channels_max: i64 = login.channels_max
-        self.heartbeat_us: i64 = login.heartbeat_s * SECOND_US
+        self.heartbeat_us: i64 = login.heartbeat_s * US_PER_S
         self.farewell: Farewell | None = None  # we have closed the connection
         self.blocked_reason = ""  # what the client was told
         self.outlets: dict[int, Outlet] = {}
@@ -495,7 +494,7 @@ class Amqp091Session(Session):
                 self.closing = True
         elif self.heartbeat_us:
             if silent > 2 * self.heartbeat_us:
-                self.reason = f"missed heartbeats from client, timeout: {self.heartbeat_us // SECOND_US}s"
+                self.reason = f"missed heartbeats from client, timeout: {self.heartbeat_us // US_PER_S}s"
                 self.closing = True
             elif now - self.sent_us >= self.heartbeat_us >> 1:
                 self.sent_us = now

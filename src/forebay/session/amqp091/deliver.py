@@ -14,6 +14,7 @@ from mypy_extensions import i32, i64
 from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
+from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
 from forebay.message.address import amqp_address
 from forebay.message.rendered import rendered_at
@@ -52,7 +53,6 @@ EACH_COUNTS: Final = 6  # the same, with counts among them
 
 OFFSET_HEADER: Final = b"x-stream-offset"
 TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
-MILLISECOND_US: Final = 1000
 COUNT_HEADERS: Final[list[bytes]] = [b"x-delivery-count", b"x-acquired-count"]
 STREAM_HEADERS: Final[list[bytes]] = [OFFSET_HEADER, TIMESTAMP_HEADER]
 PROGRESS_HEADERS: Final[list[bytes]] = [b"x-work-committed-offset", b"x-work-acked", b"x-work-group"]
@@ -236,7 +236,7 @@ class Outlet:
                 fields.write(count_fields(delivery.deliveries, delivery.failures))
             if self.added == STREAM:
                 put_number_field(fields, OFFSET_HEADER, offset)
-                put_number_field(fields, TIMESTAMP_HEADER, block.timestamp_us(index) // MILLISECOND_US)
+                put_number_field(fields, TIMESTAMP_HEADER, block.timestamp_us(index) // US_PER_MS)
             if primary is not None:
                 put_progress(fields, primary, offset)
             if origin is not None:
@@ -343,7 +343,7 @@ class Outlet:
             if spliced:
                 write_i64_be(out, block.base + index + place)
                 out.write(between)
-                write_i64_be(out, block.timestamp_us(index + place) // MILLISECOND_US)
+                write_i64_be(out, block.timestamp_us(index + place) // US_PER_MS)
                 out.write(after_numbers)
             if 0 < size <= self.body_octets_max:
                 write_i32_be(out, i32(size))
@@ -363,7 +363,7 @@ class Outlet:
         if self.for_added == STREAM:
             write_i64_be(out, block.base)
             out.write(self.splice.between)
-            write_i64_be(out, block.timestamp_us(0) // MILLISECOND_US)
+            write_i64_be(out, block.timestamp_us(0) // US_PER_MS)
             out.write(self.after_numbers)
         head = self.body_head[1:]
         out.truncate(i64(len(out)) - i64(len(head)))  # the head of a body frame stands there already

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError
-from forebay.core.nearest import slip_of
+from forebay.core.reading.nearest import slip_of
 from forebay.wire.amqp091.properties import whole_number
 
 EXTEND_MS_MAX: Final = 10**10

@@ -15,6 +15,7 @@ from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.options import Options
+from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import READ, Rights
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
@@ -28,7 +29,6 @@ from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import DELIVERIES, ENDS, HOLD, QUEUES, RELEASE, Request
 
-MICROSECONDS: Final = 1000
 TTL_MS_MIN: Final = 1000
 NAMES_A_PAGE: Final = 1000  # that one answer looks at
 DELIVERIES_OFFSETS: Final = 50_000  # that one answer tells of
@@ -149,7 +149,7 @@ class ReaderRequests:
         return None
 
     def wait(self, vhost: Vhost, request: Request, queues: list[Queue]) -> None:
-        watch = Watch(self.session_id, vhost.turn.now_us + i64(request.wait_ms) * MICROSECONDS)
+        watch = Watch(self.session_id, vhost.turn.now_us + i64(request.wait_ms) * US_PER_MS)
         for queue, after in zip(queues, request.after.values(), strict=True):
             known = watch.after.get(int(queue.id))
             if known is None:
@@ -188,7 +188,7 @@ class ReaderRequests:
         if self.held is not request:
             is_known = queue.pins.keeps(name, request.offset)
             granted = hold(
-                vhost.catalog, queue, name, request.offset, i64(request.ttl_ms) * MICROSECONDS, vhost.turn.now_us
+                vhost.catalog, queue, name, request.offset, i64(request.ttl_ms) * US_PER_MS, vhost.turn.now_us
             )
             request.offset = int(granted)
             self.held = request

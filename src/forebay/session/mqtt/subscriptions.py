@@ -16,8 +16,8 @@ from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.primary import reader_primary
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, TOO_MANY, RequestError
-from forebay.core.nearest import slip_of
 from forebay.core.options import Options
+from forebay.core.reading.nearest import slip_of
 from forebay.directory.permissions import Rights
 from forebay.message.address import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.message.events import SUBSCRIBE_DENIED

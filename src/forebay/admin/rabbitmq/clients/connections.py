@@ -21,12 +21,12 @@ from forebay.admin.web.fields import InPath
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.limits.hold_reasons import CHOKED
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
+from forebay.core.units import US_PER_MS
 from forebay.message.shown import plain
 from forebay.node.peer import split_name
 from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 
-MILLISECONDS_US: Final = 1000
 NO_TLS: Final[dict[str, object]] = {
     "ssl": False,
     "ssl_protocol": None,
@@ -182,7 +182,7 @@ def connection_fields(app: BrokerView, rates: RateSamples, asked: Windows, conne
         "port": local[1],
         "peer_host": host,
         "peer_port": port,
-        "connected_at": connection.opened_us // MILLISECONDS_US,
+        "connected_at": connection.opened_us // US_PER_MS,
         "state": state_of(app, connection),
         "recv_cnt": connection.reads,
         "send_cnt": connection.writes,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.responses import Response
 
 from forebay.admin.http.paging import Wanted, answer_list
@@ -16,6 +14,7 @@ from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
+from forebay.core.units import US_PER_MS
 from forebay.message.shown import plain
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer
@@ -23,8 +22,6 @@ from forebay.queue.queue import Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.server.broker_view import BrokerView
-
-MILLISECONDS_US: Final = 1000
 
 Placed = tuple[Vhost, Queue, Consumer]
 router = RouteGroup(prefix="/api", tags=["consumers"])
@@ -91,7 +88,7 @@ def consumer_fields(app: BrokerView, placed: Placed) -> dict[str, object]:
         "active": status != "waiting",
         "activity_status": status,
         "arguments": plain(consumer.arguments or {}),
-        "consumer_timeout": int(consumer.timeout_us // MILLISECONDS_US),
+        "consumer_timeout": int(consumer.timeout_us // US_PER_MS),
         "forebay": {"group": text(consumer.group_name), "filter": consumer.filter, "held": int(consumer.held)},
     }
 

@@ -13,6 +13,7 @@ from forebay.admin.samples.rates import NODE as NODE_FIELDS
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.core.option_table import split_address
+from forebay.core.units import US_PER_MS
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.routing.kinds import KINDS
 from forebay.server.broker_view import BrokerView
@@ -20,7 +21,6 @@ from forebay.session.amqp091.sasl import MECHANISMS
 
 SPOKEN_VERSION: Final = "4.0.5"  # the version of RabbitMQ whose API this is; tools decide by it what they may ask
 RATES_MODE: Final = "basic"
-MILLISECONDS_US: Final = 1000
 # Listeners by their options, as RabbitMQ calls their protocols.
 PROTOCOLS: Final = {
     "amqp": "amqp",
@@ -105,7 +105,7 @@ def node_fields(app: BrokerView, rates: RateSamples, asked: Windows) -> dict[str
         "running": True,
         "being_drained": app.leaving,
         "os_pid": str(os.getpid()),
-        "uptime": (app.clock.now_us() - started_us) // MILLISECONDS_US,
+        "uptime": (app.clock.now_us() - started_us) // US_PER_MS,
         "processors": os.cpu_count() or 1,
         "run_queue": 0,
         "rates_mode": RATES_MODE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from starlette.responses import Response
 
@@ -19,10 +19,10 @@ from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.fields import Query
 from forebay.admin.web.router import RouteGroup
+from forebay.core.units import US_PER_MS
 from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 
-MILLISECONDS_US: Final = 1000
 router = RouteGroup(prefix="/api", tags=["nodes"])
 
 
@@ -91,7 +91,7 @@ def any_node_fields(
         fields |= {field: member[key] for field, key in known.items() if member[key] is not None}
         started_ms = member["started_ms"]
         if isinstance(started_ms, int) and member["running"]:
-            fields["uptime"] = app.clock.now_us() // MILLISECONDS_US - started_ms
+            fields["uptime"] = app.clock.now_us() // US_PER_MS - started_ms
     if member:
         fields["forebay"] = {key: value for key, value in member.items() if key not in {"node", "running"}}
     return fields

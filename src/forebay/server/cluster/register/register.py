@@ -20,6 +20,7 @@ from time import monotonic_ns
 from typing import Any, Final
 
 from forebay.core.ports import LOST, UNKNOWN, WON, Register, RegisterListener
+from forebay.core.units import MS_PER_S
 from forebay.server.cluster.register.etcd import EtcdAway, EtcdClient, EtcdRefusal, Json, after, octets
 from forebay.server.cluster.settings import ClusterSettings
 from forebay.server.telemetry.histograms import Histogram
@@ -29,7 +30,6 @@ WAIT_MIN_S: Final = 0.05
 WAIT_MAX_S: Final = 1.0
 KEEP_ALIVES: Final = 3  # while a lease lasts
 LEAVE_S: Final = 1.0
-MILLISECONDS: Final = 1000
 NANOSECONDS: Final = 1000  # a microsecond
 logger = logging.getLogger("forebay")
 
@@ -300,6 +300,6 @@ def value_of(kv: Json) -> bytes:
 def make_register(settings: ClusterSettings, listener: RegisterListener) -> EtcdRegister:
     """The register that the options name."""
     etcd = settings.options.etcd
-    timeout_s = etcd.timeout_ms / MILLISECONDS
+    timeout_s = etcd.timeout_ms / MS_PER_S
     client = EtcdClient(settings.etcd, settings.etcd_context, timeout_s, etcd.username, settings.etcd_password)
     return EtcdRegister(client, listener, settings.root, etcd.presence_s)

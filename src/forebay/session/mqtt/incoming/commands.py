@@ -23,7 +23,7 @@ from forebay.broker.publish.commands import ACK, COMMIT, EXTEND, NACK, TOPIC_COM
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import MQTT
-from forebay.core.nearest import slip_of
+from forebay.core.reading.nearest import slip_of
 from forebay.message.address import QUEUE_PREFIX
 from forebay.message.fields import header_of, headers_of
 from forebay.queue.leases.lease import Lease

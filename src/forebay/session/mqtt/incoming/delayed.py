@@ -15,6 +15,7 @@ from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.delayed import Delayed
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import MQTT
+from forebay.core.units import US_PER_S
 from forebay.message.fields import header_of
 from forebay.routing.topic_trie import check_topic
 from forebay.session.mqtt.incoming.commands import shown
@@ -27,7 +28,6 @@ PREFIX_OCTETS: Final = 9
 ABSOLUTE_MIN: Final = 42_949_670  # a number below it is a delay; the border is EMQX's
 SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999: beyond it somebody meant milliseconds
 DIGITS_MAX: Final = 12
-MICROSECONDS: Final = 1_000_000
 
 
 def delayed_at(topic: bytes) -> bool:
@@ -52,8 +52,8 @@ def parse_delayed(topic: bytes, now_us: i64) -> tuple[i64, bytes]:
         raise RequestError(INVALID, f"topic: {shown(target)} cannot be published to with a delay")
     seconds: i64 = int(digits)
     if seconds < ABSOLUTE_MIN:
-        return now_us + seconds * MICROSECONDS, target
-    return seconds * MICROSECONDS, target
+        return now_us + seconds * US_PER_S, target
+    return seconds * US_PER_S, target
 
 
 def delay_id(block: bytes) -> bytes:

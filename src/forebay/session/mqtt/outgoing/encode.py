@@ -15,6 +15,7 @@ from forebay.broker.mqtt.audience import Recipient
 from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.core.pieces import Part
+from forebay.core.units import US_PER_S
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded
@@ -37,7 +38,6 @@ DEAD_LETTER_PREFIX: Final = b"$dlq/"
 DOLLAR: Final = 0x24
 PUBLISH_BITS: Final = 0x30
 DUP: Final = 8
-SECOND_US: Final = 1_000_000
 # Octets of a user property beside its value: identifier, two lengths and the name.
 MESSAGE_ID_OCTETS: Final = 5 + 10
 OFFSET_OCTETS: Final = 5 + 6
@@ -234,11 +234,11 @@ class PacketEncoder:
             return properties
         waited_us = self.now_us - stamp_us
         expiry_s = i64(read_i32_be(properties, cut)) & 0xFFFF_FFFF
-        if expiry_s <= waited_us // SECOND_US:
+        if expiry_s <= waited_us // US_PER_S:
             if may_expire:
                 self.expired += 1
                 return None
-            waited_us = (expiry_s - 1) * SECOND_US
+            waited_us = (expiry_s - 1) * US_PER_S
         return rest_of_expiry(properties, waited_us)
 
     def write_head(self, out: BytesWriter, bits: i64, topic: bytes, id: i64, properties: i64, body: i64) -> bool:

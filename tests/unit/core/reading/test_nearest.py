@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.core.nearest import slip_among
+from forebay.core.reading.nearest import slip_among
 
 KNOWN = ("durable", "auto_delete", "arguments")
 
