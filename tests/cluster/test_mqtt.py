@@ -25,6 +25,8 @@ from tests.conformance.mqtt.v5.flows import LONG_S, expiry
 
 SESSION_TAKEN_OVER = 0x8E
 WILL_DELAY = b"\x18"
+WILL = 0x04
+WILL_QOS_1 = 0x08
 
 
 def serve(nodes: Sequence[ClusterNode]) -> None:
@@ -46,7 +48,7 @@ def leaving_a_will(node: ClusterNode, client: str, delay_s: int = 0) -> Raw:
     raw = Raw(node)
     properties = WILL_DELAY + number(delay_s, 4) if delay_s else b""
     last = will("wills", client.encode(), properties=properties)
-    raw.send(connect(client, properties=expiry(LONG_S), will=last))
+    raw.send(connect(client, properties=expiry(LONG_S), will=last, will_flags=WILL | WILL_QOS_1))
     raw.connack()
     return raw
 
