@@ -1,21 +1,25 @@
-"""Exchange and queue methods of AMQP 0.9.1: each asks the vhost and writes the answer.
-
-Where the answer promises something durable, `Session.hold` keeps it back until that is on disk.
-"""
+"""Exchange and queue methods of AMQP 0.9.1: each has its change made by `shared.topology`, and writes the answer."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.exchanges import refuse_default
-from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.publish.replies import REPLY_PREFIX, REPLY_QUEUE
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.directory.permissions import CONFIGURE, READ
 from forebay.session.amqp091.channel import Channel
 from forebay.session.session import Session
+from forebay.session.shared.topology import (
+    bind_exchange,
+    bind_queue,
+    declare_exchange,
+    declare_queue,
+    delete_exchange,
+    delete_queue,
+    purge_queue,
+    unbind_exchange,
+    unbind_queue,
+)
 from forebay.wire.amqp091.codec import Reader, put_method
 from forebay.wire.amqp091.methods import (
     EXCHANGE_BIND,
@@ -44,8 +48,6 @@ from forebay.wire.amqp091.methods import (
     put_message_count,
     read_name,
 )
-
-SERVER_NAMED: Final = b"amq.gen"  # how names begin that the broker makes
 
 
 def on_topology_method(session: Session, channel: Channel, method: i64, args: Reader) -> bool:
@@ -93,20 +95,9 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         vhost.catalog.check_owner(queue, session.id)
         queue.unused_since_us = 0
     else:
-        check_declare_queue(vhost.catalog, session.rights, declare.queue or SERVER_NAMED, declare.arguments)
-        is_new = declare.queue not in vhost.catalog.queues
-        queue = vhost.catalog.declare_queue(
-            declare.queue,
-            declare.durable,
-            declare.exclusive,
-            declare.auto_delete,
-            declare.arguments,
-            session.id,
-            session.principal.user,
+        queue = declare_queue(
+            session, declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments
         )
-        session.hold()
-        if is_new and not declare.exclusive:
-            session.note_change("queue.declare", {"queue": queue.name, "arguments": declare.arguments})
     channel.last_queue = queue.name
     if not declare.no_wait:
         vhost.dispatcher.catch_up(queue)
@@ -119,29 +110,15 @@ def binding_key(bind: QueueBind, queue: bytes) -> bytes:
 
 
 def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
-    vhost = session.vhost
     name = queue_name(channel, bind.queue)
-    key = binding_key(bind, name)
-    session.rights.check_bind(name, bind.exchange, key, vhost.catalog.is_topic_exchange(bind.exchange))
-    if bind.exchange:  # else it is refused whether or not there is the queue
-        vhost.catalog.check_exchange(bind.exchange)
-        vhost.catalog.check_owner(vhost.catalog.queue(name), session.id)
-    vhost.catalog.bind(name, bind.exchange, key, bind.arguments)
-    session.hold()
+    bind_queue(session, name, bind.exchange, binding_key(bind, name), bind.arguments)
     if not bind.no_wait:
         put_method(session.out, channel.number, QUEUE_BIND_OK, b"")
 
 
 def on_queue_unbind(session: Session, channel: Channel, bind: QueueBind) -> None:
-    vhost = session.vhost
     name = queue_name(channel, bind.queue)
-    key = binding_key(bind, name)
-    session.rights.check_bind(name, bind.exchange, key, vhost.catalog.is_topic_exchange(bind.exchange))
-    queue = vhost.catalog.queues.get(name)
-    if queue is not None:
-        vhost.catalog.check_owner(queue, session.id)
-    vhost.catalog.unbind(name, bind.exchange, key, bind.arguments)
-    session.hold()
+    unbind_queue(session, name, bind.exchange, binding_key(bind, name), bind.arguments)
     put_method(session.out, channel.number, QUEUE_UNBIND_OK, b"")
 
 
@@ -149,11 +126,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
     args.short()
     name = queue_name(channel, args.short_string())
     no_wait = args.octet() & 1 != 0
-    vhost = session.vhost
-    session.rights.check_queue(READ, name)
-    vhost.catalog.check_owner(vhost.catalog.queue(name), session.id)
-    count = vhost.upkeep.purge(name)
-    session.note_change("queue.purge", {"queue": name, "messages": int(count)})
+    count = purge_queue(session, name)
     channel.link.committed = True
     if not no_wait:
         put_message_count(session.out, channel.number, QUEUE_PURGE_OK, count)
@@ -163,28 +136,18 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
     args.short()
     name = queue_name(channel, read_name(args))
     bits = args.octet()
-    vhost = session.vhost
-    session.rights.check_queue(CONFIGURE, name)
-    queue = vhost.catalog.queues.get(name)
-    if queue is not None:
-        vhost.catalog.check_owner(queue, session.id)
-    count = vhost.upkeep.delete_queue(name, bits & 1 != 0, bits & 2 != 0)
-    session.hold()
-    if queue is not None and not queue.owner:
-        session.note_change("queue.delete", {"queue": name, "messages": int(count)})
+    count = delete_queue(session, name, bits & 1 != 0, bits & 2 != 0)
     if not bits & 4:
         put_message_count(session.out, channel.number, QUEUE_DELETE_OK, count)
 
 
 def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDeclare) -> None:
-    vhost = session.vhost
     if declare.passive:
         refuse_default(declare.exchange)
-        vhost.catalog.check_exchange(declare.exchange)
+        session.vhost.catalog.check_exchange(declare.exchange)
     else:
-        check_declare_exchange(vhost.catalog, session.rights, declare.exchange, declare.arguments)
-        is_new = declare.exchange not in vhost.catalog.bindings.exchanges
-        vhost.catalog.declare_exchange(
+        declare_exchange(
+            session,
             declare.exchange,
             declare.kind,
             declare.durable,
@@ -192,9 +155,6 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
             declare.internal,
             declare.arguments,
         )
-        session.hold()
-        if is_new:
-            session.note_change("exchange.declare", {"exchange": declare.exchange, "arguments": declare.arguments})
     if not declare.no_wait:
         put_method(session.out, channel.number, EXCHANGE_DECLARE_OK, b"")
 
@@ -203,27 +163,18 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
     args.short()
     name = read_name(args)
     bits = args.octet()
-    session.rights.check_exchange(CONFIGURE, name)
-    is_there = name in session.vhost.catalog.bindings.exchanges
-    session.vhost.catalog.delete_exchange(name, bits & 1 != 0)
-    session.hold()
-    if is_there:
-        session.note_change("exchange.delete", {"exchange": name})
+    delete_exchange(session, name, bits & 1 != 0)
     if not bits & 2:
         put_method(session.out, channel.number, EXCHANGE_DELETE_OK, b"")
 
 
 def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
-    check_bind_exchange(session.vhost.catalog, session.rights, bind.destination, bind.source, bind.routing_key)
-    session.vhost.catalog.bind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
-    session.hold()
+    bind_exchange(session, bind.destination, bind.source, bind.routing_key, bind.arguments)
     if not bind.no_wait:
         put_method(session.out, channel.number, EXCHANGE_BIND_OK, b"")
 
 
 def on_exchange_unbind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
-    check_bind_exchange(session.vhost.catalog, session.rights, bind.destination, bind.source, bind.routing_key)
-    session.vhost.catalog.unbind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
-    session.hold()
+    unbind_exchange(session, bind.destination, bind.source, bind.routing_key, bind.arguments)
     if not bind.no_wait:
         put_method(session.out, channel.number, EXCHANGE_UNBIND_OK, b"")
