@@ -9,7 +9,9 @@ message gets to a destination once however many of its bindings match.
 
 from __future__ import annotations
 
+import base64
 from abc import ABC, abstractmethod
+from hashlib import sha256
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
@@ -32,6 +34,7 @@ WORD_OCTETS: Final = 64
 EXCHANGE_OCTETS: Final = 512
 VALUE_OCTETS: Final = 32
 NESTING_MAX: Final = 128  # tables and lists in a binding's arguments or a header
+HASH_OCTETS: Final = 9  # of the arguments, in a path
 
 
 def text(name: bytes) -> str:
@@ -96,6 +99,13 @@ class Binding:
     def octets(self) -> int:
         """Return the estimated memory that the binding takes."""
         return binding_octets(self.routing_key, self.identity)
+
+    def arguments_hash(self) -> str:
+        """Return a short hash of the arguments, by which paths name the binding; "" if it has none.
+
+        The hash is our own: RabbitMQ's goes by how Erlang has values in memory.
+        """
+        return hash_arguments(self.arguments, self.identity)
 
 
 class Exchange(ABC):
@@ -234,6 +244,14 @@ class Exchange(ABC):
             f"inequivalent arg '{field}' for exchange '{text(self.name)}' in vhost '{text(vhost)}': "
             f"received {asked} but current is {current}",
         )
+
+
+def hash_arguments(arguments: dict[str, object], identity: str) -> str:
+    """Return a short hash of a binding's arguments, which are `identity` as one text; "" for no arguments."""
+    if not arguments:
+        return ""
+    digest = sha256(identity.encode("utf-8", "surrogatepass")).digest()[:HASH_OCTETS]
+    return base64.urlsafe_b64encode(digest).decode()
 
 
 def arguments_octets(value: object, depth: int = 0) -> int:

@@ -29,14 +29,15 @@ QUEUES: Final = "/queues/"
 V1_PREFIXES: Final = ("/exchange/", "/queue/", "/topic/", "/amq/queue/")
 MANAGEMENT: Final = "/management"
 QUALIFIED: Final = "::"
+HEXADECIMAL: Final = "0123456789abcdefABCDEF"
 
-QUEUE_CAPABILITIES: Final = ("queue", "temporary-queue")
-TOPIC_CAPABILITIES: Final = ("topic", "temporary-topic")
+QUEUE_CAPABILITIES: Final = frozenset(["queue", "temporary-queue"])
+TOPIC_CAPABILITIES: Final = frozenset(["topic", "temporary-topic"])
 
 
 @final
-class Target:
-    """Where a message is published to: an exchange, and the routing key.
+class PublishAddress:
+    """The exchange that messages are published to, and their routing key.
 
     queue       name of the queue that must be there, or is declared; b"" for an exchange's address
     is_declared the queue is declared if it is not there
@@ -50,8 +51,8 @@ class Target:
 
 
 @final
-class Source:
-    """What a link consumes: a queue, or a topic.
+class ConsumeAddress:
+    """A queue, or a topic, that a link consumes.
 
     queue        name of the queue; b"" for a topic
     key_filter   filter of the routing keys below the queue, in MQTT's form; b"" for all
@@ -66,7 +67,7 @@ class Source:
         self.is_declared = is_declared
 
 
-def parse_target(address: str, capabilities: list[str], queue_addresses: list[str]) -> Target:
+def parse_target(address: str, capabilities: list[str], queue_addresses: list[str]) -> PublishAddress:
     """Return where a sender's address leads to.
 
     capabilities     of the terminus
@@ -77,36 +78,36 @@ def parse_target(address: str, capabilities: list[str], queue_addresses: list[st
         return exchange_target(address)
     if address.startswith(QUEUES):
         queue = queue_of(address)
-        return Target(b"", queue, queue)
+        return PublishAddress(b"", queue, queue)
     check_is_no_path(address)
     octets = address.encode("utf-8")
     if octets.startswith(QUEUE_PREFIX):
-        return Target(b"", octets, queue_address(octets)[0])
+        return PublishAddress(b"", octets, queue_address(octets)[0])
     if QUALIFIED in address:
         queue = qualified_queue(address)
-        return Target(b"", queue, queue)
+        return PublishAddress(b"", queue, queue)
     if names_queue(address, capabilities, queue_addresses):
         queue = checked_name(octets, address)
-        return Target(b"", queue, queue, is_declared=True)
-    return Target(TOPIC_EXCHANGE, swap_key(octets))
+        return PublishAddress(b"", queue, queue, is_declared=True)
+    return PublishAddress(TOPIC_EXCHANGE, swap_key(octets))
 
 
-def parse_source(address: str, capabilities: list[str], queue_addresses: list[str]) -> Source:
+def parse_source(address: str, capabilities: list[str], queue_addresses: list[str]) -> ConsumeAddress:
     """Return what a receiver's address stands for; parameters and errors are those of `parse_target`."""
     if address.startswith(QUEUES):
-        return Source(queue_of(address))
+        return ConsumeAddress(queue_of(address))
     if address.startswith(EXCHANGES):
         raise refused(address, "messages are consumed from a queue, /queues/:queue")
     check_is_no_path(address)
     octets = address.encode("utf-8")
     if octets.startswith(QUEUE_PREFIX):
         queue, key_filter = queue_address(octets)
-        return Source(queue, key_filter)
+        return ConsumeAddress(queue, key_filter)
     if QUALIFIED in address:
-        return Source(qualified_queue(address))
+        return ConsumeAddress(qualified_queue(address))
     if names_queue(address, capabilities, queue_addresses):
-        return Source(checked_name(octets, address), is_declared=True)
-    return Source(b"", topic=swap_key(octets))
+        return ConsumeAddress(checked_name(octets, address), is_declared=True)
+    return ConsumeAddress(b"", topic=swap_key(octets))
 
 
 def queue_path(queue: bytes) -> str:
@@ -119,7 +120,7 @@ def exchange_path(exchange: bytes, key: bytes) -> str:
     return EXCHANGES + encode_segment(exchange) + (f"/{encode_segment(key)}" if key else "")
 
 
-def exchange_target(address: str) -> Target:
+def exchange_target(address: str) -> PublishAddress:
     """Return the target of `/exchanges/:exchange[/:key]`."""
     parts = address[len(EXCHANGES) :].split("/")
     if len(parts) > 2 or (len(parts) == 2 and not parts[1]):
@@ -127,7 +128,7 @@ def exchange_target(address: str) -> Target:
     exchange = decode_segment(parts[0], address)
     if not exchange or exchange == b"amq.default":
         raise refused(address, "the default exchange has no address; a queue's is /queues/:queue")
-    return Target(exchange, decode_segment(parts[1], address) if len(parts) == 2 else b"")
+    return PublishAddress(exchange, decode_segment(parts[1], address) if len(parts) == 2 else b"")
 
 
 def queue_of(address: str) -> bytes:
@@ -145,11 +146,14 @@ def qualified_queue(address: str) -> bytes:
 
 def names_queue(address: str, capabilities: list[str], queue_addresses: list[str]) -> bool:
     """Return whether a plain address names a queue; else it is a topic."""
-    if any(each in capabilities for each in QUEUE_CAPABILITIES):
+    if not QUEUE_CAPABILITIES.isdisjoint(capabilities):
         return True
-    if any(each in capabilities for each in TOPIC_CAPABILITIES):
+    if not TOPIC_CAPABILITIES.isdisjoint(capabilities):
         return False
-    return any(fnmatchcase(address, pattern) for pattern in queue_addresses)
+    for pattern in queue_addresses:
+        if fnmatchcase(address, pattern):
+            return True
+    return False
 
 
 def check_is_no_path(address: str) -> None:
@@ -186,7 +190,7 @@ def decode_segment(segment: str, address: str) -> bytes:
 
 def is_hexadecimal(digits: str) -> bool:
     """Return whether these are two hexadecimal digits."""
-    return len(digits) == 2 and all(each in "0123456789abcdefABCDEF" for each in digits)
+    return len(digits) == 2 and digits[0] in HEXADECIMAL and digits[1] in HEXADECIMAL
 
 
 def encode_segment(text: bytes) -> str:
@@ -196,7 +200,7 @@ def encode_segment(text: bytes) -> str:
 
 def is_unreserved(octet: int) -> bool:
     """Return whether a character stands for itself in a segment (RFC 3986, 2.3)."""
-    return chr(octet).isalnum() and octet < 128 or octet in b"-._~"
+    return (chr(octet).isalnum() and octet < 128) or octet in b"-._~"
 
 
 def refused(address: str, reason: str) -> RequestError:

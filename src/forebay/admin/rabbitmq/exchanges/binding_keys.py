@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-from hashlib import sha256
 from typing import Final
 from urllib.parse import quote_plus, unquote, unquote_plus
 
-from forebay.routing.exchange import frozen, text
+from forebay.routing.exchange import frozen, hash_arguments, text
 
 MARK: Final = "~"
-HASH_OCTETS: Final = 9
 
 
 def properties_key(routing_key: bytes, arguments: dict[str, object]) -> str:
     """The routing key, and behind a tilde a hash of the arguments where there are some; `~` for neither.
 
-    As with RabbitMQ the routing key is encoded as in a query, and no tilde in it stays. The hash is our own: RabbitMQ's
-    goes by how Erlang has values in memory.
+    As with RabbitMQ the routing key is encoded as in a query, and no tilde in it stays.
     """
     key = quote_plus(text(routing_key), safe="").replace(MARK, "%7E")
     if arguments:
-        digest = sha256(frozen(arguments).encode("utf-8", "surrogatepass")).digest()[:HASH_OCTETS]
-        return f"{key}{MARK}{base64.urlsafe_b64encode(digest).decode()}"
+        return f"{key}{MARK}{hash_arguments(arguments, frozen(arguments))}"
     return key or MARK
 
 
