@@ -150,10 +150,7 @@ def names_queue(address: str, capabilities: list[str], queue_addresses: list[str
         return True
     if not TOPIC_CAPABILITIES.isdisjoint(capabilities):
         return False
-    for pattern in queue_addresses:
-        if fnmatchcase(address, pattern):
-            return True
-    return False
+    return len([pattern for pattern in queue_addresses if fnmatchcase(address, pattern)]) > 0
 
 
 def check_is_no_path(address: str) -> None:
