@@ -40,7 +40,7 @@ from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import UNTRIED, Consumer, Delivery
 from forebay.queue.properties import Looks
 from forebay.routing.exchange import text
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 
 
 @final
@@ -111,7 +111,7 @@ class Vhosts:
         self.past_counts = Counts()
         self.past_queues: i64 = 0
         self.first_queues: i64 = 0
-        self.past_flow = Flow()
+        self.past_flow = ExchangeCounts()
         self.past_moved = Counts()
 
     # ---- vhosts come and go

@@ -16,7 +16,7 @@ from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.reading.nearest import hint
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 from forebay.routing.topic_trie import TopicTrie, split_levels, swap_key
 
 DIRECT: Final = b"direct"
@@ -144,7 +144,7 @@ class Exchange(ABC):
         self.binding_count = 0
         self.binding_octets = 0
         self.sequence = 0
-        self.flow = Flow()
+        self.flow = ExchangeCounts()
 
     @abstractmethod
     def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 
 @final
-class Flow:
+class ExchangeCounts:
     """The counters of one exchange, or sums of them; none ever falls.
 
     published_in   messages published to it
@@ -21,7 +21,7 @@ class Flow:
         self.published_out: i64 = 0
         self.unroutable: i64 = 0
 
-    def add(self, other: Flow) -> None:
+    def add(self, other: ExchangeCounts) -> None:
         """Take the other's counts into this sum."""
         self.published_in += other.published_in
         self.published_out += other.published_out

@@ -31,7 +31,7 @@ from forebay.queue.group import Group
 from forebay.queue.queue import Queue, group_key
 from forebay.queue.totals import QueueTotals
 from forebay.routing.exchange import Exchange, text
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 
@@ -122,7 +122,7 @@ class Gathering:
         self.began_s = monotonic()
         self.now_us = app.clock.now_us()
         self.counts = Counts()
-        self.flow = Flow()
+        self.flow = ExchangeCounts()
         self.moved = Counts()
         self.queues = self.queues_gone = self.consumers = self.channels = 0
         self.queue_sheet = Sheet(("vhost", "queue"))

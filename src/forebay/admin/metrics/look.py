@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from forebay.admin.metrics.family import Metric, Number
 from forebay.core.metrics import Totals
 from forebay.queue.counts import Counts
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
 from forebay.server.telemetry.histograms import Histogram
 from forebay.session.traffic import Traffic
@@ -28,7 +28,7 @@ class MetricsLook:
     totals: Totals
     traffic: Traffic
     counts: Counts
-    flow: Flow
+    flow: ExchangeCounts
     moved: Counts
     queues: int
     queues_gone: int

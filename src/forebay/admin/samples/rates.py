@@ -15,7 +15,7 @@ from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
 from forebay.queue.totals import GroupTotals, QueueTotals, take_changed
 from forebay.routing.exchange import Exchange
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 from forebay.session.traffic import Traffic
@@ -254,7 +254,7 @@ class Sum:
 
     def __init__(self, vhost: Vhost | None = None) -> None:
         self.counts = Counts()
-        self.flow = Flow()
+        self.flow = ExchangeCounts()
         self.wanted = 0
         self.ready = 0
         self.leased = 0

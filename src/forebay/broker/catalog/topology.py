@@ -32,7 +32,7 @@ from forebay.queue.source.source import LogSource
 from forebay.queue.trace import QueueTrace, Trace
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Exchange, TopicExchange, text
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 from forebay.routing.kinds import make_exchange
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
@@ -83,7 +83,7 @@ class Topology:
         self.placement = Placement(cluster.members, True) if cluster.name else Placement()
         self.past_counts = Counts()
         self.past_queues: i64 = 0
-        self.past_flow = Flow()
+        self.past_flow = ExchangeCounts()
         self.bindings = Bindings(entry.name)
         self.memory = TopologyMemory(
             self.bindings, options.client_topology_octets_max, options.vhost_topology_octets_max

@@ -39,7 +39,7 @@ from forebay.message.rendered import rendered
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import SHARE, STREAM, Queue
 from forebay.routing.exchange import text
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 MARKS: Final = EXPIRES | KEYED
@@ -148,7 +148,7 @@ class Publishing:
             outcome = self.conclude(route, audience, format, body, outcome)
         return outcome
 
-    def miss(self, flow: Flow) -> PublishOutcome:
+    def miss(self, flow: ExchangeCounts) -> PublishOutcome:
         """A message leads nowhere."""
         flow.published_in += 1
         flow.unroutable += 1

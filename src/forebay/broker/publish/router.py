@@ -31,7 +31,7 @@ from forebay.message.annotations import ORIGIN, PUBLISHER, with_annotation, with
 from forebay.queue.queue import SHARE, Queue
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import DirectExchange, Exchange, TopicExchange, text
-from forebay.routing.flow import Flow
+from forebay.routing.flow import ExchangeCounts
 from forebay.routing.hash_exchange import HashExchange
 from forebay.routing.headers_exchange import HeadersExchange
 from forebay.routing.route_cache import CachedRoute, RouteCache
@@ -88,7 +88,7 @@ class Route(CachedRoute):
         self.is_personal = False
         self.fanout: Fanout | None = None
         self.is_wide = False
-        self.flow = Flow()  # nobody's, where none is put in its place
+        self.flow = ExchangeCounts()  # nobody's, where none is put in its place
         self.durable: i64 = 0  # destinations that write to disk
         for queue in queues:
             if queue.log.durable:
