@@ -1,0 +1,450 @@
+"""The values of AMQP 1.0 as Python objects (part 1 of the standard).
+
+What Python tells apart is itself: None, bool, str (string), bytes (binary), int (long), float (double) and list. Every
+other type has a class here, so that a value is written as the type that it was read as.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_f32_be, write_f32_be
+from mypy_extensions import i64
+
+# Constructors (section 1.2): the class is in the upper four bits.
+DESCRIBED: Final = 0x00
+NULL: Final = 0x40
+TRUE: Final = 0x41
+FALSE: Final = 0x42
+UINT_0: Final = 0x43
+ULONG_0: Final = 0x44
+LIST_0: Final = 0x45
+UBYTE: Final = 0x50
+BYTE: Final = 0x51
+UINT_SMALL: Final = 0x52
+ULONG_SMALL: Final = 0x53
+INT_SMALL: Final = 0x54
+LONG_SMALL: Final = 0x55
+BOOLEAN: Final = 0x56
+USHORT: Final = 0x60
+SHORT: Final = 0x61
+UINT: Final = 0x70
+INT: Final = 0x71
+FLOAT: Final = 0x72
+CHAR: Final = 0x73
+DECIMAL32: Final = 0x74
+ULONG: Final = 0x80
+LONG: Final = 0x81
+DOUBLE: Final = 0x82
+TIMESTAMP: Final = 0x83
+DECIMAL64: Final = 0x84
+DECIMAL128: Final = 0x94
+UUID: Final = 0x98
+BINARY_8: Final = 0xA0
+STRING_8: Final = 0xA1
+SYMBOL_8: Final = 0xA3
+BINARY_32: Final = 0xB0
+STRING_32: Final = 0xB1
+SYMBOL_32: Final = 0xB3
+LIST_8: Final = 0xC0
+MAP_8: Final = 0xC1
+LIST_32: Final = 0xD0
+MAP_32: Final = 0xD1
+ARRAY_8: Final = 0xE0
+ARRAY_32: Final = 0xF0
+
+CHAR_MAX: Final = 0x10FFFF
+SURROGATES: Final = 0xD800, 0xDFFF
+DECIMAL_WIDTHS: Final = (4, 8, 16)
+UUID_OCTETS: Final = 16
+
+
+class Number(ABC):
+    """A whole number of one type of AMQP.
+
+    code   constructor of the type's widest encoding
+    value  the number, within the range of the type
+    """
+
+    def __init__(self, code: i64, value: int) -> None:
+        self.code: i64 = code
+        self.value = value
+
+    @abstractmethod
+    def type_name(self) -> str:
+        """Return the name of the type in the standard."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and self.code == other.code and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((int(self.code), self.value))
+
+    def __repr__(self) -> str:
+        return f"{self.type_name()}({self.value})"
+
+
+def check_range(type_name: str, value: int, least: int, most: int) -> None:
+    """Raise ValueError unless a number is within the range of its type."""
+    if not least <= value <= most:
+        raise ValueError(f"{type_name}: {value} is not between {least} and {most}")
+
+
+@final
+class Ubyte(Number):
+    """A number of 8 bits without sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("ubyte", value, 0, 0xFF)
+        super().__init__(UBYTE, value)
+
+    def type_name(self) -> str:
+        return "ubyte"
+
+
+@final
+class Ushort(Number):
+    """A number of 16 bits without sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("ushort", value, 0, 0xFFFF)
+        super().__init__(USHORT, value)
+
+    def type_name(self) -> str:
+        return "ushort"
+
+
+@final
+class Uint(Number):
+    """A number of 32 bits without sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("uint", value, 0, 0xFFFFFFFF)
+        super().__init__(UINT, value)
+
+    def type_name(self) -> str:
+        return "uint"
+
+
+@final
+class Ulong(Number):
+    """A number of 64 bits without sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("ulong", value, 0, (1 << 64) - 1)
+        super().__init__(ULONG, value)
+
+    def type_name(self) -> str:
+        return "ulong"
+
+
+@final
+class Byte(Number):
+    """A number of 8 bits with sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("byte", value, -(1 << 7), (1 << 7) - 1)
+        super().__init__(BYTE, value)
+
+    def type_name(self) -> str:
+        return "byte"
+
+
+@final
+class Short(Number):
+    """A number of 16 bits with sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("short", value, -(1 << 15), (1 << 15) - 1)
+        super().__init__(SHORT, value)
+
+    def type_name(self) -> str:
+        return "short"
+
+
+@final
+class Int(Number):
+    """A number of 32 bits with sign."""
+
+    def __init__(self, value: int) -> None:
+        check_range("int", value, -(1 << 31), (1 << 31) - 1)
+        super().__init__(INT, value)
+
+    def type_name(self) -> str:
+        return "int"
+
+
+@final
+class Char(Number):
+    """A character: its code point."""
+
+    def __init__(self, value: int) -> None:
+        check_range("char", value, 0, CHAR_MAX)
+        if SURROGATES[0] <= value <= SURROGATES[1]:
+            raise ValueError(f"char: {value} is half of a surrogate pair")
+        super().__init__(CHAR, value)
+
+    def type_name(self) -> str:
+        return "char"
+
+
+@final
+class Timestamp(Number):
+    """A time in milliseconds since 1970, which may lie beyond the years of a calendar."""
+
+    def __init__(self, value: int) -> None:
+        check_range("timestamp", value, -(1 << 63), (1 << 63) - 1)
+        super().__init__(TIMESTAMP, value)
+
+    def type_name(self) -> str:
+        return "timestamp"
+
+
+class FixedOctets(ABC):
+    """A value that is kept as its octets, without the constructor."""
+
+    def __init__(self, code: i64, octets: bytes) -> None:
+        self.code: i64 = code
+        self.octets = octets
+
+    @abstractmethod
+    def type_name(self) -> str:
+        """Return the name of the type in the standard."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FixedOctets) and self.code == other.code and self.octets == other.octets
+
+    def __hash__(self) -> int:
+        return hash((int(self.code), self.octets))
+
+    def __repr__(self) -> str:
+        return f"{self.type_name()}({self.octets.hex()})"
+
+
+@final
+class Float(FixedOctets):
+    """A floating point number of 32 bits. The octets tell one NaN from another."""
+
+    def __init__(self, octets: bytes) -> None:
+        if len(octets) != 4:
+            raise ValueError(f"float: {len(octets)} octets, not 4")
+        super().__init__(FLOAT, octets)
+
+    def type_name(self) -> str:
+        return "float"
+
+    def number(self) -> float:
+        """Return the number."""
+        return read_f32_be(self.octets, 0)
+
+
+@final
+class Decimal(FixedOctets):
+    """A decimal number of 32, 64 or 128 bits (IEEE 754-2008), which nothing here calculates with."""
+
+    def __init__(self, octets: bytes) -> None:
+        if len(octets) not in DECIMAL_WIDTHS:
+            raise ValueError(f"decimal: {len(octets)} octets, not 4, 8 or 16")
+        code: i64 = DECIMAL32
+        if len(octets) == 8:
+            code = DECIMAL64
+        elif len(octets) == 16:
+            code = DECIMAL128
+        super().__init__(code, octets)
+
+    def type_name(self) -> str:
+        return f"decimal{8 * len(self.octets)}"
+
+
+@final
+class Uuid(FixedOctets):
+    """A universally unique identifier, its octets in network order."""
+
+    def __init__(self, octets: bytes) -> None:
+        if len(octets) != UUID_OCTETS:
+            raise ValueError(f"uuid: {len(octets)} octets, not 16")
+        super().__init__(UUID, octets)
+
+    def type_name(self) -> str:
+        return "uuid"
+
+    def text(self) -> str:
+        """Return the identifier as people write it."""
+        digits = self.octets.hex()
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+@final
+class Symbol:
+    """A name in ASCII, which is another type than a string."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Symbol) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash((SYMBOL_8, self.text))
+
+    def __repr__(self) -> str:
+        return f"symbol({self.text!r})"
+
+
+@final
+class Map:
+    """Pairs of key and value, in an order that means something."""
+
+    def __init__(self, pairs: list[tuple[object, object]]) -> None:
+        self.pairs = pairs
+
+    def get(self, key: object) -> object:
+        """Return the value of a key, None if the map has no such key."""
+        for each, value in self.pairs:
+            if type(each) is type(key) and each == key:
+                return value
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Map) and self.pairs == other.pairs
+
+    def __hash__(self) -> int:
+        return len(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"map({self.pairs!r})"
+
+
+@final
+class Described:
+    """A value with a descriptor, which says what the value means."""
+
+    def __init__(self, descriptor: object, value: object) -> None:
+        self.descriptor = descriptor
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Described) and self.descriptor == other.descriptor and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
+
+    def __repr__(self) -> str:
+        return f"described({self.descriptor!r}, {self.value!r})"
+
+
+@final
+class Array:
+    """Values of one type.
+
+    code         constructor of all items
+    items        values without their descriptors
+    descriptors  of each item, the outermost first
+    """
+
+    def __init__(self, code: i64, items: list[object], descriptors: list[object] | None = None) -> None:
+        self.code: i64 = code
+        self.items = items
+        self.descriptors: list[object] = descriptors if descriptors is not None else []
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Array)
+            and self.code == other.code
+            and self.descriptors == other.descriptors
+            and self.items == other.items
+        )
+
+    def __hash__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"array(0x{int(self.code):02x}, {self.items!r}, {self.descriptors!r})"
+
+
+class Composite(ABC):
+    """A described list whose descriptor and fields the standard defines.
+
+    code  the descriptor
+    """
+
+    def __init__(self, code: i64) -> None:
+        self.code: i64 = code
+
+    @abstractmethod
+    def fields(self) -> list[object]:
+        """Return the fields in the order of the standard, None for each that is absent or has its default."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Composite) and self.code == other.code and trim(self.fields()) == trim(other.fields())
+
+    def __hash__(self) -> int:
+        return int(self.code)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({trim(self.fields())!r})"
+
+
+def trim(fields: list[object]) -> list[object]:
+    """Return the fields up to the last that is there."""
+    count = len(fields)
+    while count and fields[count - 1] is None:
+        count -= 1
+    return fields[:count]
+
+
+def float_of(number: float) -> Float:
+    """Return a number as a float of 32 bits. Raises OverflowError if it is too large for one."""
+    out = BytesWriter()
+    write_f32_be(out, number)
+    return Float(out.getvalue())
+
+
+def symbol_array(names: list[str]) -> Array | None:
+    """Return names as the value of a field with several symbols, None for no names."""
+    if not names:
+        return None
+    items: list[object] = []
+    for name in names:
+        items.append(Symbol(name))
+    return Array(SYMBOL_32, items)
+
+
+def symbol_map(values: dict[str, object] | None) -> Map | None:
+    """Return named values as a map with symbols as its keys, None for None."""
+    if values is None:
+        return None
+    pairs: list[tuple[object, object]] = []
+    for name, value in values.items():
+        pairs.append((Symbol(name), value))
+    return Map(pairs)
+
+
+def type_name(value: object) -> str:
+    """Return the name that the standard has for the type of a value."""
+    if isinstance(value, Number):
+        return value.type_name()
+    if isinstance(value, FixedOctets):
+        return value.type_name()
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "long"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, Symbol):
+        return "symbol"
+    if isinstance(value, list):
+        return "list"
+    if isinstance(value, Map):
+        return "map"
+    if isinstance(value, Array):
+        return "array"
+    return "described"
