@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from mypy_extensions import u8
 
 from forebay.core.errors import RequestError
-from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_SHIFT, Properties
+from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
 from forebay.filter.parser import parse
 from forebay.log.block import Block, BlockWriter
+from forebay.message.formats.table import format_of
 from forebay.message.subject import RecordSubject
-from forebay.wire.convert import encode
 
 QUEUE: Final = "orders.é"
 NOW_US: Final = 1_800_000_000_000_000
@@ -36,7 +36,7 @@ class Stored:
         self.stored_us = stored_us
         self.deliveries = deliveries
         writer = BlockWriter()
-        writer.append(u8(format), exchange, key, encode(format & FORMAT_MASK, properties), body)
+        writer.append(u8(format), exchange, key, format_of(format).encode(properties), body)
         self.block: Block = writer.seal(stored_us % 100, stored_us, True)
 
     def subject(self) -> RecordSubject:

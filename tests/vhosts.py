@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import u8
 
 from forebay.core.message import AMQP091
-from forebay.message.fields import keys_in_cc, marks_of
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.session.session import Session
 from tests.logins import amqp_login
@@ -102,8 +102,8 @@ class OneVhost(NodeRig):
 
     def publish(self, exchange: bytes, key: bytes, body: bytes, properties: bytes = EMPTY) -> int:
         """As a client of AMQP does, CC and all."""
-        format = u8(AMQP091 | marks_of(AMQP091, properties))
-        keys = [key, *keys_in_cc(properties)]
+        format = u8(AMQP091 | EXCHANGE_FORMAT.marks(properties))
+        keys = [key, *EXCHANGE_FORMAT.further_keys(properties)]
         return self.vhost.publishing.publish(
             self.vhost.router.route_all(exchange, keys, format, properties), format, properties, body
         ).status

@@ -10,6 +10,7 @@ from librt.strings import BytesWriter
 
 from forebay.core.errors import PeerError
 from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.message.formats.conversion import convert
 from forebay.wire.amqp091.codec import Reader, frame_end, put_content, put_method, put_table, skip_table
 from forebay.wire.amqp091.properties import (
     HeaderSplice,
@@ -19,7 +20,6 @@ from forebay.wire.amqp091.properties import (
     headers_of,
     without_headers,
 )
-from forebay.wire.convert import convert
 
 FRAME_MAX = 4096
 NAME = st.text(max_size=40)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.message import AMQP091, Properties
-from forebay.message.deaths import Death, deaths_of, with_deaths
-from forebay.message.rendered import DEATH_HEADERS, FIRST, LAST, rendered
+from forebay.message.deaths import DEATH_HEADERS, FIRST_DEATH, LAST_DEATH, Death, deaths_of, with_deaths
+from forebay.message.rendered import rendered
 from forebay.wire.amqp091 import properties as amqp
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 
@@ -75,7 +75,7 @@ def test_a_message_tells_its_deaths_and_keeps_all_else(
     headers = dict(after.headers)
     after.headers = [each for each in after.headers if each[0] not in OWN]
     assert vars_of(after) == vars_of(kept)
-    for names, (queue, reason, exchange, _) in ((FIRST, happened[0]), (LAST, happened[-1])):
+    for names, (queue, reason, exchange, _) in ((FIRST_DEATH, happened[0]), (LAST_DEATH, happened[-1])):
         told = [headers[name.decode()] for name in names]
         assert [each if isinstance(each, bytes) else str(each).encode() for each in told] == [exchange, queue, reason]
 

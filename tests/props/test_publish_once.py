@@ -17,6 +17,7 @@ from mypy_extensions import u8
 
 from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
 from forebay.core.message import ACCEPTED, AMQP091, Properties
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.wire.amqp091.properties import encode_properties
 from tests.examples import examples
 from tests.vhosts import OneVhost
@@ -50,7 +51,7 @@ class OnceMachine(RuleBasedStateMachine):
         body = b"%d %b" % (self.bodies, padding)
         properties = Properties()
         properties.headers = [(name.replace("_", "-"), value) for name, value in headers.items()]
-        special = read_publish_headers(encode_properties(properties))
+        special = read_publish_headers(EXCHANGE_FORMAT, encode_properties(properties))
         vhost = self.rig.vhost
         route = vhost.router.route(b"", queue)
         assert publish_with_headers(vhost.publishing, route, special, u8(AMQP091), body, b"ada").status == ACCEPTED

@@ -47,6 +47,9 @@ class LetterFacts(PropertyReader):
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
 
+    def has_topic(self, block: Block, index: int) -> bool:
+        return False
+
     def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
         return LetterSubject(block.routing_key(index), deliveries)
 

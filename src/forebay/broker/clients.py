@@ -13,8 +13,9 @@ from forebay.broker.mqtt.client_session import ANONYMOUS, STORED, ClientSession,
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.publish.publishing import Publishing
-from forebay.core.message import MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
+from forebay.core.message import QOS_MASK, QOS_SHIFT, RETAINED
 from forebay.message.address import TOPIC_EXCHANGE
+from forebay.message.formats.table import topic_octet
 from forebay.routing.topic_trie import check_filter
 from forebay.wire.mqtt.codes import SHARE_PREFIX
 from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
@@ -104,8 +105,7 @@ class Clients:
 
     def publish_will(self, will: Will) -> None:
         block = without(will.properties, 1 << WILL_DELAY)
-        retain = RETAIN if will.retain else 0
-        self.publishing.publish_topic(will.topic, u8(MQTT | will.qos << QOS_SHIFT | retain), block, will.body)
+        self.publishing.publish_topic(will.topic, topic_octet(will.qos, will.retain), block, will.body)
 
     def end_sessions(self) -> None:
         """Take care of what ended sessions leave behind: wills, and places in shared subscriptions."""

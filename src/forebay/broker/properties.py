@@ -9,10 +9,9 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.core.message import FORMAT_MASK
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
-from forebay.message.fields import expiration_of, filter_value_of, key_of, priority_of
+from forebay.message.formats.table import format_of
 from forebay.message.subject import RecordSubject
 from forebay.queue.properties import Looks, PropertyReader
 
@@ -50,32 +49,35 @@ class MessageProperties(PropertyReader):
         self.last_value: bytes | None = None
 
     def priority(self, block: Block, index: i64) -> i64:
-        format = block.format(index) & FORMAT_MASK
+        format = block.format(index)
         properties = block.properties(index)
         if not self.for_priority.knows(format, properties):
-            self.last_priority = priority_of(format, properties)
+            self.last_priority = format_of(format).priority(properties)
         return self.last_priority
 
     def expiration_us(self, block: Block, index: i64) -> i64:
-        format = block.format(index) & FORMAT_MASK
+        format = block.format(index)
         properties = block.properties(index)
         if not self.for_expiration.knows(format, properties):
-            self.last_expiration_us = expiration_of(format, properties)
+            self.last_expiration_us = format_of(format).expiration_us(properties)
         return self.last_expiration_us
 
     def key(self, block: Block, index: i64) -> bytes:
-        format = block.format(index) & FORMAT_MASK
+        format = block.format(index)
         properties = block.properties(index)
         if not self.for_key.knows(format, properties):
-            self.last_key = key_of(format, properties)
+            self.last_key = format_of(format).group_key(properties)
         return self.last_key
 
     def filter_value(self, block: Block, index: i64) -> bytes | None:
-        format = block.format(index) & FORMAT_MASK
+        format = block.format(index)
         properties = block.properties(index)
         if not self.for_value.knows(format, properties):
-            self.last_value = filter_value_of(format, properties)
+            self.last_value = format_of(format).filter_value(properties)
         return self.last_value
+
+    def has_topic(self, block: Block, index: i64) -> bool:
+        return format_of(block.format(index)).keys_are_topics
 
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
         # A consumer's filter cannot ask for what depends on the time of day: see `ConsumerArguments`.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 # Formats, one octet a record. What `properties` and `body` hold:
 AMQP091: Final = 1  # property flags and property list of the content header (from octet 12 on); the body
 MQTT: Final = 2  # the MQTT 5 property block without its length, empty for 3.1.1; the payload
@@ -24,6 +26,16 @@ QOS_MASK: Final = 0x30
 RETAIN: Final = 0x40  # its publisher set the RETAIN flag
 RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
 
+# Kinds of bodies.
+PLAIN_BODY: Final = 0  # octets
+AMQP_SECTIONS: Final = 1  # sections of AMQP 1.0 that are no data: amqp-value or amqp-sequence, encoded
+
+# Types of message and correlation ids.
+UNTYPED_ID: Final = 0  # as the protocol has it: a text, or octets
+NUMBER_ID: Final = 1  # its digits
+UUID_ID: Final = 2  # `urn:uuid:…`
+OCTETS_ID: Final = 3  # a message id in hexadecimal; a correlation id as it is
+
 # What became of a publish: the `status` of its outcome.
 ACCEPTED: Final = 0
 UNROUTABLE: Final = 1  # no queue and no subscriber wanted it
@@ -34,7 +46,16 @@ REJECTED: Final = 2  # a destination refused it; others of its route may have it
 class Properties:
     """The properties of a message, free of any protocol's encoding; None or empty means absent.
 
-    headers  application properties; values are str, int, float, bool, bytes, None, list or dict
+    headers                application properties; values are str, int, float, bool, bytes, None, list or dict
+
+    The others are of AMQP 1.0 alone. Other formats keep of them what they have a place for.
+    message_id_type, correlation_id_type  how the sender's protocol typed these ids
+    timestamp_rest_ms      milliseconds of the creation time beyond `timestamp_s`
+    absolute_expiry_ms     since 1970
+    message_annotations    keys are str, or int; values as those of `headers`
+    delivery_annotations   the same, for the next hop only
+    footer                 the same
+    body_kind              PLAIN_BODY or AMQP_SECTIONS
     """
 
     def __init__(self) -> None:
@@ -53,6 +74,19 @@ class Properties:
         self.cluster_id: str | None = None  # AMQP 0.9.1 alone has it
         self.body_is_text: bool = False
         self.headers: list[tuple[str, object]] = []
+        self.to: str | None = None
+        self.subject: str | None = None
+        self.message_id_type: i64 = UNTYPED_ID
+        self.correlation_id_type: i64 = UNTYPED_ID
+        self.timestamp_rest_ms: i64 = 0
+        self.absolute_expiry_ms: int | None = None
+        self.group_id: str | None = None
+        self.group_sequence: int | None = None
+        self.reply_to_group_id: str | None = None
+        self.message_annotations: list[tuple[object, object]] | None = None
+        self.delivery_annotations: list[tuple[object, object]] | None = None
+        self.footer: list[tuple[object, object]] | None = None
+        self.body_kind: i64 = PLAIN_BODY
 
     def header(self, name: str) -> object:
         """Value of the first header of that name, None when there is none."""

@@ -8,10 +8,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, NOT_IMPLEMENTED, RequestError
-from forebay.core.message import MQTT
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
-from forebay.wire.amqp091.properties import cut_key
 from forebay.wire.mqtt.codes import SHARE_PREFIX
 
 QUEUE_PREFIX: Final = b"$queue/"
@@ -26,15 +24,6 @@ class Addresses(ABC):
     @abstractmethod
     def makes(self, address: bytes, publishes: bool) -> bytes:
         """The name of the queue that publishing, or else consuming, there makes; empty where it makes none."""
-
-
-def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes]:
-    """Exchange and routing key as AMQP says them; a queue's address stays what it is, for it leads there from here."""
-    if format != MQTT:
-        return exchange, routing_key
-    if routing_key.startswith(QUEUE_PREFIX):
-        return b"", cut_key(routing_key)
-    return exchange, cut_key(swap_key(routing_key))
 
 
 def named_queue(name: bytes) -> bytes:

@@ -9,8 +9,16 @@ The value is the msgpack of [deaths, first, last, exchange, marks]:
     exchange  to which it was published before the newest
     marks     [id, queue, offset, group, reason, deliveries, milliseconds] of the queue that it left last; nil for none
 
-Names are octets. `message/rendered.py` makes the headers of it that consumers see. What a client says of deaths in
-headers of its own counts for nothing.
+Names are octets. The format of the record makes the headers of it that readers see (`Format.with_deaths`):
+
+    x-death          array of tables, the newest first, one for each queue and reason:
+                     original-expiration (where it had one), count, reason, queue, time, exchange, routing-keys
+    x-first-death-…  reason, queue and exchange of the first death
+    x-last-death-…   the same of the newest
+    dlq-id, …        the queue that the record left last, see `DeathMarks`
+
+AMQP 0.9.1 gets them as RabbitMQ writes them, MQTT as user properties. What the publisher had under these names is not
+shown, and counts for nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +29,24 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.message.annotations import DEATHS, annotation, with_annotation
+from forebay.routing.exchange import text
 
 REJECTED: Final = b"rejected"
 REDRIVEN: Final = b"redriven"  # no death at all: somebody sent it back from the queue, see `Deaths.redrive`
+
+X_DEATH: Final = b"x-death"
+FIRST_DEATH: Final = (b"x-first-death-exchange", b"x-first-death-queue", b"x-first-death-reason")
+LAST_DEATH: Final = (b"x-last-death-exchange", b"x-last-death-queue", b"x-last-death-reason")
+DEATH_HEADERS: Final = [X_DEATH, *FIRST_DEATH, *LAST_DEATH]
+MARKS: Final = [
+    b"dlq-id",
+    b"dlq-queue",
+    b"dlq-offset",
+    b"dlq-reason",
+    b"dlq-deliveries",
+    b"dlq-time-ms",
+    b"dlq-group",
+]
 
 
 @final
@@ -178,3 +201,37 @@ def with_deaths(annotations: bytes, deaths: Deaths) -> bytes:
 def without_deaths(annotations: bytes) -> bytes:
     """Annotations that tell of no deaths."""
     return with_annotation(annotations, DEATHS, b"")
+
+
+# ---- what headers say
+
+
+def mark_headers(marks: DeathMarks) -> list[tuple[str, object]]:
+    """Return the headers that say which queue a record left last."""
+    said: list[tuple[str, object]] = []
+    if marks.id:
+        said.append(("dlq-id", text(marks.id)))
+    said.append(("dlq-queue", text(marks.queue)))
+    if marks.id:
+        said.append(("dlq-offset", int(marks.offset)))
+    said.append(("dlq-reason", text(marks.reason)))
+    if marks.id:
+        said.append(("dlq-deliveries", int(marks.deliveries)))
+    said.append(("dlq-time-ms", int(marks.time_ms)))
+    if marks.group:
+        said.append(("dlq-group", text(marks.group)))
+    return said
+
+
+def death_fields(death: Death) -> dict[str, object]:
+    """Return the table of x-death for one death."""
+    fields: dict[str, object] = {}
+    if death.expiration:
+        fields["original-expiration"] = text(death.expiration)
+    fields["count"] = int(death.count)
+    fields["reason"] = text(death.reason)
+    fields["queue"] = text(death.queue)
+    fields["time"] = int(death.time_s)
+    fields["exchange"] = text(death.exchange)
+    fields["routing-keys"] = [text(key) for key in death.keys]
+    return fields

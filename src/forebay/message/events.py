@@ -11,8 +11,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
 from forebay.log.block import Block
+from forebay.message.formats.table import format_of
 
 PUBLISHED: Final = "message.published"
 DELIVERED: Final = "message.delivered"
@@ -70,10 +70,12 @@ NOTED_MAX: Final = 100_000  # in one turn; beyond it events are counted and lost
 
 def message_fields(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict[str, object]:
     """The fields of a message; `payload` only for those who want it."""
-    fields: dict[str, object] = {"octets": len(body), "payload": body}
-    if format & FORMAT_MASK == MQTT:
+    protocol = format_of(format)
+    payload = protocol.payload(body)
+    fields: dict[str, object] = {"octets": len(payload), "payload": payload}
+    if protocol.keys_are_topics:
         fields["topic"] = key
-        fields["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
+        fields["qos"] = int(protocol.qos(format))
     else:
         fields["exchange"] = exchange
         fields["routing_key"] = key

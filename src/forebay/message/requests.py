@@ -1,4 +1,4 @@
-"""Headers by which a message requests something of the broker, found without a decode of the others.
+"""Headers by which a message requests something of the broker.
 
 CC, BCC                          arrays: their texts are further routing keys; BCC is not shown to consumers
 x-delay                          milliseconds after which the message is routed, as if it were published then
@@ -6,20 +6,21 @@ x-delay-id                       the name under which it can be cancelled until 
 x-producer-id with x-sequence    taken once: a number not above the producer's last one is a duplicate
 x-deduplication-key              taken once for each key
 x-forebay-...                    reserved for the broker: a name that neither it nor its deliveries know is refused
+
+A format has these under names and in types of its own: see `Format.read_requests`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
-from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP091, EXPIRES, KEYED
-from forebay.message.fields import CC, GROUP_HEADER, marks_of
-from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, skip_value
-from forebay.wire.amqp091.properties import EXPIRATION, HEADERS, field_at, flags_of
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.message import EXPIRES, KEYED
+from forebay.core.reading.nearest import hint
 
+CC: Final = b"CC"
 BCC: Final = b"BCC"
 DELAY: Final = b"x-delay"
 DELAY_ID: Final = b"x-delay-id"
@@ -27,6 +28,8 @@ PRODUCER: Final = b"x-producer-id"
 SEQUENCE: Final = b"x-sequence"
 DEDUPLICATION_KEY: Final = b"x-deduplication-key"
 REQUEST_HEADERS: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
+GROUP_HEADER: Final = b"x-group-id"  # the message group: a header over AMQP, a user property over MQTT
+FILTER_HEADER: Final = b"x-stream-filter-value"
 RESERVED: Final = b"x-forebay-"  # what names begin with that nobody else has
 # Of deliveries: message id, group, queue, offset. Who publishes what came keeps them.
 ORIGIN_HEADERS: Final[list[bytes]] = [
@@ -38,35 +41,97 @@ ORIGIN_HEADERS: Final[list[bytes]] = [
 # Of webhooks' requests, whose headers a bridge that they are sent to takes for properties.
 EVENT_HEADERS: Final[list[bytes]] = [b"x-forebay-event", b"x-forebay-delivery", b"x-forebay-signature"]
 
-# Results of `requests_of`, beside the marks of a record.
+# Results of `Format.requests`, beside the marks of a record.
 REQUESTS: Final = 1  # one of REQUEST_HEADERS
 UNKNOWN: Final = 2  # a reserved name
 MARKS: Final = EXPIRES | KEYED
-CAPITALS: Final = (66, 67)  # B, C
-SMALL_X: Final = 120
+
+DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
+EXPIRATION_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
+DELAY_ID_OCTETS_MAX: Final = 255
 
 
-def requests_of(properties: bytes) -> i64:
-    """REQUESTS and UNKNOWN, by the headers of checked properties of AMQP 0.9.1, and the marks of the record."""
-    flags = flags_of(properties)
-    found: i64 = 0
-    is_marked = flags & EXPIRATION != 0
-    if flags & HEADERS:
-        pos = field_at(properties, HEADERS, TABLE_DEPTH_MAX)
-        end = pos + 4 + (i64(read_i32_be(properties, pos)) & 0xFFFFFFFF)
-        pos += 4
-        while pos < end:
-            start = pos + 1
-            pos = start + i64(properties[pos])
-            if pos > start:
-                first = i64(properties[start])
-                if first == SMALL_X or first in CAPITALS:
-                    name = properties[start:pos]
-                    if name in REQUEST_HEADERS:
-                        found |= REQUESTS
-                    elif name == GROUP_HEADER:
-                        is_marked = True
-                    elif name.startswith(RESERVED):
-                        found |= UNKNOWN
-            pos = skip_value(properties, pos, end, TABLE_DEPTH_MAX)
-    return found | marks_of(AMQP091, properties) if is_marked else found
+@final
+class PublishRequests:
+    """The requests in the headers of one message.
+
+    properties  as they are delivered
+    delayed     as they are kept until their time has come
+    keys        further routing keys
+    delay_us    from the publish on, 0 for none
+    due_us      the time of the publish instead, since 1970; 0 for none
+    delay_id    by which the message can be cancelled until then
+    producer, sequence, deduplication_key  values of the headers by which it is taken once; None where there is none
+    """
+
+    def __init__(self, properties: bytes) -> None:
+        self.properties = properties
+        self.delayed = properties
+        self.keys: list[bytes] = []
+        self.delay_us: i64 = 0
+        self.due_us: i64 = 0
+        self.delay_id = b""
+        self.producer: object = None
+        self.sequence: object = None
+        self.deduplication_key: object = None
+
+
+def texts_in(values: object) -> list[bytes]:
+    """Return the texts of a header that is an array; what else is in it says nothing, as with RabbitMQ."""
+    texts: list[bytes] = []
+    if isinstance(values, list):
+        for value in values:
+            if isinstance(value, bytes):
+                texts.append(value)
+            elif isinstance(value, str):
+                texts.append(value.encode())
+    return texts
+
+
+def delay_ms_of(value: object) -> i64:
+    """Return the milliseconds of a delay; RequestError if the value is no number of them."""
+    if isinstance(value, float):
+        value = int(value) if -DELAY_MS_MAX <= value <= DELAY_MS_MAX else None
+    if isinstance(value, bool) or not isinstance(value, int) or value > DELAY_MS_MAX:
+        raise RequestError(
+            PRECONDITION, f"invalid x-delay header: {value!r} is no number of milliseconds up to {DELAY_MS_MAX}"
+        )
+    return max(0, value)
+
+
+def delay_id_of(value: object) -> bytes:
+    """Return the text that names a delayed message; RequestError if the value cannot be one."""
+    octets = value.encode() if isinstance(value, str) else value
+    if not isinstance(octets, bytes) or len(octets) > DELAY_ID_OCTETS_MAX:
+        raise RequestError(
+            PRECONDITION, f"invalid x-delay-id header: {value!r} is no text of up to {DELAY_ID_OCTETS_MAX} octets"
+        )
+    return octets
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse a header, or what else `what` names, that has a reserved name without a meaning: RequestError."""
+    octets = name.encode()
+    if octets.startswith(RESERVED) and octets not in ORIGIN_HEADERS and octets not in EVENT_HEADERS:
+        known = [each.decode() for each in (*REQUEST_HEADERS, GROUP_HEADER)]
+        meant = hint("x-" + name[len(RESERVED) :], known)
+        raise RequestError(PRECONDITION, f"{what} '{name}': nothing puts it in force; {meant}")
+
+
+def check_expiration(expiration: str) -> None:
+    """Refuse an expiration that is no number of milliseconds that RabbitMQ takes, in its words (those of Erlang)."""
+    digits = expiration.removeprefix("-")
+    stop: i64 = 0
+    while stop < i64(len(digits)) and "0" <= digits[stop] <= "9":
+        stop += 1
+    wrong = ""
+    if stop == 0:
+        wrong = "no_integer"
+    elif stop < i64(len(digits)):
+        wrong = f'{{leftover_string,"{digits[stop:]}"}}'
+    elif digits != expiration:
+        wrong = f"{{value_negative,{int(expiration)}}}"
+    elif int(digits) > EXPIRATION_MS_MAX:
+        wrong = f"{{value_too_large,{int(digits)}}}"
+    if wrong:
+        raise RequestError(PRECONDITION, f"invalid expiration '{expiration}': {wrong}")

@@ -6,10 +6,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, Properties
+from forebay.core.message import Properties
 from forebay.core.units import US_PER_MS
 from forebay.filter.nodes import FilterNode
 from forebay.filter.values import condition_of
+from forebay.message.formats.format import Format
+from forebay.message.formats.table import EXCHANGE_FORMAT, known_format
 from forebay.message.properties import properties_of
 from forebay.message.subject import (
     AGE_MS,
@@ -17,6 +19,7 @@ from forebay.message.subject import (
     EXCHANGE,
     OCTETS,
     OFFSET,
+    PROTOCOL,
     QUEUE,
     ROUTING_KEY,
     STORED_MS,
@@ -37,6 +40,7 @@ class Rows:
 
     queues, exchanges, keys  text, or octets
     timestamps_us, now_us    when the broker took a record, and when it is looked at
+    bodies                   payloads
     octets                   length of the body
     """
 
@@ -92,7 +96,13 @@ class RowSubject(StoredSubject):
             key = rows.keys[index]
             if isinstance(key, str):
                 key = key.encode("utf-8", "replace")
-        return address_property(number, self.format(), key) if isinstance(key, bytes) else None
+        if not isinstance(key, bytes):
+            return None
+        format = self.format()
+        if format is None:
+            # As if it had come by AMQP, but that nothing says so.
+            return None if number == PROTOCOL else address_property(number, EXCHANGE_FORMAT, 0, key)
+        return address_property(number, format, self.octet(), key)
 
     def time_property(self, number: i64) -> object:
         stored_us = self.rows.timestamps_us[self.index]
@@ -103,16 +113,20 @@ class RowSubject(StoredSubject):
         now_us = self.rows.now_us[self.index]
         return None if now_us is None else (now_us - stored_us) // US_PER_MS
 
-    def format(self) -> i64:
-        """The format as it was stored, its protocol in the lowest bits; 0 where the row does not say."""
+    def octet(self) -> i64:
+        """Return the format octet as it was stored; 0 where the row does not say."""
         format = self.rows.formats[self.index]
         return 0 if format is None else i64(format)
 
+    def format(self) -> Format | None:
+        """Return the row's format; None where the row does not say, or says one that is not known here."""
+        return known_format(self.octet())
+
     def read_properties(self) -> Properties:
         raw = self.rows.raw[self.index]
-        format = self.format() & FORMAT_MASK
-        known = format in (AMQP091, MQTT)
-        return properties_of(format, raw) if known and raw is not None else Properties()
+        if raw is None or self.format() is None:
+            return Properties()
+        return properties_of(self.octet(), raw)
 
     def read_body(self) -> bytes:
         return self.rows.bodies[self.index] or b""

@@ -8,15 +8,14 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, Properties
+from forebay.core.message import Properties
 from forebay.core.units import US_PER_MS
 from forebay.filter.subject import BODY_OCTETS_MAX, Subject
 from forebay.log.block import Block
+from forebay.message.formats.format import Format
+from forebay.message.formats.table import format_of
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
-from forebay.routing.topic_trie import swap_key
-
-PROTOCOLS: Final = {AMQP091: "amqp091", MQTT: "mqtt"}
 
 # Properties by number: comparing numbers costs nothing, and a filter asks once a record.
 QUEUE: Final = 1
@@ -164,10 +163,6 @@ class RecordSubject(StoredSubject):
         self.deliveries: i64 = deliveries
         self.failures: i64 = failures
 
-    def format(self) -> i64:
-        """Protocol in which it was published."""
-        return self.block.format(self.index) & FORMAT_MASK
-
     def offset(self) -> i64:
         """The record's offset in the log of the queue that holds it."""
         return self.block.base + self.index
@@ -193,10 +188,11 @@ class RecordSubject(StoredSubject):
             return int(self.failures)
         if number == QUEUE:
             return self.queue
-        return address_property(number, block.format(index), block.routing_key(index))
+        return address_property(number, format_of(block.format(index)), block.format(index), block.routing_key(index))
 
     def read_properties(self) -> Properties:
-        return properties_of(self.format(), rendered_at(self.block, self.index))
+        block = self.block
+        return properties_of(block.format(self.index), rendered_at(block, self.index))
 
     def parse_body(self) -> object:
         if self.block.body_span(self.index, 1) > BODY_OCTETS_MAX:
@@ -205,18 +201,18 @@ class RecordSubject(StoredSubject):
         return super().parse_body()
 
     def read_body(self) -> bytes:
-        return self.block.body(self.index)
+        block = self.block
+        return format_of(block.format(self.index)).payload(block.body(self.index))
 
 
-def address_property(number: i64, format: i64, routing_key: bytes) -> object:
-    """The property that follows from the format of a record and its routing key."""
-    protocol = format & FORMAT_MASK
+def address_property(number: i64, format: Format, octet: i64, routing_key: bytes) -> object:
+    """Return the property that follows from a record's format octet and its routing key."""
     if number == TOPIC:
-        return routing_key if protocol == MQTT else swap_key(routing_key)
+        return format.topic(routing_key)
     if number == PROTOCOL:
-        return PROTOCOLS.get(int(protocol))
+        return format.name
     assert number == QOS, number
-    return int((format & QOS_MASK) >> QOS_SHIFT) if protocol == MQTT else 1
+    return int(format.qos(octet))
 
 
 def stated_property(properties: Properties, number: i64) -> object:

@@ -47,7 +47,6 @@ APART: Final = (
 )
 APART_STEPS: Final = (
     ("forebay.broker.publish.deduplication", "identity_of"),
-    ("forebay.broker.publish.headers", "check_message"),
     ("forebay.broker.publish.headers", "read_publish_headers"),
 )
 # Steps of sessions that belong together: half of one must not become durable.

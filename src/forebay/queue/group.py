@@ -73,7 +73,7 @@ class Group(ABC):
         self.consumers: list[Consumer] = []
         self.fairness: Fairness = RoundRobin(BURST)
         self.draining = False
-        self.key_filter = KeyFilter(filter)
+        self.key_filter = KeyFilter(filter, self.properties)
         self.reader = LogReader(log)
         self.turn = TurnShare()
 

@@ -6,8 +6,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.log.block import Block
+from forebay.queue.properties import PropertyReader
 from forebay.queue.turn import TurnShare
 from forebay.routing.topic_trie import matches, swap_key
 
@@ -23,8 +23,9 @@ class KeyFilter:
     is_set  some records may not be wanted
     """
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, properties: PropertyReader) -> None:
         self.text = text
+        self.properties = properties
         self.is_set = len(text) > 0
         self.memo: dict[bytes, bool] = {}
 
@@ -33,8 +34,7 @@ class KeyFilter:
         key = block.routing_key(index)
         known = self.memo.get(key)
         if known is None:
-            exchange = block.exchange(index)
-            known = matches(self.text, filter_key(block.format(index) & FORMAT_MASK, exchange, key))
+            known = matches(self.text, filter_key(self.properties.has_topic(block, index), key))
             # A key may mean two topics, by the protocol it came from: only the common case is remembered.
             if len(self.memo) >= MEMO_ENTRIES:
                 self.memo.clear()
@@ -51,10 +51,13 @@ class KeyFilter:
         return count if first else -count
 
 
-def filter_key(format: i64, exchange: bytes, routing_key: bytes) -> bytes:
-    """The text that a group's filter is held against: the topic form of the routing key, without `$queue/<name>/`."""
+def filter_key(is_topic: bool, routing_key: bytes) -> bytes:
+    """Return the text that a group's filter is held against: the routing key as a topic, without `$queue/<name>/`.
+
+    is_topic  the routing key is a topic already
+    """
     key = routing_key
-    if format == AMQP091 and not key.startswith(QUEUE_PREFIX):
+    if not is_topic and not key.startswith(QUEUE_PREFIX):
         key = swap_key(key)
     if key.startswith(QUEUE_PREFIX):
         cut = key.find(b"/", len(QUEUE_PREFIX))

@@ -77,6 +77,10 @@ class PropertyReader(ABC):
         """The value that readers of a stream may filter by; None where the message has none."""
 
     @abstractmethod
+    def has_topic(self, block: Block, index: i64) -> bool:
+        """Return whether the routing key is a topic, with levels between slashes, and not AMQP's."""
+
+    @abstractmethod
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
         """The record as a consumer's filter sees it; it was delivered, and failed, so often before."""
 
@@ -110,6 +114,9 @@ class NoProperties(PropertyReader):
 
     def filter_value(self, block: Block, index: i64) -> bytes | None:
         return None
+
+    def has_topic(self, block: Block, index: i64) -> bool:
+        return False
 
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
         return NoSubject()

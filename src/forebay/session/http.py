@@ -18,10 +18,11 @@ from mypy_extensions import i64
 from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
-from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
+from forebay.core.message import RETAINED
 from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import Rights
 from forebay.log.block import Block
+from forebay.message.formats.table import format_of
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
 from forebay.message.shown import plain
@@ -205,7 +206,7 @@ class EventSession(Session):
 def event_fields(block: Block, index: i64) -> dict[str, object]:
     """The fields of a message, for an event."""
     format = block.format(index)
-    properties = properties_of(format & FORMAT_MASK, rendered_at(block, index))
+    properties = properties_of(format, rendered_at(block, index))
     fields: dict[str, object] = {"topic": text(topic_at(block, index))}
     body = block.body(index)
     try:
@@ -221,8 +222,9 @@ def event_fields(block: Block, index: i64) -> dict[str, object]:
         headers[name] = plain(value)
     if headers:
         fields["headers"] = headers
-    if format & FORMAT_MASK == MQTT:
-        fields["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
+    protocol = format_of(format)
+    if protocol.keys_are_topics:
+        fields["qos"] = int(protocol.qos(format))
     return fields
 
 

@@ -11,11 +11,11 @@ from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.core.message import AMQP091, Properties
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.operations.queues import pin_fields
+from forebay.message.formats.table import format_of
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
-from forebay.wire.convert import encode
 from tests.vhosts import OneVhost, leased
 
 Q = b"q"
@@ -390,7 +390,7 @@ def test_priorities_hold_after_a_move(tmp_path: Path) -> None:
     for priority in (1, 5, 3):
         properties = Properties()
         properties.priority = priority
-        broker.publish(b"", Q, b"%d" % priority, encode(AMQP091, properties))
+        broker.publish(b"", Q, b"%d" % priority, format_of(AMQP091).encode(properties))
     broker.turn()
     assert broker.take("", 3) == [b"5", b"3", b"1"]
     broker.move(b"", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from forebay.core.message import AMQP091, MQTT, Properties
 from forebay.message.annotations import PUBLISHER, annotation, with_annotation
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths, without_deaths
-from forebay.message.fields import keys_in_cc
+from forebay.message.formats.table import format_of
 from forebay.message.rendered import rendered
 from forebay.wire.amqp091 import properties as amqp
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
@@ -120,9 +120,9 @@ def test_names_that_are_no_utf8_stay_what_they_are() -> None:
 
 
 def test_the_keys_of_cc() -> None:
-    assert keys_in_cc(encoded(("CC", ["one", "two"]), ("colour", "red"))) == [b"one", b"two"]
-    assert keys_in_cc(encoded(("CC", "no array"))) == []
-    assert keys_in_cc(encoded()) == []
+    assert format_of(AMQP091).further_keys(encoded(("CC", ["one", "two"]), ("colour", "red"))) == [b"one", b"two"]
+    assert format_of(AMQP091).further_keys(encoded(("CC", "no array"))) == []
+    assert format_of(AMQP091).further_keys(encoded()) == []
 
 
 def test_a_circle_is_one_unless_somebody_rejected_the_message_in_it() -> None:

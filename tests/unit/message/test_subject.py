@@ -8,9 +8,9 @@ from forebay.core.message import AMQP091, MQTT, Properties
 from forebay.filter.parser import parse
 from forebay.filter.subject import PROPERTIES
 from forebay.log.block import BlockWriter
+from forebay.message.formats.table import format_of
 from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
-from forebay.wire.convert import encode
 
 STORED_US = 1_700_000_000_000_000
 DEATH = {
@@ -25,7 +25,7 @@ DEATH = {
 
 def subject(format: int, exchange: bytes, key: bytes, properties: Properties, body: bytes) -> RecordSubject:
     writer = BlockWriter()
-    writer.append(format, exchange, key, encode(format & 0x0F, properties), body)
+    writer.append(format, exchange, key, format_of(format).encode(properties), body)
     block = writer.seal(40, STORED_US, True)
     return RecordSubject(b"q", block, 0, STORED_US + 5_000_000, 3, 1)
 

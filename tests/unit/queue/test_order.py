@@ -29,6 +29,9 @@ class KeyFacts(PropertyReader):
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
 
+    def has_topic(self, block: Block, index: int) -> bool:
+        return False
+
     def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
         return NoSubject()
 

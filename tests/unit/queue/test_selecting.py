@@ -38,6 +38,9 @@ class CountingFacts(PropertyReader):
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
 
+    def has_topic(self, block: Block, index: int) -> bool:
+        return False
+
     def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
         self.looked.append(block.base + index)
         return Letter(block.routing_key(index).partition(b":")[2])

@@ -19,6 +19,7 @@ from forebay.admin.http.early_answers import EarlyAnswers
 from forebay.admin.service import HttpService
 from forebay.broker.publish.headers import read_publish_headers
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.node import doubt
 from forebay.node.doubt import leaves_doubt
 from forebay.node.link import Link
@@ -393,7 +394,7 @@ def refuse() -> None:
     ("error", "expected"),
     [
         (raised(check_topic, 1, 2, 3), False),
-        (raised(read_publish_headers, None), False),
+        (raised(read_publish_headers, EXCHANGE_FORMAT, None), False),
         (raised(on_tx_commit, None, None), True),
         (raised(refuse), False),
     ],

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
+from forebay.message.formats.table import format_of
 from forebay.message.properties import properties_of
 from forebay.message.subject import NUMBERS, stated_property
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
-from forebay.wire.convert import encode
 
 ARROW_TYPES = {name: to_arrow_type(type) for name, type in PROPERTY_TYPES.items()}
 
@@ -51,8 +51,8 @@ FULL = said(
 
 
 def test_amqp_properties_become_columns() -> None:
-    raw = encode(AMQP091, FULL)
-    made = columns([(AMQP091, raw), (AMQP091, encode(AMQP091, Properties())), (AMQP091, raw)])
+    raw = format_of(AMQP091).encode(FULL)
+    made = columns([(AMQP091, raw), (AMQP091, format_of(AMQP091).encode(Properties())), (AMQP091, raw)])
     values = {name: array.to_pylist() for name, array in made.items()}
     assert values["headers"][0] == [
         {"key": "n", "value": b"1"},
@@ -95,7 +95,7 @@ def test_amqp_properties_become_columns() -> None:
 
 
 def test_the_same_octets_say_something_else_in_another_protocol() -> None:
-    octets = encode(MQTT, said(headers=[("a", "1")]))
+    octets = format_of(MQTT).encode(said(headers=[("a", "1")]))
     made = columns([(MQTT | 2 << QOS_SHIFT, octets), (AMQP091, octets), (MQTT, octets), (MQTT, b"")])
     assert made["headers"].to_pylist() == [
         [{"key": "a", "value": b"1"}],
@@ -106,7 +106,7 @@ def test_the_same_octets_say_something_else_in_another_protocol() -> None:
 
 
 def test_mqtt_properties_become_columns() -> None:
-    raw = encode(MQTT, said(headers=[("amqp-priority", "7")], expiration_ms=1000))
+    raw = format_of(MQTT).encode(said(headers=[("amqp-priority", "7")], expiration_ms=1000))
     made = columns([(MQTT, raw)])
     assert (made["priority"].to_pylist(), made["expiration_ms"].to_pylist()) == ([7], [1000])
 
@@ -116,7 +116,9 @@ def test_no_rows_give_no_rows() -> None:
 
 
 def test_a_part_of_an_array_is_decoded() -> None:
-    raw = pa.array([b"x", *[encode(MQTT, said(content_type=str(n % 3))) for n in range(9)], b"x"], pa.binary())
+    raw = pa.array(
+        [b"x", *[format_of(MQTT).encode(said(content_type=str(n % 3))) for n in range(9)], b"x"], pa.binary()
+    )
     made = property_arrays(np.full(9, MQTT, np.uint8), raw.slice(1, 9), {"content_type": pa.string()})
     assert made["content_type"].to_pylist() == ["0", "1", "2"] * 3
 
@@ -134,7 +136,7 @@ messages = st.builds(
 @given(st.lists(st.tuples(st.integers(0, 9), messages), min_size=1, max_size=12))
 def test_each_row_has_what_its_properties_say(formats: list[int], drawn: list[tuple[int, Properties]]) -> None:
     rows = [(formats[at % len(formats)], message) for at, message in drawn]
-    octets = [(format, encode(format, message)) for format, message in rows]
+    octets = [(format, format_of(format).encode(message)) for format, message in rows]
     made = columns(octets)
     for at, (format, raw) in enumerate(octets):
         said_there = properties_of(format, raw)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.message.formats.conversion import MEMO, MEMO_OCTETS_MAX, convert
 from forebay.wire.amqp091.properties import decode_properties, encode_properties
-from forebay.wire.convert import MEMO, MEMO_OCTETS_MAX, convert
 from forebay.wire.mqtt.properties import decode_neutral
 
 

@@ -22,9 +22,10 @@ from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
-from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
+from forebay.core.message import ACCEPTED, REJECTED
 from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import Rights
+from forebay.message.formats.table import topic_octet
 from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
 from forebay.server.broker_view import BrokerView
@@ -267,7 +268,7 @@ def publish(app: BrokerView, vhost: Vhost, message: Message, user: str) -> Publi
 
 
 def format_of(message: Message) -> u8:
-    return u8(MQTT | message.qos << QOS_SHIFT | (RETAIN if message.retain else 0))
+    return topic_octet(message.qos, message.retain)
 
 
 def delay(app: BrokerView, vhost: Vhost, message: Message) -> PublishAnswer:

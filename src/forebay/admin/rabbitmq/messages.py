@@ -22,12 +22,13 @@ from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.web.router import Responses, RouteGroup
-from forebay.broker.publish.headers import check_message, publish_with_headers, read_publish_headers
+from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
 from forebay.broker.publish.outcome import PublishOutcome
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
+from forebay.core.message import ACCEPTED, REJECTED
 from forebay.directory.permissions import READ
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
 from forebay.message.requests import MARKS, REQUESTS
@@ -80,11 +81,11 @@ def publish(
     rights = caller.rights(vhost.name)
     is_topic = vhost.catalog.is_topic_exchange(exchange)
     rights.check_publish(exchange, routing_key, is_topic)
-    found = int(check_message(properties, caller.user.encode(), TABLE_DEPTH_MAX))
-    format = u8(AMQP091 | found & MARKS)
+    found = int(EXCHANGE_FORMAT.check(properties, caller.user.encode(), TABLE_DEPTH_MAX))
+    format = u8(EXCHANGE_FORMAT.number | found & MARKS)
     route = vhost.router.route(exchange, routing_key)
     if found & REQUESTS:
-        headers = read_publish_headers(properties)
+        headers = read_publish_headers(EXCHANGE_FORMAT, properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
         return publish_with_headers(vhost.publishing, route, headers, format, payload, caller.user.encode())
@@ -190,8 +191,7 @@ def message_fields(delivery: Delivery, wanted: GetBody) -> dict[str, object]:
         "routing_key": text(block.routing_key(index)),
         "message_count": 0,
         # RabbitMQ's JSON has an empty list where there are none.
-        "properties": properties_fields(properties_of(block.format(index) & FORMAT_MASK, rendered_at(block, index)))
-        or [],
+        "properties": properties_fields(properties_of(block.format(index), rendered_at(block, index))) or [],
         "payload": shown,
         "payload_encoding": encoding,
     }

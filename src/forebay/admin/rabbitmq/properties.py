@@ -6,11 +6,11 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
 from forebay.core.reading.nearest import slip_among
-from forebay.message.encoded import amqp_octets
+from forebay.message.formats.table import EXCHANGE_FORMAT
+from forebay.message.requests import check_expiration
 from forebay.message.shown import plain
 
 PERSISTENT: Final = 2
@@ -49,7 +49,7 @@ def octets_of_properties(given: Mapping[str, object]) -> bytes:
         if len(name.encode()) > TEXT_OCTETS_MAX:
             raise RequestError(INVALID, f"properties: headers: a name has more than {TEXT_OCTETS_MAX} octets")
         made.headers.append((name, value))
-    return amqp_octets(made)
+    return EXCHANGE_FORMAT.encode(made)
 
 
 def text_of(given: Mapping[str, object], name: str) -> str | None:

@@ -24,9 +24,8 @@ import forebay
 from forebay.broker.common import Sealed
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
-from forebay.core.message import FORMAT_MASK
 from forebay.log.block import Block
-from forebay.message.fields import header_of
+from forebay.message.formats.table import format_of
 from forebay.node.telemetry.tracing import Tracer
 from forebay.queue.leases.lease import Delivery, Lease
 from forebay.queue.leases.page import DEAD_LETTER, LEASED, PAGE_BITS, SETTLED
@@ -77,7 +76,7 @@ class OpenDelivery:
 
 def text_in(properties: bytes, name: str, format: int) -> bytes:
     """A text among headers or user properties; empty where there is none of that name."""
-    found = header_of(format & FORMAT_MASK, properties, name.encode())
+    found = format_of(format).header(properties, name.encode())
     return b"" if found is None or len(found) > TEXT_MAX else found
 
 

@@ -22,15 +22,16 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.publish.mover import Mover, in_amqp
+from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import AMQP091, REJECTED, UNROUTABLE
+from forebay.core.message import REJECTED, UNROUTABLE
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.message.deaths import REJECTED as DEATH_REJECTED
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
-from forebay.message.fields import CC, keys_in_cc
+from forebay.message.formats.conversion import for_exchange
+from forebay.message.formats.table import format_of
 from forebay.message.record import StoredRecord, record_at
 from forebay.message.rendered import rendered
 from forebay.queue.counts import Counts
@@ -42,9 +43,7 @@ from forebay.queue.work.attempts import FAILURE
 from forebay.queue.work.dead_letters import DeadLetterRun
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
-from forebay.wire.amqp091.properties import cut_key, edit_headers, expiration_digits, header_at, without_expiration
-from forebay.wire.convert import decode
+from forebay.wire.amqp091.properties import cut_key
 
 REASON_OCTETS_MAX: Final = 255
 
@@ -151,28 +150,31 @@ class DeadLetters:
         limits = queue.limits
         exchange = limits.dead_letter_exchange
         assert exchange is not None
-        keys = [letter.routing_key, *keys_in_cc(letter.properties)]
+        format = format_of(letter.format)
+        keys = [letter.routing_key, *format.further_keys(letter.properties)]
         death = Death(
             queue.name,
             reason,
             self.publishing.turn.now_us // 1_000_000,
             letter.exchange,
             keys,
-            expiration_digits(letter.properties, TABLE_DEPTH_MAX),
+            format.expiration_digits(letter.properties),
         )
         deaths = deaths_of(letter.annotations)
         deaths.add(death)
         deaths.marks = marks
         annotations = with_deaths(letter.annotations, deaths)
         key = limits.dead_letter_key
-        properties = without_expiration(letter.properties, TABLE_DEPTH_MAX)
-        if key is not None and header_at(properties, CC, TABLE_DEPTH_MAX) >= 0:
-            properties = edit_headers(properties, [CC], b"", TABLE_DEPTH_MAX)
+        properties = format.without_expiration(letter.properties)
+        if key is not None:
+            properties = format.without_further_keys(properties)
         if not exchange and key is None:
             keys = [each for each in keys if is_there(self.publishing, each)]
             if not keys:
                 return self.unrouted(limits)
-        route = self.route(queue, exchange, keys if key is None else [cut_key(key)], properties, annotations)
+        route = self.route(
+            queue, exchange, keys if key is None else [cut_key(key)], letter.format, properties, annotations
+        )
         if route is None:
             return self.unrouted(limits)
         if reason != DEATH_REJECTED and comes_round(route, deaths):
@@ -183,7 +185,7 @@ class DeadLetters:
             if not route.queues and route.audience is None and not route.copies:
                 self.dropped += 1
                 return ""
-        record = StoredRecord(AMQP091, route.exchange, route.routing_key, properties, letter.body, annotations)
+        record = StoredRecord(letter.format, route.exchange, route.routing_key, properties, letter.body, annotations)
         outcome = self.mover.send(route, record, keeps(limits), True, queue)
         if outcome.status == UNROUTABLE:
             return self.unrouted(limits)
@@ -224,12 +226,12 @@ class DeadLetters:
         if refused.queue.limits.dead_letter_exchange is None:
             return
         marks = DeathMarks(b"", refused.queue.name, -1, b"", b"maxlen", 0, self.publishing.turn.now_us // 1000)
-        self.forward(refused.queue, in_amqp(refused.record), b"maxlen", marks)
+        self.forward(refused.queue, for_exchange(refused.record), b"maxlen", marks)
 
     # ---- where to
 
     def route(
-        self, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes, annotations: bytes
+        self, source: Queue, exchange: bytes, keys: list[bytes], format: i64, properties: bytes, annotations: bytes
     ) -> Route | None:
         """The route of these keys; None where there is no such exchange or address.
 
@@ -257,7 +259,7 @@ class DeadLetters:
             way = router.follow(where, keys, None, False)
             is_open = way.is_open
             if is_open:
-                content = decode(AMQP091, rendered(AMQP091, properties, annotations))
+                content = format_of(format).decode(rendered(format, properties, annotations))
                 way = router.follow(where, keys, content, False)
             route = router.route_of(way, exchange, keys)
             route.flow = where.flow
@@ -296,7 +298,7 @@ class DeadLetters:
             self.mover.hand_over(Route(record.exchange, record.routing_key, [target], None), record)
             self.note_moved(DEATH_REJECTED)
         elif queue.limits.dead_letter_exchange is not None:
-            obstacle = self.forward(queue, in_amqp(record_at(block, index)), DEATH_REJECTED, marks)
+            obstacle = self.forward(queue, for_exchange(record_at(block, index)), DEATH_REJECTED, marks)
             if obstacle:
                 raise RequestError(REFUSED, f"dead-letter exchange: {obstacle}")
         self.publishing.turn.mark(queue)
@@ -359,8 +361,8 @@ class DeadLetterBatch:
             return ""  # its settlement was lost in a crash; what compaction left out because of it is gone
         index = offset - block.base
         self.body_octets = block.body_span(index, 1)
-        letter = in_amqp(record_at(block, index))
-        address = (letter.routing_key, *keys_in_cc(letter.properties))
+        letter = for_exchange(record_at(block, index))
+        address = (letter.routing_key, *format_of(letter.format).further_keys(letter.properties))
         known = self.failed.get(address)
         if known is not None:
             return known  # those of one address keep their order, too

@@ -15,14 +15,13 @@ from forebay.broker.mqtt.audience import WIDE_MIN, Audience, AudienceBuilder, Cl
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.mqtt.wide_deliveries import WideDeliveries
-from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter
 from forebay.message.address import TOPIC_EXCHANGE
+from forebay.message.formats.table import AT_QOS_0, format_of
 from forebay.queue.leases.lease import Delivery, Encodings
 from forebay.routing.cut_work import CutWork
 from forebay.routing.route_cache import RouteCache
-from forebay.routing.topic_trie import TopicSearch, TopicTrie, swap_key
-from forebay.wire.mqtt.properties import rest_of_expiry
+from forebay.routing.topic_trie import TopicSearch, TopicTrie
 
 AUDIENCES_MAX: Final = 10_000  # remembered at most; beyond it they are forgotten together
 AUDIENCES_IDS_MAX: Final = 1_000_000  # and so many subscriptions of all of them
@@ -330,18 +329,17 @@ class Fanout:
 
 def topic_at(block: Block, index: i64) -> bytes:
     """The topic that a record was published on, by whichever protocol."""
-    key = block.routing_key(index)
-    return key if block.format(index) & FORMAT_MASK == MQTT else swap_key(key)
+    return format_of(block.format(index)).topic(block.routing_key(index))
 
 
 def properties_at(block: Block, index: i64, now_us: i64) -> bytes:
     """The properties of a record that moves to another log: its time begins anew there, its expiry does not."""
     properties = block.properties(index)
-    if not properties or block.format(index) & FORMAT_MASK != MQTT:
+    if not properties:
         return properties
-    return rest_of_expiry(properties, now_us - block.timestamp_us(index))
+    return format_of(block.format(index)).aged(properties, now_us - block.timestamp_us(index))
 
 
 def is_zero(block: Block, index: i64) -> bool:
     """True if a record was published at QoS 0."""
-    return block.format(index) & (FORMAT_MASK | QOS_MASK) == MQTT
+    return AT_QOS_0[block.format(index)] != 0

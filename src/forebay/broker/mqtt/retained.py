@@ -16,13 +16,11 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import RECORD_OVERHEAD, RETAINED_LOG, LedgerLog
 from forebay.core.errors import DamagedBlock
-from forebay.core.message import FORMAT_MASK, MQTT, RETAIN
-from forebay.core.units import US_PER_S
 from forebay.log.block import Block
 from forebay.log.store import Store
+from forebay.message.formats.table import format_of, topic_octet
 from forebay.routing.cut_work import UNCUT, CutWork
 from forebay.routing.topic_tree import TopicTree, TreeSearch
-from forebay.wire.mqtt.properties import MESSAGE_EXPIRY, number_of
 
 SEAL_OCTETS: Final = 64 << 20  # of bodies gathered in a turn, after which a block is sealed before the turn ends
 SWEEP_MAX: Final = 10_000  # expired messages dropped by one `sweep`
@@ -160,7 +158,7 @@ class Retained(LedgerLog):
         if body:
             number = self.next_volatile
             self.next_volatile -= 1
-            self.volatile[int(number)] = RetainedMessage(topic, MQTT | RETAIN, b"", body, now_us)
+            self.volatile[int(number)] = RetainedMessage(topic, i64(topic_octet(0, True)), b"", body, now_us)
             self.tree.set(topic, number)
 
     def take(self, topic: bytes, offset: i64, octets: i64, due_us: i64) -> None:
@@ -284,7 +282,8 @@ class Retained(LedgerLog):
 
 def expiry_us(format: i64, properties: bytes, stamp_us: i64) -> i64:
     """The time at which a message expires that was stored at `stamp_us` expires; 0 for never."""
-    if not properties or format & FORMAT_MASK != MQTT:
+    if not properties:
         return 0
-    seconds = number_of(properties, MESSAGE_EXPIRY, -1)
-    return 0 if seconds < 0 else stamp_us + seconds * US_PER_S
+    published = format_of(format)
+    expiration_us = published.expiration_us(properties) if published.keys_are_topics else -1
+    return 0 if expiration_us < 0 else stamp_us + expiration_us

@@ -13,11 +13,12 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
-from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, REJECTED
+from forebay.core.message import FORMAT_MASK, QOS_MASK, REJECTED
 from forebay.log.store import Store
+from forebay.message.formats.table import AT_QOS_0
 from forebay.routing.exchange import text
 
-KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
+KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues
 
 
 @final
@@ -44,7 +45,7 @@ class Admission:
         octets = (octets + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)) * route.durable
         common = self.common
         if octets > common.room or self.crowding.refusing:
-            if self.crowding.refusing and not owed and format & KEPT != MQTT:
+            if self.crowding.refusing and not owed and not AT_QOS_0[format]:
                 refusal = self.over_quota(route)
                 if refusal is not None:
                     return refusal

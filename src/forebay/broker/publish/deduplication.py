@@ -16,11 +16,10 @@ from collections import deque
 from hashlib import blake2b
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
 from forebay.core.errors import INVALID, DamagedBlock, RequestError
-from forebay.core.message import AMQP091
 from forebay.log.store import FrameEntry, Store
 from forebay.message.address import NAME_OCTETS_MAX
 from forebay.message.annotations import (
@@ -31,6 +30,7 @@ from forebay.message.annotations import (
     with_annotation,
     with_number,
 )
+from forebay.message.formats.table import EXCHANGE_FORMAT
 
 LOG_NAME: Final = "$deduplication"
 HASH_OCTETS: Final = 16
@@ -173,7 +173,9 @@ class Deduplication(InternalLog):
     def end_turn(self, now_us: i64) -> None:
         if self.added:
             for name in self.added:
-                self.log.append_annotated(AMQP091, b"", b"", b"", b"", taken_annotations(name, self.last.get(name)))
+                self.log.append_annotated(
+                    u8(EXCHANGE_FORMAT.number), b"", b"", b"", b"", taken_annotations(name, self.last.get(name))
+                )
             self.seal(now_us)
             self.turns.append(Taken(self.log.end, self.log.stamp_us))
             self.added = []

@@ -16,10 +16,10 @@ from forebay.core.errors import INVALID, REFUSED, DamagedBlock, RequestError
 from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.message.annotations import DELAY_KEY, DUE, annotation, number_annotation, with_annotation, with_number
+from forebay.message.requests import DELAY_ID_OCTETS_MAX
 
 LOG_NAME: Final = "$delayed"
 UNREADABLE_US: Final = 60_000_000  # after which a message that cannot be read is tried again
-KEY_OCTETS_MAX: Final = 255
 OFFSET_DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
 SLACK: Final = 1024  # times of cancelled messages kept in the heap before it is compacted
 
@@ -87,8 +87,8 @@ class Delayed(LedgerLog):
 
         raises  RequestError: INVALID for a key that is too long, REFUSED where too many wait already
         """
-        if len(key) > KEY_OCTETS_MAX:
-            raise RequestError(INVALID, f"delay-id of {len(key)} octets is longer than {KEY_OCTETS_MAX}")
+        if len(key) > DELAY_ID_OCTETS_MAX:
+            raise RequestError(INVALID, f"delay-id of {len(key)} octets is longer than {DELAY_ID_OCTETS_MAX}")
         old = self.keys.get(key) if key else None
         if old is None and not self.has_places(1):
             raise RequestError(REFUSED, f"mqtt_delayed_max: {self.messages_max} delayed messages wait already")

@@ -17,14 +17,12 @@ from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import REFUSED, RequestError
-from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
-from forebay.message.address import amqp_address
-from forebay.message.fields import marks_of
+from forebay.core.message import ACCEPTED, EXPIRES, KEYED, REJECTED
+from forebay.message.formats.table import format_of
 from forebay.message.record import StoredRecord
 from forebay.queue.queue import Queue
 from forebay.routing.cut_work import STEPS_A_TURN
 from forebay.routing.exchange import text
-from forebay.wire.convert import convert
 
 DELAYED_AT_ONCE: Final = 10_000  # messages whose time has come that one tick publishes
 RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk had no room is tried again
@@ -53,8 +51,7 @@ class Mover:
                 return PublishOutcome(
                     REJECTED, f"queue '{text(full[0].name)}' {full[0].refusal(len(record.body))}", full
                 )
-        plain = record.format & FORMAT_MASK
-        stored = record.format & ~(EXPIRES | KEYED) | marks_of(plain, record.properties)
+        stored = record.format & ~(EXPIRES | KEYED) | format_of(record.format).marks(record.properties)
         outcome = self.publishing.publish(route, u8(stored), record.properties, record.body, record.annotations, owed)
         pressing = outcome.pressing
         if source is not None and isinstance(pressing, Queue):
@@ -96,12 +93,13 @@ class Mover:
     def publish_due(self, message: DelayedMessage) -> PublishOutcome:
         """Publish a message whose time has come. NO_ROOM alone is a reason to try again."""
         publishing = self.publishing
-        if message.format & FORMAT_MASK != AMQP091:
+        format = format_of(message.format)
+        if format.keys_are_topics:
             return publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
-        headers = read_publish_headers(message.properties)
+        headers = read_publish_headers(format, message.properties)
         try:
             route = publishing.router.route(message.exchange, message.topic)
-            route = route_with_headers(publishing, route, headers)
+            route = route_with_headers(publishing, route, headers, u8(message.format))
         except RequestError as error:  # its exchange is gone
             return PublishOutcome(REJECTED, error.text)
         record = StoredRecord(message.format, message.exchange, message.topic, headers.properties, message.body, b"")
@@ -111,13 +109,3 @@ class Mover:
 def refusing_queues(route: Route, octets: i64) -> list[Queue]:
     """The queues that would refuse a message with a body of so many octets."""
     return [queue for queue in route.queues if queue.limits.refuses and queue.refuses(octets)]
-
-
-def in_amqp(record: StoredRecord) -> StoredRecord:
-    """Return a record in AMQP 0.9.1's words, as MQTT has none for an exchange; fail if its format has no conversion."""
-    plain = record.format & FORMAT_MASK
-    if plain == AMQP091:
-        return record
-    exchange, key = amqp_address(plain, record.exchange, record.routing_key)
-    properties = convert(int(plain), record.properties, AMQP091)
-    return StoredRecord(AMQP091, exchange, key, properties, record.body, record.annotations)

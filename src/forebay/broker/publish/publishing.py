@@ -24,16 +24,14 @@ from forebay.core.errors import RequestError
 from forebay.core.message import (
     ACCEPTED,
     EXPIRES,
-    FORMAT_MASK,
     KEYED,
-    MQTT,
     REJECTED,
     RETAIN,
 )
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message import events
 from forebay.message.address import TOPIC_EXCHANGE
-from forebay.message.fields import marks_of
+from forebay.message.formats.table import AT_QOS_0, MARKED_LATE, format_of
 from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
@@ -93,7 +91,7 @@ class Publishing:
     ) -> PublishOutcome:
         """Append a record wherever its route leads. Return what became of it.
 
-        format       with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
+        format       with the marks EXPIRES and KEYED, except those of formats with `marks_late`, which are found here
         annotations  of a record that was in a queue already; subscribers get the headers that they stand for
         owed         the broker has taken it long ago: no session's quota refuses it
         """
@@ -111,8 +109,8 @@ class Publishing:
         is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
         outcome = TAKEN
         stored = format
-        if queues and format & FORMAT_MASK == MQTT:
-            stored = format & KEPT | (u8(marks_of(MQTT, properties)) if properties else u8(0))
+        if queues and MARKED_LATE[format]:
+            stored = format & KEPT | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
         for queue in queues:
             writer = queue.log.writer
             if queue.limits.refuses and queue.refuses(len(body)):
@@ -136,14 +134,14 @@ class Publishing:
         if annotations and (audience is not None or route.copies):
             properties = rendered(i64(format), properties, annotations)
         if audience is not None:
-            if format & KEPT == MQTT:
+            if AT_QOS_0[format]:
                 audience = audience.zero
             if audience.direct:
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
             if audience.logged:
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
         if route.copies:
-            self.publish_copies(route, format & FORMAT_MASK, properties, body)
+            self.publish_copies(route, u8(format_of(i64(format)).number), properties, body)
         if self.events.publishes or (audience is not None and self.crowding.count):
             outcome = self.conclude(route, audience, format, body, outcome)
         return outcome

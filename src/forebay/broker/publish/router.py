@@ -24,10 +24,11 @@ from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import AudienceSearch, Fanout
 from forebay.core.errors import REFUSED, RequestError
-from forebay.core.message import FORMAT_MASK, MQTT, Properties
+from forebay.core.message import Properties
 from forebay.core.options import Options
 from forebay.message.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.message.annotations import ORIGIN, PUBLISHER, with_annotation, with_number
+from forebay.message.formats.table import format_of
 from forebay.queue.queue import SHARE, Queue
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import DirectExchange, Exchange, TopicExchange, text
@@ -36,7 +37,6 @@ from forebay.routing.hash_exchange import HashExchange
 from forebay.routing.headers_exchange import HeadersExchange
 from forebay.routing.route_cache import CachedRoute, RouteCache
 from forebay.routing.topic_trie import check_topic, find_destinations, swap_key
-from forebay.wire.convert import decode
 
 QUEUE_PREFIX: Final = b"$queue/"
 SYS_PREFIX: Final = b"$SYS."
@@ -370,13 +370,13 @@ class Router:
         address = (exchange, tuple(keys), properties)
         known = self.remembered(address)
         if known is None:
-            known = self.find_route(exchange, keys, decode(format & FORMAT_MASK, properties), work)
+            known = self.find_route(exchange, keys, format_of(i64(format)).decode(properties), work)
             self.remember_content(address, known, work)
         return known
 
     def resolve(self, route: Route, format: u8, properties: bytes, work: WorkInHand | None = None) -> Route:
         """The route of one message whose destinations depend on its content."""
-        if format & FORMAT_MASK == MQTT:
+        if format_of(i64(format)).keys_are_topics:
             return self.resolve_anew(route, format, properties, work)
         address = (route.exchange, (route.routing_key,), properties)
         known = self.remembered(address)
@@ -395,10 +395,11 @@ class Router:
     def resolve_anew(self, route: Route, format: u8, properties: bytes, work: WorkInHand | None) -> Route:
         where = route.headers_exchange
         assert where is not None
-        by_mqtt = format & FORMAT_MASK == MQTT
-        key = swap_key(route.routing_key) if by_mqtt else route.routing_key
-        content = decode(format & FORMAT_MASK, properties)
-        way = self.follow(where, [key], content, by_mqtt, work, route.client_number)
+        published = format_of(i64(format))
+        key = swap_key(route.routing_key) if published.keys_are_topics else route.routing_key
+        way = self.follow(
+            where, [key], published.decode(properties), published.keys_are_topics, work, route.client_number
+        )
         found = Route(route.exchange, route.routing_key, self.queues_of(way), self.audience_of(way))
         found.flow = route.flow
         found.publisher = route.publisher

@@ -20,10 +20,12 @@ from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.broker.publish.staging import CommittedBatch, Staging
 from forebay.core.errors import DamagedBlock, RequestError
-from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
+from forebay.core.message import REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block
 from forebay.message.address import TOPIC_EXCHANGE
-from forebay.message.requests import MARKS, REQUESTS, requests_of
+from forebay.message.formats.format import Format
+from forebay.message.formats.table import EXCHANGE_FORMAT, format_of
+from forebay.message.requests import MARKS, REQUESTS
 from forebay.queue.declaration.limits import REJECT_PUBLISH
 from forebay.queue.queue import SHARE
 
@@ -36,12 +38,12 @@ MEMO_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
 
 @final
 class RowHeaders:
-    """The requests in the properties of an AMQP row."""
+    """The requests in the properties of a row."""
 
-    def __init__(self, properties: bytes) -> None:
-        found = requests_of(properties)
+    def __init__(self, format: Format, properties: bytes) -> None:
+        found = format.requests(properties)
         self.marks: i64 = found & MARKS
-        self.headers: PublishHeaders | None = read_publish_headers(properties) if found & REQUESTS else None
+        self.headers: PublishHeaders | None = read_publish_headers(format, properties) if found & REQUESTS else None
 
 
 @final
@@ -55,7 +57,8 @@ class StagedRows:
         self.publishing = publishing
         self.staging = staging
         self.waits = False
-        self.known_headers: dict[bytes, RowHeaders] = {}
+        self.known_format: Format = EXCHANGE_FORMAT
+        self.known_headers: dict[bytes, RowHeaders] = {}  # of rows of this format
         self.octets: i64 = 0  # left of this turn's share, and rows
         self.rows: i64 = 0
 
@@ -103,7 +106,7 @@ class StagedRows:
             return None
         if not is_uniform(block, block.key_at, block.key_octets_at):
             return None
-        if block.format(0) != AMQP091 or not has_one_format(block):
+        if format_of(block.format(0)).keys_are_topics or not has_one_format(block):
             return None
         route = self.route(False, block.exchange(0), block.routing_key(0))
         if route is None or route.headers_exchange is not None or route.audience is not None or route.copies:
@@ -116,21 +119,23 @@ class StagedRows:
     def publish_block(self, commit: CommittedBatch, block: Block, route: Route) -> bool:
         """Publish all rows of a block the same way, as a block if none of them asks for something special."""
         count = block.count
+        octet = block.format(0)
+        format = format_of(octet)
         marks: i64 = 0
         formats = bytearray()
         if is_uniform(block, block.properties_at, block.properties_octets_at):
-            row = self.headers_of(block.properties(0))
+            row = self.headers_of(format, block.properties(0))
             if row.headers is not None:
                 return self.publish_rows(commit, block)
             marks = row.marks
-            formats = bytearray([int(AMQP091 | marks)]) * int(count)
+            formats = bytearray([int(octet | marks)]) * int(count)
         else:
             for index in range(count):
-                row = self.headers_of(block.properties(index))
+                row = self.headers_of(format, block.properties(index))
                 if row.headers is not None:
                     return self.publish_rows(commit, block)
                 marks |= row.marks
-                formats.append(int(AMQP091 | row.marks))
+                formats.append(int(octet | row.marks))
         if not self.publishing.publish_block(route, block, bytes(formats), marks):
             return False
         self.staging.advance(commit, count, 0 if route.queues else count, -1)
@@ -160,23 +165,22 @@ class StagedRows:
 
     def publish_row(self, block: Block, index: i64, user: bytes) -> i64:
         """Publish a row for a user; REJECTED only for what is to be tried again."""
-        format = block.format(index)
+        octet = block.format(index)
+        format = format_of(octet)
         exchange = block.exchange(index)
         key = block.routing_key(index)
         properties = block.properties(index)
-        is_topic = format & FORMAT_MASK == MQTT and exchange == TOPIC_EXCHANGE
+        is_topic = format.keys_are_topics and exchange == TOPIC_EXCHANGE
         route = self.route(is_topic, exchange, key)
         if route is None:
             return UNROUTABLE
-        headers: PublishHeaders | None = None
-        if format & FORMAT_MASK == AMQP091:
-            row = self.headers_of(properties)
-            headers = row.headers
-            format = AMQP091 | row.marks
-            if headers is not None and headers.delay_us and not self.publishing.delayed.has_places(1):
-                return REJECTED
+        row = self.headers_of(format, properties)
+        headers = row.headers
+        octet |= row.marks
+        if headers is not None and headers.is_delayed() and not self.publishing.delayed.has_places(1):
+            return REJECTED
         if route.headers_exchange is not None and headers is None:
-            route = self.publishing.router.resolve(route, u8(format), properties)
+            route = self.publishing.router.resolve(route, u8(octet), properties)
         if self.publishing.crowding.refusing and self.publishing.admission.over_quota(route) is not None:
             return REJECTED
         for queue in route.queues:
@@ -189,11 +193,11 @@ class StagedRows:
             return REJECTED
         outcome = TAKEN
         if headers is not None:
-            outcome = publish_with_headers(self.publishing, route, headers, u8(format), body, user)
-        elif is_topic and format & RETAIN:
-            outcome = self.publishing.retain(key, u8(format), properties, body)
+            outcome = publish_with_headers(self.publishing, route, headers, u8(octet), body, user)
+        elif is_topic and octet & RETAIN:
+            outcome = self.publishing.retain(key, u8(octet), properties, body)
         if headers is None and outcome is TAKEN:
-            outcome = self.publishing.publish(route, u8(format), properties, body)
+            outcome = self.publishing.publish(route, u8(octet), properties, body)
         # There was room for it: it was refused for good, and a dead-letter exchange may have it.
         return UNROUTABLE if outcome.status == REJECTED else outcome.status
 
@@ -207,11 +211,14 @@ class StagedRows:
         except RequestError:
             return None  # its exchange is gone
 
-    def headers_of(self, properties: bytes) -> RowHeaders:
-        """The requests in checked properties."""
+    def headers_of(self, format: Format, properties: bytes) -> RowHeaders:
+        """Return the requests in checked properties of a format."""
+        if format is not self.known_format:
+            self.known_format = format
+            self.known_headers.clear()
         row = self.known_headers.get(properties)
         if row is None:
-            row = RowHeaders(properties)
+            row = RowHeaders(format, properties)
             if len(properties) <= MEMO_OCTETS_MAX:
                 if len(self.known_headers) >= MEMO_MAX:
                     self.known_headers.clear()

@@ -20,15 +20,15 @@ from typing import Final, final
 
 import msgspec
 from librt.strings import read_i32_le
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import INTERNAL, RECORD_OVERHEAD, STAGING_LOG, LedgerLog
 from forebay.broker.publish.owned_names import name_in
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError
-from forebay.core.message import AMQP091
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, trusted_block
 from forebay.log.store import FrameEntry, Store
 from forebay.message.annotations import STAGED, annotation, with_annotation
+from forebay.message.formats.table import EXCHANGE_FORMAT
 
 LOG_NAME: Final = "$staging"
 SETTLED: Final = 0
@@ -162,7 +162,9 @@ class Staging(LedgerLog):
         assert not self.is_committed(query, batch)
         offset: i64 = self.log.end + self.log.writer.count
         transaction = msgspec.msgpack.encode([query, int(batch), part, int(rows)])
-        self.log.append_annotated(AMQP091, b"", b"", b"", block, with_annotation(b"", STAGED, transaction))
+        self.log.append_annotated(
+            u8(EXCHANGE_FORMAT.number), b"", b"", b"", block, with_annotation(b"", STAGED, transaction)
+        )
         self.wait(query, batch, part, rows, len(block), offset, now_us)
         if self.log.writer.bodies.size() > SEAL_OCTETS:
             self.make_readable(now_us)

@@ -16,13 +16,12 @@ from typing import Final
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError
-from forebay.core.message import FORMAT_MASK
 from forebay.filter.parser import Filter
 from forebay.message.address import DEAD_LETTER_PREFIX
-from forebay.message.deaths import deaths_of, with_deaths, without_deaths
-from forebay.message.edited import edited
+from forebay.message.deaths import DEATH_HEADERS, MARKS, deaths_of, with_deaths, without_deaths
+from forebay.message.formats.table import format_of
 from forebay.message.record import record_at
-from forebay.message.rendered import DEATH_HEADERS, MARKS, rendered
+from forebay.message.rendered import rendered
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.sifting import is_waiting, take_out
@@ -334,7 +333,7 @@ def edit(
             record.annotations = without_deaths(record.annotations)
         names = [name.encode() for name in headers]
         said = [(name, value) for name, value in headers.items() if value is not None]
-        record.properties = edited(record.format & FORMAT_MASK, record.properties, names, said)
+        record.properties = format_of(record.format).edit(record.properties, names, said)
     if body is not None:
         record.body = body
     key = record.routing_key if routing_key is None else routing_key

@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from forebay.broker.publish.mover import in_amqp
 from forebay.broker.publish.router import Route
 from forebay.broker.redrive.dead_letter_queues import (
     SCANNED_AT_ONCE,
@@ -21,15 +20,14 @@ from forebay.broker.redrive.dead_letter_queues import (
 )
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
-from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.directory.permissions import Rights
 from forebay.filter.parser import Filter
-from forebay.message.address import amqp_address
+from forebay.message.formats.conversion import for_exchange
+from forebay.message.formats.table import format_of
 from forebay.message.record import record_at
 from forebay.message.rendered import rendered
 from forebay.message.subject import RecordSubject
 from forebay.routing.exchange import text
-from forebay.wire.convert import decode
 
 
 class RedriveTarget:
@@ -98,8 +96,7 @@ def key_at(message: RecordSubject, target: RedriveTarget) -> bytes:
     if target.routing_key is not None:
         return target.routing_key
     block, index = message.block, message.index
-    format = int(block.format(index)) & FORMAT_MASK
-    return amqp_address(format, block.exchange(index), block.routing_key(index))[1]
+    return format_of(block.format(index)).amqp_address(block.exchange(index), block.routing_key(index))[1]
 
 
 def send(vhost: Vhost, message: RecordSubject, target: RedriveTarget) -> None:
@@ -111,8 +108,8 @@ def send(vhost: Vhost, message: RecordSubject, target: RedriveTarget) -> None:
         queue = vhost.catalog.queue(target.queue)
         vhost.mover.hand_over(Route(record.exchange, record.routing_key, [queue], None), record)
         return
-    record = in_amqp(record)
-    content = decode(AMQP091, rendered(AMQP091, record.properties, record.annotations))
+    record = for_exchange(record)
+    content = format_of(record.format).decode(rendered(record.format, record.properties, record.annotations))
     route = vhost.router.find_route(target.exchange, [key], content)
     if not route.queues and route.audience is None:
         raise RequestError(

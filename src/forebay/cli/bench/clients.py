@@ -20,8 +20,9 @@ from forebay.client.amqp import AmqpClient
 from forebay.client.mqtt import MqttClient
 from forebay.client.staging import StagingClient
 from forebay.core.errors import ForebayError
-from forebay.core.message import AMQP091, Properties
+from forebay.core.message import Properties
 from forebay.log.block import HEAD_OCTETS, BlockWriter, block_octets, head_octets, trusted_block
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.wire.amqp091.properties import encode_properties
 
 AMQP, MQTT, BLOCKS = PROTOCOLS = ("amqp", "mqtt", "blocks")
@@ -161,7 +162,7 @@ class BlocksPublisher(BenchPublisher):
         self.batch = 0
 
     def publish(self, body: bytes) -> None:
-        self.writer.append(u8(AMQP091), b"", self.queue, self.properties, body)
+        self.writer.append(u8(EXCHANGE_FORMAT.number), b"", self.queue, self.properties, body)
         self.rows += 1
         if self.rows >= ROWS:
             self.finish()

@@ -20,16 +20,16 @@ from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
 from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
 from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
 from forebay.message.address import shared_topics
+from forebay.message.formats.table import format_of
 from forebay.message.properties import properties_of
 from forebay.message.shown import body_shown, plain, record_shown
-from forebay.message.subject import PROTOCOLS, RecordSubject
+from forebay.message.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter, check_topic, matches
 
@@ -253,7 +253,7 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     if message is None:
         raise no_retained(given)
     fields = retained_fields(vhost, number)
-    properties = properties_of(message.format & FORMAT_MASK, message.properties)
+    properties = properties_of(message.format, message.properties)
     fields["content_type"] = properties.content_type
     fields["headers"] = {key: plain(value) for key, value in properties.headers}
     fields.update(body_shown(message.body, given.whole("body_octets_max")))
@@ -293,8 +293,8 @@ def retained_fields(vhost: Vhost, number: int) -> dict[str, object]:
     return {
         "topic": text(message.topic),
         "octets": len(message.body),
-        "qos": int((message.format & QOS_MASK) >> QOS_SHIFT),
-        "protocol": PROTOCOLS.get(int(message.format & FORMAT_MASK)),
+        "qos": int(format_of(message.format).qos(message.format)),
+        "protocol": format_of(message.format).name,
         "stored_ms": int(message.stamp_us) // US_PER_MS,
         "expires_ms": int(place.due_us) // US_PER_MS if place is not None and place.due_us else None,
         "durable": place is not None,

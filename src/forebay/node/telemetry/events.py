@@ -13,17 +13,17 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
-from mypy_extensions import u8
 
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.mqtt.audience import Recipient
 from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
-from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
+from forebay.core.message import ACCEPTED, QOS_SHIFT
 from forebay.core.reading.nearest import hint
 from forebay.core.units import US_PER_S
 from forebay.message.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
+from forebay.message.formats.table import topic_octet
 from forebay.node.link import Link
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
@@ -217,7 +217,7 @@ class EventStream(Listener):
         for each in mine:
             route = Route(b"", each.type.replace(".", "/").encode(), [queue], None)
             body = msgspec.json.encode(each.as_object())
-            if vhost.publishing.publish(route, u8(MQTT | QOS_1), PROPERTIES, body).status != ACCEPTED:
+            if vhost.publishing.publish(route, topic_octet(1, False), PROPERTIES, body).status != ACCEPTED:
                 self.lost += 1
         events.publishes = publishes
 

@@ -9,9 +9,9 @@ from typing import Final
 import forebay
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhost import Vhost
-from forebay.core.message import MQTT
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
+from forebay.message.formats.table import topic_octet
 from forebay.node.telemetry.sys_topics import SysTopics
 from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.handshake import Handshake
@@ -72,7 +72,7 @@ class BrokerStats:
         vhost = vhosts[0]
         for topic, value in self.topics.changed(self.totals, now_us):
             vhost.retained.put_volatile(topic, value, now_us)
-            vhost.publishing.publish_topic(topic, MQTT, b"", value)
+            vhost.publishing.publish_topic(topic, topic_octet(0, False), b"", value)
 
     def look(self, vhosts: Sequence[Vhost], sessions: Iterable[Session]) -> None:
         """Bring the totals up to date."""

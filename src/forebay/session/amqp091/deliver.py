@@ -16,7 +16,8 @@ from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
 from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
-from forebay.message.address import amqp_address
+from forebay.message.formats.conversion import convert
+from forebay.message.formats.table import format_of
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
@@ -34,7 +35,6 @@ from forebay.wire.amqp091.codec import (
 )
 from forebay.wire.amqp091.methods import put_get_ok
 from forebay.wire.amqp091.properties import HeaderSplice, edit_headers, with_message_id, without_headers
-from forebay.wire.convert import convert
 
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 CONTENT: Final = b"\x00\x3c\x00\x00"
@@ -282,7 +282,7 @@ class Outlet:
         self.make_parts(format, exchange, key, properties, added)
 
     def make_parts(self, format: i64, exchange: bytes, key: bytes, properties: bytes, added: i64) -> None:
-        exchange, key = amqp_address(format, exchange, key)
+        exchange, key = format_of(format).amqp_address(exchange, key)
         properties = fitting_properties(format, properties, self.body_octets_max - self.room)
         if added == STREAM:
             splice = self.splice
@@ -401,7 +401,7 @@ def write_get(
     block = delivery.block
     index = delivery.index
     format = block.format(index) & FORMAT_MASK
-    exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
+    exchange, key = format_of(format).amqp_address(block.exchange(index), block.routing_key(index))
     room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
     properties = fitting_properties(format, rendered_at(block, index), frame_max - FRAME_OVERHEAD - room)
     if delivery.deliveries > 1 and tells_counts:

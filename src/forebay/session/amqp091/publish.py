@@ -16,7 +16,6 @@ from forebay.broker.joining import Joining
 from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
 from forebay.broker.publish.headers import (
     PublishHeaders,
-    check_message,
     publish_with_headers,
     read_publish_headers,
     route_with_headers,
@@ -31,7 +30,7 @@ from forebay.core.options import Options
 from forebay.core.pieces import Part
 from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.permissions import READ, Rights
-from forebay.message.fields import headers_of
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
@@ -285,8 +284,8 @@ class Publisher:
         depth_max = self.link.table_depth_max
         self.link.meter.start(len(properties) >> CHECK_SHIFT)
         self.properties = b""  # nothing holds of them if one of these checks fails
-        found = check_message(properties, self.link.user, depth_max)
-        headers = read_publish_headers(properties) if found & REQUESTS else None
+        found = EXCHANGE_FORMAT.check(properties, self.link.user, depth_max)
+        headers = read_publish_headers(EXCHANGE_FORMAT, properties) if found & REQUESTS else None
         if flags_of(properties) & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
             if not self.reply_name:
                 raise RequestError(PRECONDITION, "fast reply consumer does not exist")
@@ -372,7 +371,7 @@ class Publisher:
         if headers is not None:
             if headers.delay_us:
                 return
-            self.route = route = route_with_headers(self.vhost.publishing, route, headers, work)
+            self.route = route = route_with_headers(self.vhost.publishing, route, headers, self.format, work)
         elif route.headers_exchange is not None:
             self.link.meter.start(len(properties) >> READ_SHIFT)
             self.route = route = self.vhost.router.resolve(route, self.format, properties, work)
@@ -488,7 +487,7 @@ class Publisher:
             return TAKEN if self.vhost.replies.append(target.subject, AMQP091, kept, body) else NO_WAY
         if command == CANCEL_DELAYED:
             return TAKEN if self.vhost.delayed.cancel(target.subject) else NO_WAY
-        table = headers_of(AMQP091, properties)
+        table = EXCHANGE_FORMAT.headers(properties)
         if command == EXTEND_LEASE:
             return self.extend_lease(target.subject, table)
         assert command == COMMIT_OFFSET

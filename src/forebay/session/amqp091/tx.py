@@ -36,7 +36,9 @@ class HeldPublish:
         """The route that it will take; None if its time is yet to come."""
         route = self.target.route
         if self.target.command == MESSAGE and self.headers is not None:
-            return route_with_headers(vhost.publishing, route, self.headers) if self.headers.delay_us == 0 else None
+            if self.headers.is_delayed():
+                return None
+            return route_with_headers(vhost.publishing, route, self.headers, self.format)
         return route if route.headers_exchange is None else vhost.router.resolve(route, self.format, self.properties)
 
     def octets(self) -> i64:

@@ -10,7 +10,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
-from forebay.broker.publish.headers import check_message, read_publish_headers
+from forebay.broker.publish.headers import read_publish_headers
 from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.publish.replies import REPLY_QUEUE
@@ -18,22 +18,18 @@ from forebay.broker.publish.staged_rows import has_one_format, is_uniform
 from forebay.broker.publish.staging import CommittedBatch
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
-from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN
 from forebay.core.options import Options
 from forebay.directory.permissions import Rights
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, check_columns, parse_block
 from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE
+from forebay.message.formats.format import Format
+from forebay.message.formats.table import format_of, known_format
 from forebay.message.requests import REQUESTS
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_topic
-from forebay.wire.amqp091.properties import REPLY_TO, flags_of, short_field
 from forebay.wire.blocks.frames import ABORT, COMMIT, TRANSACTION, Request
 from forebay.wire.blocks.stage import decode_stage
-from forebay.wire.mqtt.codes import PUBLISH
-from forebay.wire.mqtt.properties import check_properties as check_mqtt_properties
 
-QOS_MAX: Final = 2
-OF_A_CONNECTION: Final = 0x8_0000_0800  # MQTT's topic alias and subscription identifier: no stored message has them
 CHECKED_MAX: Final = 10_000  # distinct values of one block that are remembered
 COMMIT_OCTETS: Final = 1024  # a commit takes on the disk beside its parts
 PART_OCTETS: Final = 16
@@ -131,16 +127,13 @@ class Stager:
         seen: set[bytes] = set()
         for index in range(block.count):
             properties = block.properties(index)
-            format = block.format(index) & FORMAT_MASK
-            marked = bytes([int(format)]) + properties
+            format = format_of(block.format(index))
+            marked = bytes([int(format.number)]) + properties
             if marked in seen:
                 continue
             by_address = False
             try:
-                if format == MQTT:
-                    check_mqtt(properties)
-                else:
-                    by_address = self.check_amqp(vhost, rights, block.exchange(index), properties)
+                by_address = self.check_row(vhost, rights, format, block.exchange(index), properties)
             except PeerError as error:
                 raise RequestError(INVALID, f"stage: row {index}: properties: {error.text}") from None
             except RequestError as error:
@@ -151,14 +144,14 @@ class Stager:
                 if len(seen) < CHECKED_MAX:
                     seen.add(marked)
 
-    def check_amqp(self, vhost: Vhost, rights: Rights, exchange: bytes, properties: bytes) -> bool:
+    def check_row(self, vhost: Vhost, rights: Rights, format: Format, exchange: bytes, properties: bytes) -> bool:
         """Errors as for a publisher's properties; whether they would have to be checked for another exchange again."""
-        found = check_message(properties, rights.user.encode(), self.depth_max)
-        if flags_of(properties) & REPLY_TO and short_field(properties, REPLY_TO, self.depth_max) == REPLY_QUEUE:
+        found = format.check(properties, rights.user.encode(), self.depth_max)
+        if format.reply_to(properties) == REPLY_QUEUE:
             raise RequestError(PRECONDITION, "fast reply consumer does not exist")
         if not found & REQUESTS:
             return False
-        keys = read_publish_headers(properties).keys
+        keys = read_publish_headers(format, properties).keys
         for key in keys:
             rights.check_publish(exchange, key, vhost.catalog.is_topic_exchange(exchange))
         return len(keys) > 0
@@ -176,11 +169,10 @@ class Stager:
 
 def check_address(vhost: Vhost, rights: Rights, format: i64, exchange: bytes, key: bytes) -> None:
     """RequestError unless the user may publish a record of this format there, and it leads to something."""
-    is_mqtt = format & FORMAT_MASK == MQTT
-    good = format & ~(FORMAT_MASK | QOS_MASK | RETAIN) == 0 and (format & QOS_MASK) >> QOS_SHIFT <= QOS_MAX
-    if format != AMQP091 and not (is_mqtt and good):
+    known = known_format(format)
+    if known is None or not known.may_publish(format):
         raise RequestError(INVALID, f"format {format} is neither that of AMQP 0.9.1 nor one of MQTT")
-    if is_mqtt and exchange == TOPIC_EXCHANGE:
+    if known.keys_are_topics and exchange == TOPIC_EXCHANGE:
         check_topic(key)
         if key.startswith(b"$") and (not key.startswith(QUEUE_PREFIX) or topic_command_at(key)):
             raise RequestError(REFUSED, f"topic '{text(key)}' is no topic of messages")
@@ -201,9 +193,3 @@ def has_one_address(block: Block) -> bool:
     if not has_one_format(block) or not is_uniform(block, block.exchange_at, block.exchange_octets_at):
         return False
     return is_uniform(block, block.key_at, block.key_octets_at)
-
-
-def check_mqtt(properties: bytes) -> None:
-    """PeerError unless this is the property block of a message."""
-    if properties and check_mqtt_properties(properties, 0, len(properties), PUBLISH) & OF_A_CONNECTION:
-        raise PeerError(INVALID, "a topic alias or a subscription identifier is no message's")

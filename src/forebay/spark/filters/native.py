@@ -15,7 +15,7 @@ from typing import Final, TypeGuard
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
-from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
+from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
 from forebay.filter.nodes import Affix, And, Between, Comparison, FilterNode, In, IsNull, MessageProperty, Not, Or, Path
 from forebay.filter.subject import Subject
 from forebay.filter.values import (
@@ -31,7 +31,7 @@ from forebay.filter.values import (
     number_in,
     text,
 )
-from forebay.message.subject import PROTOCOLS
+from forebay.message.formats.table import FORMATS
 
 TEXT: Final = "text"
 NUMBER: Final = "number"
@@ -157,14 +157,16 @@ def address_property(name: str, names: Mapping[str, str]) -> Operand | None:
     format = F.coalesce(F.col(names["format"]), F.lit(0))
     protocol = format.bitwiseAND(FORMAT_MASK)
     if name == "protocol":
-        said = F.when(protocol == AMQP091, PROTOCOLS[AMQP091]).when(protocol == MQTT, PROTOCOLS[MQTT])
+        said = F.lit(None).cast("string")
+        for each in FORMATS:
+            said = F.when(protocol == each.number, each.name).otherwise(said)
         return Operand(TEXT, said)
+    has_topic = protocol.isin([each.number for each in FORMATS if each.keys_are_topics])
     if name == "qos":
         qos = F.shiftright(format.bitwiseAND(QOS_MASK), QOS_SHIFT)
-        return Operand(NUMBER, F.when(protocol == MQTT, qos).otherwise(1).cast("long"))
+        return Operand(NUMBER, F.when(has_topic, qos).otherwise(1).cast("long"))
     key = F.col(names["routing_key"])
-    topic = F.when(protocol == MQTT, key).otherwise(F.translate(key, "/.+*", "./*+"))
-    return Operand(TEXT, present(topic))
+    return Operand(TEXT, present(F.when(has_topic, key).otherwise(F.translate(key, "/.+*", "./*+"))))
 
 
 def present(words: Column) -> Column:

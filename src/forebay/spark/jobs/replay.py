@@ -24,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 from forebay.core.errors import OptionError, RequestError
-from forebay.core.message import FORMAT_MASK, Properties
+from forebay.core.message import Properties
 from forebay.filter.parser import parse
-from forebay.message.encoded import amqp_octets
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.message.properties import properties_of
 from forebay.spark.filters.columns import matching
 from forebay.spark.jobs.broker import Broker
@@ -258,7 +258,7 @@ class ReplayEncoder(BlockEncoder):
     def properties(self, batch: pa.RecordBatch) -> list[bytes]:
         """The properties of each row, and where it was."""
         columns = [python_values(batch.column(name)) for name in READ[:-1]]
-        return [amqp_octets(replayed(*row)) for row in zip(*columns, strict=True)]
+        return [EXCHANGE_FORMAT.encode(replayed(*row)) for row in zip(*columns, strict=True)]
 
 
 class ReplayStager(WriteTarget):
@@ -275,7 +275,7 @@ def replayed(
     queue: str, offset: int, timestamp_us: int, exchange: str, routing_key: str, format: int, raw: bytes
 ) -> Properties:
     """The properties of a message that is published again."""
-    said = properties_of(format & FORMAT_MASK, raw)
+    said = properties_of(format, raw)
     made = Properties()
     for name in KEPT:
         setattr(made, name, getattr(said, name))

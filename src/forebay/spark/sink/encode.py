@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from forebay.core.errors import OptionError
-from forebay.core.message import AMQP091, Properties
+from forebay.core.message import Properties
 from forebay.log.block import make_head
-from forebay.message.encoded import amqp_octets
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.spark.sink.options import EXCHANGE, HEADERS, NAME_OCTETS_MAX, ROUTING_KEY, TOPIC, VALUE, SinkOptions
 
 PROPERTIES: Final = (
@@ -96,7 +96,7 @@ class BlockEncoder:
         self.columns = columns
         self.said = [name for name in (HEADERS, *PROPERTIES) if name in columns]
         self.memo: dict[Hashable, bytes] = {}
-        self.plain = amqp_octets(Properties())
+        self.plain = EXCHANGE_FORMAT.encode(Properties())
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[tuple[int, Block]]:
         """Blocks of at most so many rows and octets as the options say; each with its rows."""
@@ -174,7 +174,7 @@ class BlockEncoder:
         for row in zip(*columns, strict=True):
             octets = memo.get(row)
             if octets is None:
-                octets = amqp_octets(properties_of(dict(zip(self.said, row, strict=True))))
+                octets = EXCHANGE_FORMAT.encode(properties_of(dict(zip(self.said, row, strict=True))))
                 if len(memo) >= MEMO_MAX:
                     memo.clear()
                 memo[row] = octets
@@ -245,7 +245,7 @@ def checked(cells: Cells, name: str) -> Cells:
 
 def block_of(count: int, columns: list[Cells]) -> Block:
     """A block whose offsets and timestamps are zero: the broker gives them. The columns stand as log/block.py says."""
-    parts: list[Any] = [bytes(8 * count), bytes([AMQP091]) * count, bytes(-count & 7)]
+    parts: list[Any] = [bytes(8 * count), bytes([EXCHANGE_FORMAT.number]) * count, bytes(-count & 7)]
     lengths: list[int] = []
     for cells in columns:
         length = int(cells.offsets[count])

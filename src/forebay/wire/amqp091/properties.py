@@ -47,6 +47,7 @@ UNKNOWN: Final = 3  # more flags to follow, and a flag that no property has
 FLAGS_OCTETS: Final = 2
 PERSISTENT: Final = 2
 NUMBER_DIGITS_MAX: Final = 18
+SECTIONS_TYPE: Final = b"amqp-1.0"  # the field `type` of a body that is encoded sections of AMQP 1.0
 
 # The name of MQTT's payload format indicator here; only the value 1 has a meaning.
 PAYLOAD_FORMAT_HEADER: Final = "mqtt-payload-format"

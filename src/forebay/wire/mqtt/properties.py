@@ -120,6 +120,7 @@ VARINT_MAX: Final = 268_435_455
 STRING_OCTETS_MAX: Final = 65_535
 
 # User properties that carry what MQTT has no property for.
+SECTIONS_TYPE: Final = b"message/vnd.rabbitmq.amqp"  # content type of a payload of encoded sections of AMQP 1.0
 AMQP_PREFIX: Final = "amqp-"
 
 
@@ -399,6 +400,19 @@ def user_property(block: bytes, name: bytes) -> bytes | None:
             found = block[at + 4 + octets : stop]
         at = stop
     return found
+
+
+def content_type_of(block: bytes) -> bytes:
+    """Return the content type in a checked block; empty if there is none."""
+    at: i64 = 0
+    end: i64 = len(block)
+    while at < end:
+        id = i64(block[at])
+        stop = property_end(block, at + 1, end, i64(KINDS[id]))
+        if id == CONTENT_TYPE:
+            return block[at + 3 : stop]
+        at = stop
+    return b""
 
 
 def without(block: bytes, ids: i64) -> bytes:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.admin.telemetry.spans import Context, context_of, made_number
-from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, MQTT, Properties
-from forebay.wire.convert import encode
+from forebay.core.message import AMQP091, EXPIRES, MQTT, Properties
+from forebay.message.formats.table import format_of
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
@@ -19,7 +19,7 @@ FORMATS = [AMQP091, MQTT, AMQP091 | EXPIRES]
 def context(format: int, headers: list[tuple[str, object]]) -> Context | None:
     properties = Properties()
     properties.headers = headers
-    return context_of(encode(format & FORMAT_MASK, properties), format)
+    return context_of(format_of(format).encode(properties), format)
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.internal_log import DELAYED_LOG, INTERNAL
-from forebay.broker.publish.delayed import KEY_OCTETS_MAX, SLACK, Delayed
+from forebay.broker.publish.delayed import SLACK, Delayed
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import MQTT
 from forebay.log.store import Store
+from forebay.message.requests import DELAY_ID_OCTETS_MAX
 from tests.stores import SMALL, Everything, SmallDisk, TestClock
 
 SECOND = 1_000_000
@@ -203,9 +204,9 @@ def test_no_more_wait_than_the_limit_says(tmp_path: Path) -> None:
 
 
 def test_a_key_has_a_limit(waiting: Waiting) -> None:
-    waiting.put(b"1", 1, b"k" * KEY_OCTETS_MAX)
+    waiting.put(b"1", 1, b"k" * DELAY_ID_OCTETS_MAX)
     with pytest.raises(RequestError, match="256 octets") as wrong:
-        waiting.put(b"2", 1, b"k" * (KEY_OCTETS_MAX + 1))
+        waiting.put(b"2", 1, b"k" * (DELAY_ID_OCTETS_MAX + 1))
     assert wrong.value.reason == INVALID
 
 

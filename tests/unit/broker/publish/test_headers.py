@@ -8,12 +8,13 @@ import pytest
 from mypy_extensions import u8
 
 from forebay.broker.publish.headers import (
-    DELAY_MS_MAX,
     publish_with_headers,
     read_publish_headers,
 )
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE, Properties
+from forebay.message.formats.table import EXCHANGE_FORMAT
+from forebay.message.requests import DELAY_MS_MAX
 from forebay.wire.amqp091.properties import encode_properties, headers_of
 from tests.vhosts import OneVhost
 
@@ -29,7 +30,7 @@ def properties(**headers: object) -> bytes:
 
 
 def test_copies() -> None:
-    found = read_publish_headers(properties(a=1, CC=["b", b"\xff", 5, None], BCC=["c"]))
+    found = read_publish_headers(EXCHANGE_FORMAT, properties(a=1, CC=["b", b"\xff", 5, None], BCC=["c"]))
     assert found.keys == [b"b", b"\xff", b"c"]
     assert [name for name, _ in headers_of(found.properties, 4)] == ["a", "CC"]
     assert [name for name, _ in headers_of(found.delayed, 4)] == ["a", "CC", "BCC"]
@@ -40,33 +41,33 @@ def test_copies() -> None:
 )
 def test_delays(delay: float, us: int) -> None:
     asked = properties(x_delay=delay, x_delay_id="name", BCC=["c"])
-    found = read_publish_headers(asked)
+    found = read_publish_headers(EXCHANGE_FORMAT, asked)
     assert (found.delay_us, found.delay_id) == (us, b"name" if us else b"")
     kept = dict(headers_of(found.delayed, 4))
     assert kept["x-delay"] == (-(us // 1000) if us else delay)
     assert kept["BCC"] == ["c"]
-    assert read_publish_headers(found.delayed).delay_us == 0  # what has waited waits no more
+    assert read_publish_headers(EXCHANGE_FORMAT, found.delayed).delay_us == 0  # what has waited waits no more
 
 
 @pytest.mark.parametrize("delay", ["5", True, None, [], DELAY_MS_MAX + 1, 1e300, float("nan"), float("-inf")])
 def test_delays_that_are_none(delay: object) -> None:
     with pytest.raises(RequestError, match="invalid x-delay header: ") as caught:
-        read_publish_headers(properties(x_delay=delay))
+        read_publish_headers(EXCHANGE_FORMAT, properties(x_delay=delay))
     assert caught.value.reason == PRECONDITION
 
 
 def test_a_delay_id_that_is_no_text() -> None:
     with pytest.raises(RequestError, match="invalid x-delay-id header: 5"):
-        read_publish_headers(properties(x_delay=1, x_delay_id=5))
+        read_publish_headers(EXCHANGE_FORMAT, properties(x_delay=1, x_delay_id=5))
 
 
 def test_who_it_is() -> None:
-    found = read_publish_headers(properties(x_producer_id="p", x_sequence=7)).identity
+    found = read_publish_headers(EXCHANGE_FORMAT, properties(x_producer_id="p", x_sequence=7)).identity
     assert found is not None
     assert (found.producer, found.sequence, found.key) == (b"p", 7, b"")
-    assert read_publish_headers(properties(CC=[])).identity is None
+    assert read_publish_headers(EXCHANGE_FORMAT, properties(CC=[])).identity is None
     with pytest.raises(RequestError) as caught:
-        read_publish_headers(properties(x_sequence=7))
+        read_publish_headers(EXCHANGE_FORMAT, properties(x_sequence=7))
     assert caught.value.reason == INVALID
 
 
@@ -87,7 +88,7 @@ def send(rig: OneVhost, key: bytes, body: bytes, **headers: object) -> int:
     return publish_with_headers(
         vhost.publishing,
         vhost.router.route(b"", key),
-        read_publish_headers(properties(**headers)),
+        read_publish_headers(EXCHANGE_FORMAT, properties(**headers)),
         FORMAT,
         body,
         b"ada",
@@ -107,7 +108,7 @@ def test_a_delayed_message_goes_where_its_address_leads_when_it_is_due(rig: OneV
 def test_a_delayed_message_whose_exchange_is_gone_is_dropped(rig: OneVhost) -> None:
     vhost = rig.vhost
     vhost.catalog.declare_exchange(b"e", b"direct", True, False, False, {})
-    special = read_publish_headers(properties(x_delay=1000))
+    special = read_publish_headers(EXCHANGE_FORMAT, properties(x_delay=1000))
     route = vhost.router.route(b"e", b"k")
     assert publish_with_headers(vhost.publishing, route, special, FORMAT, b"x", b"ada").status == ACCEPTED
     vhost.catalog.delete_exchange(b"e", False)

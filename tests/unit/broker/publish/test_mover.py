@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.publish.mover import in_amqp
 from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.router import Route
 from forebay.broker.quota import Quota
@@ -17,6 +16,7 @@ from forebay.core.message import ACCEPTED, AMQP091, AMQP10, MQTT, REJECTED, UNRO
 from forebay.core.options import Options
 from forebay.message.annotations import annotation
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
+from forebay.message.formats.conversion import for_exchange
 from forebay.message.record import StoredRecord, record_at
 from tests.vhosts import OneVhost
 
@@ -138,5 +138,5 @@ def test_a_full_queue_is_not_held_by_the_last_that_it_refused(broker: OneVhost) 
 
 def test_a_record_of_a_format_without_conversion_is_not_taken_for_amqp091() -> None:
     record = StoredRecord(AMQP10, b"", b"open", b"sections", b"body", b"")
-    with pytest.raises(AssertionError, match="format 3 has no properties to convert"):
-        in_amqp(record)
+    with pytest.raises(AssertionError, match="format octet 3: no format has the number 3"):
+        for_exchange(record)

@@ -13,7 +13,7 @@ from forebay.management.control import Connections
 from forebay.management.explain.explain import explained
 from forebay.management.explain.places import MessagePlace, Search
 from forebay.management.explain.reasons import CODES, Reason, duration, worst_first
-from forebay.wire.convert import encode
+from forebay.message.formats.table import format_of
 from tests.vhosts import OneVhost
 
 ROOT = Path(__file__).parent.parent.parent.parent.parent
@@ -108,7 +108,7 @@ def test_a_search_goes_through_all_queues_in_steps(broker: OneVhost) -> None:
         properties = Properties()
         properties.message_id = f"m{turn % 3}"
         broker.publish(
-            b"", b"qr"[turn % 2 : turn % 2 + 1], b"m1 in a body is no message id", encode(AMQP091, properties)
+            b"", b"qr"[turn % 2 : turn % 2 + 1], b"m1 in a body is no message id", format_of(AMQP091).encode(properties)
         )
         broker.settle()
     queues = [broker.vhost.catalog.queue(name) for name in (b"q", b"r")]

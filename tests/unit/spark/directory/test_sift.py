@@ -11,7 +11,7 @@ from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
 from forebay.filter.parser import parse
 from forebay.log.block import BlockWriter
 from forebay.message.deaths import Death, Deaths, with_deaths
-from forebay.message.encoded import amqp_octets
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer, as_readers_see
 from forebay.spark.directory.sift import matching, places_of, sifted
 from tests.spark_schema import full_schema
@@ -88,7 +88,7 @@ def test_what_is_asked_of_all_records_at_once_is_what_each_would_say(filter: str
         said.priority = at % 5
         if at % 3:
             format = AMQP091
-            raw = amqp_octets(said)
+            raw = EXCHANGE_FORMAT.encode(said)
         else:
             format, raw = MQTT | (at % 2 + 1) << QOS_SHIFT, b""
         writer.append(
@@ -109,7 +109,7 @@ def test_a_dead_letter_shows_where_it_died() -> None:
     writer = BlockWriter()
     for at in range(4):
         annotations = with_deaths(b"", deaths) if at % 2 else b""
-        writer.append_annotated(AMQP091, b"", b"k", amqp_octets(Properties()), b"%d" % at, annotations)
+        writer.append_annotated(AMQP091, b"", b"k", EXCHANGE_FORMAT.encode(Properties()), b"%d" % at, annotations)
     block = writer.seal(7, NOW_US, True)
     (view,) = Buffer(block.head + block.data, "test").blocks()
     (found,) = sifted([view], "death_reason = 'expired' AND header.x-first-death-queue = 'orders'", "q")

@@ -22,10 +22,9 @@ from mypy_extensions import i64
 from forebay.broker.publish.commands import ACK, COMMIT, EXTEND, NACK, TOPIC_COMMANDS, name_end
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
-from forebay.core.message import MQTT
 from forebay.core.reading.nearest import slip_of
 from forebay.message.address import QUEUE_PREFIX
-from forebay.message.fields import header_of, headers_of
+from forebay.message.formats.table import TOPIC_FORMAT
 from forebay.queue.leases.lease import Lease
 
 DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
@@ -38,7 +37,7 @@ def commanded_queue(topic: bytes, at: i64, block: bytes) -> bytes:
     """The queue that a command is for, `at` being where it stands; RequestError(INVALID) where nothing says that."""
     cut = name_end(topic)
     if cut + 1 != at and topic[at:] != COMMIT:
-        value = header_of(MQTT, block, b"message-id")
+        value = TOPIC_FORMAT.header(block, b"message-id")
         if value is None:
             raise RequestError(INVALID, "message-id: missing")
         colon: i64 = value.rfind(b":")
@@ -56,7 +55,7 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
     raises      RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by
                 it, REFUSED where somebody else holds the message; and what `DeadLetters.reject` raises
     """
-    group = header_of(MQTT, block, b"group-id")
+    group = TOPIC_FORMAT.header(block, b"group-id")
     if command == COMMIT:
         if group is None:
             raise RequestError(INVALID, "group-id: missing")
@@ -79,12 +78,12 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
     elif command == EXTEND:
         vhost.settling.extend(lease, offset, 1, extension(block))
     else:
-        vhost.dead_letters.reject(lease, offset, header_of(MQTT, block, b"reason") or b"")
+        vhost.dead_letters.reject(lease, offset, TOPIC_FORMAT.header(block, b"reason") or b"")
 
 
 def check_fields(block: bytes) -> None:
     """RequestError where a user property looks like a field of a command; others are the client's own."""
-    for name in headers_of(MQTT, block):
+    for name in TOPIC_FORMAT.headers(block):
         meant = slip_of(name, FIELDS)
         if meant:
             raise RequestError(INVALID, f"{name}: nothing puts it in force; did you mean {meant}?")
@@ -93,7 +92,7 @@ def check_fields(block: bytes) -> None:
 def extension(block: bytes) -> i64:
     """The number in `extend-ms`, which may not be 0; 0 where it is absent."""
     found = number_field(block, "extend-ms", 0)
-    if found == 0 and header_of(MQTT, block, b"extend-ms") is not None:
+    if found == 0 and TOPIC_FORMAT.header(block, b"extend-ms") is not None:
         raise RequestError(INVALID, "extend-ms: 0 is not above 0")
     return found
 
@@ -110,7 +109,7 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: i64) -> Lease:
 
 def message_offset(block: bytes, queue: bytes) -> i64:
     """The offset in the user property `message-id`, which must be one of this queue."""
-    value = header_of(MQTT, block, b"message-id")
+    value = TOPIC_FORMAT.header(block, b"message-id")
     if value is None:
         raise RequestError(INVALID, "message-id: missing")
     cut = value.rfind(b":")
@@ -121,7 +120,7 @@ def message_offset(block: bytes, queue: bytes) -> i64:
 
 def number_field(block: bytes, name: str, default: i64) -> i64:
     """The number in a user property; a negative default means that there must be one."""
-    value = header_of(MQTT, block, name.encode())
+    value = TOPIC_FORMAT.header(block, name.encode())
     if value is None:
         if default < 0:
             raise RequestError(INVALID, f"{name}: missing")

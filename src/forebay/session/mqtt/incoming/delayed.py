@@ -14,9 +14,8 @@ from mypy_extensions import i64
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.delayed import Delayed
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.core.message import MQTT
 from forebay.core.units import US_PER_S
-from forebay.message.fields import header_of
+from forebay.message.formats.table import TOPIC_FORMAT
 from forebay.routing.topic_trie import check_topic
 from forebay.session.mqtt.incoming.commands import shown
 
@@ -58,7 +57,7 @@ def parse_delayed(topic: bytes, now_us: i64) -> tuple[i64, bytes]:
 
 def delay_id(block: bytes) -> bytes:
     """The name that a publish gives its message in a checked property block; empty for none."""
-    return header_of(MQTT, block, DELAY_ID) or b""
+    return TOPIC_FORMAT.header(block, DELAY_ID) or b""
 
 
 def cancels_delayed(topic: bytes) -> bool:

@@ -16,7 +16,6 @@ from forebay.broker.mqtt.client_session import FORGOTTEN, RECEIVED, ClientSessio
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
-from forebay.broker.publish.headers import check_name
 from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
@@ -26,8 +25,8 @@ from forebay.core.options import Options
 from forebay.directory.permissions import WRITE, Rights
 from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE
 from forebay.message.events import PUBLISH_DENIED
-from forebay.message.fields import header_of, headers_of
-from forebay.message.requests import DEDUPLICATION_KEY, PRODUCER, RESERVED, SEQUENCE
+from forebay.message.formats.table import TOPIC_FORMAT
+from forebay.message.requests import DEDUPLICATION_KEY, PRODUCER, RESERVED, SEQUENCE, check_name
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.topic_trie import swap_key
 from forebay.session.meter import Meter
@@ -443,13 +442,13 @@ class Inbox:
 
 def user_text(properties: bytes, name: bytes) -> str | None:
     """A user property as text; None where there is none of that name."""
-    value = header_of(MQTT, properties, name)
+    value = TOPIC_FORMAT.header(properties, name)
     return None if value is None else value.decode("utf-8", "surrogateescape")
 
 
 def check_user_properties(properties: bytes) -> None:
     """RequestError where a user property has a name that is reserved."""
-    for name in headers_of(MQTT, properties):
+    for name in TOPIC_FORMAT.headers(properties):
         check_name(name, "user property")
 
 

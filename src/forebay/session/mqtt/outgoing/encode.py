@@ -17,9 +17,9 @@ from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN,
 from forebay.core.pieces import Part
 from forebay.core.units import US_PER_S
 from forebay.log.block import LONG_OCTETS, Block
+from forebay.message.formats.conversion import convert
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded
-from forebay.wire.convert import convert
 from forebay.wire.mqtt.codes import V5, V311
 from forebay.wire.mqtt.properties import (
     STRING_OCTETS_MAX,

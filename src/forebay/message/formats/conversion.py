@@ -1,0 +1,87 @@
+"""Messages of one format in another, by way of `Properties`.
+
+Publishers repeat themselves: properties that were converted are remembered, within a bound of octets.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.message import FORMAT_MASK, PLAIN_BODY
+from forebay.message.formats.table import EXCHANGE_FORMAT, format_of
+from forebay.message.record import StoredRecord
+
+MEMO_OCTETS_MAX: Final = 1 << 20
+MEMO_PROPERTIES_MAX: Final = 4096  # longer ones are seldom the same twice
+ENTRY_OCTETS: Final = 250  # what an entry costs beside its octets
+
+
+class ConversionMemo:
+    """The converted properties: those given, with both formats and the kind of body behind them -> the result."""
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, bytes] = {}
+        self.octets: i64 = 0
+
+
+MEMO: Final = ConversionMemo()
+
+
+@final
+class Content:
+    """The properties and body columns of a message in one format."""
+
+    def __init__(self, properties: bytes, body: bytes) -> None:
+        self.properties = properties
+        self.body = body
+
+
+def convert_content(format_from: i64, properties: bytes, body: bytes, format_to: i64) -> Content:
+    """Return a message's columns in another format; the same octets if the formats are one.
+
+    format_from, format_to  format octets, or numbers of formats
+    """
+    source, target = format_of(format_from), format_of(format_to)
+    if source is target:
+        return Content(properties, body)
+    kind = source.body_kind(properties, body)
+    payload = source.payload(body)
+    return Content(convert(format_from, properties, format_to, kind), target.body_of(payload, kind))
+
+
+def convert(format_from: i64, properties: bytes, format_to: i64, body_kind: i64 = PLAIN_BODY) -> bytes:
+    """Return checked properties of one format in another; the same octets if the formats are one.
+
+    body_kind  of the message. It matters only if one of the formats has other than plain bodies.
+    """
+    format_from &= FORMAT_MASK
+    format_to &= FORMAT_MASK
+    if format_from == format_to:
+        return properties
+    key = properties + bytes([int(format_from), int(format_to), int(body_kind)])
+    found = MEMO.known.get(key)
+    if found is not None:
+        return found
+    neutral = format_of(format_from).decode(properties)
+    neutral.body_kind = body_kind
+    made = format_of(format_to).encode(neutral)
+    if len(properties) <= MEMO_PROPERTIES_MAX:
+        MEMO.octets += len(properties) + len(made) + ENTRY_OCTETS
+        if MEMO.octets > MEMO_OCTETS_MAX:
+            MEMO.known.clear()
+            MEMO.octets = len(properties) + len(made) + ENTRY_OCTETS
+        MEMO.known[key] = made
+    return made
+
+
+def for_exchange(record: StoredRecord) -> StoredRecord:
+    """Return a record that an exchange can route: itself, or in another format if its own has only topics."""
+    source = format_of(record.format)
+    if not source.keys_are_topics:
+        return record
+    exchange, key = source.amqp_address(record.exchange, record.routing_key)
+    number = EXCHANGE_FORMAT.number
+    content = convert_content(record.format, record.properties, record.body, number)
+    return StoredRecord(number, exchange, key, content.properties, content.body, record.annotations)
