@@ -23,6 +23,7 @@ KEYED: Final = 0x08  # a message group: messages of one key are delivered in ord
 # The others say of an MQTT message how it was published. Queues keep the QoS only.
 QOS_SHIFT: Final = 4
 QOS_MASK: Final = 0x30
+STORED_MASK: Final = FORMAT_MASK | QOS_MASK  # what queues keep of such an octet
 RETAIN: Final = 0x40  # its publisher set the RETAIN flag
 RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
 
@@ -48,11 +49,13 @@ class Properties:
 
     headers                application properties; values are str, int, float, bool, bytes, None, list or dict
 
+    reply_topic            the topic that `reply_to` stands for, if it stands for one
+
     The others are of AMQP 1.0 alone. Other formats keep of them what they have a place for.
-    message_id_type, correlation_id_type  how the sender's protocol typed these ids
+    message_id_type, correlation_id_type  UNTYPED_ID and so on, as the sender's protocol typed these ids
     timestamp_rest_ms      milliseconds of the creation time beyond `timestamp_s`
     absolute_expiry_ms     since 1970
-    message_annotations    keys are str, or int; values as those of `headers`
+    message_annotations    keys are str, or int; values as those of `headers`. `x-basic-type` is in `type` instead
     delivery_annotations   the same, for the next hop only
     footer                 the same
     body_kind              PLAIN_BODY or AMQP_SECTIONS
@@ -74,6 +77,7 @@ class Properties:
         self.cluster_id: str | None = None  # AMQP 0.9.1 alone has it
         self.body_is_text: bool = False
         self.headers: list[tuple[str, object]] = []
+        self.reply_topic: str | None = None
         self.to: str | None = None
         self.subject: str | None = None
         self.message_id_type: i64 = UNTYPED_ID

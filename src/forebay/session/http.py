@@ -208,7 +208,7 @@ def event_fields(block: Block, index: i64) -> dict[str, object]:
     format = block.format(index)
     properties = properties_of(format, rendered_at(block, index))
     fields: dict[str, object] = {"topic": text(topic_at(block, index))}
-    body = block.body(index)
+    body = format_of(format).payload(block.body(index))
     try:
         fields["payload"] = body.decode()
     except UnicodeDecodeError:

@@ -28,7 +28,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, REJECTED
 from forebay.directory.permissions import READ
-from forebay.message.formats.table import EXCHANGE_FORMAT
+from forebay.message.formats.table import EXCHANGE_FORMAT, format_of
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
 from forebay.message.requests import MARKS, REQUESTS
@@ -174,7 +174,7 @@ def settle(vhost: Vhost, delivery: Delivery, ackmode: str) -> None:
 def message_fields(delivery: Delivery, wanted: GetBody) -> dict[str, object]:
     """A message as RabbitMQ's API shows it."""
     block, index = delivery.block, delivery.index
-    payload = block.body(index)
+    payload = format_of(block.format(index)).payload(block.body(index))
     octets = len(payload)
     if wanted.truncate is not None:
         payload = payload[: wanted.truncate]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64, u8
 
@@ -13,12 +13,10 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
-from forebay.core.message import FORMAT_MASK, QOS_MASK, REJECTED
+from forebay.core.message import REJECTED
 from forebay.log.store import Store
 from forebay.message.formats.table import AT_QOS_0
 from forebay.routing.exchange import text
-
-KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues
 
 
 @final

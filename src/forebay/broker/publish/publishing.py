@@ -14,7 +14,7 @@ from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.sessions import Sessions
-from forebay.broker.publish.admission import KEPT, Admission
+from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome
@@ -27,6 +27,7 @@ from forebay.core.message import (
     KEYED,
     REJECTED,
     RETAIN,
+    STORED_MASK,
 )
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message import events
@@ -110,7 +111,7 @@ class Publishing:
         outcome = TAKEN
         stored = format
         if queues and MARKED_LATE[format]:
-            stored = format & KEPT | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
+            stored = format & STORED_MASK | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
         for queue in queues:
             writer = queue.log.writer
             if queue.limits.refuses and queue.refuses(len(body)):

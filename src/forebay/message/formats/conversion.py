@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
 from forebay.core.message import FORMAT_MASK, PLAIN_BODY
+from forebay.log.block import Block, BlockWriter
 from forebay.message.formats.table import EXCHANGE_FORMAT, format_of
 from forebay.message.record import StoredRecord
+from forebay.message.rendered import rendered
 
 MEMO_OCTETS_MAX: Final = 1 << 20
 MEMO_PROPERTIES_MAX: Final = 4096  # longer ones are seldom the same twice
@@ -46,9 +48,10 @@ def convert_content(format_from: i64, properties: bytes, body: bytes, format_to:
     source, target = format_of(format_from), format_of(format_to)
     if source is target:
         return Content(properties, body)
+    if source.has_plain_bodies and target.has_plain_bodies:
+        return Content(convert(format_from, properties, format_to), body)
     kind = source.body_kind(properties, body)
-    payload = source.payload(body)
-    return Content(convert(format_from, properties, format_to, kind), target.body_of(payload, kind))
+    return Content(convert(format_from, properties, format_to, kind), target.body_of(source.payload(body), kind))
 
 
 def convert(format_from: i64, properties: bytes, format_to: i64, body_kind: i64 = PLAIN_BODY) -> bytes:
@@ -74,6 +77,28 @@ def convert(format_from: i64, properties: bytes, format_to: i64, body_kind: i64 
             MEMO.octets = len(properties) + len(made) + ENTRY_OCTETS
         MEMO.known[key] = made
     return made
+
+
+def delivered(block: Block, index: i64, format_to: i64) -> Content:
+    """Return a record of a block as readers of a format get it, with the headers that its annotations stand for."""
+    octet = block.format(index)
+    source, target = format_of(octet), format_of(format_to)
+    properties, body = block.properties(index), block.body(index)
+    annotations = block.annotations(index) if block.annotated else b""
+    if source is target or (source.has_plain_bodies and target.has_plain_bodies):
+        return convert_content(octet, rendered(octet, properties, annotations), body, format_to)
+    # Each format has its own form of deaths, which the conversion of a header would not reach.
+    content = convert_content(octet, properties, body, format_to)
+    content.properties = rendered(format_to, content.properties, annotations)
+    return content
+
+
+def delivered_block(block: Block, index: i64, format_to: i64, exchange: bytes, routing_key: bytes) -> Block:
+    """Return a block with one record as `delivered`, at an address in the words of the other format."""
+    content = delivered(block, index, format_to)
+    made = BlockWriter()
+    made.append(u8(format_to), exchange, routing_key, content.properties, content.body)
+    return made.seal(block.base + index, block.timestamp_us(index), False)
 
 
 def for_exchange(record: StoredRecord) -> StoredRecord:

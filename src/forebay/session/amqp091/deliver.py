@@ -16,7 +16,7 @@ from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
 from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
-from forebay.message.formats.conversion import convert
+from forebay.message.formats.conversion import convert, delivered, delivered_block
 from forebay.message.formats.table import format_of
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery
@@ -75,10 +75,8 @@ def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64
     return data[first : octets_at + stop - octets] == data[first + octets : octets_at + stop]
 
 
-def fitting_properties(format: i64, properties: bytes, octets_max: i64) -> bytes:
-    """Properties as AMQP says them; without the headers where these take more than so many octets."""
-    if format != AMQP091:
-        properties = convert(int(format), properties, AMQP091)
+def fitting_properties(properties: bytes, octets_max: i64) -> bytes:
+    """Return the properties; without the headers where these take more than so many octets."""
     if len(properties) > octets_max:
         return without_headers(properties, TABLE_DEPTH_MAX)
     return properties
@@ -128,6 +126,7 @@ class Outlet:
     replaced   names of headers that are made for each record; empty where none is
     room       octets that these take
     id         the property message-id for the record at hand, if it has none
+    converts   the records at hand have bodies of another format
     splice     adds those of a stream
     before_tag, after_tag, after_size, after_numbers  what stands between a record's delivery tag, its body's size, the
                numbers of the added headers and the body; made for the address and the properties in `for_…`
@@ -160,6 +159,7 @@ class Outlet:
         self.header_head = bytes([FRAME_END, HEADER]) + number
         self.body_head = bytes([FRAME_END, BODY]) + number
         self.tag_argument = bytes([len(tag)]) + tag
+        self.converts = False
         self.splice = HeaderSplice(OFFSET_HEADER, TIMESTAMP_HEADER)
         self.for_format: i64 = 0
         self.for_added: i64 = -1
@@ -279,11 +279,19 @@ class Outlet:
         self.for_key = key
         self.for_properties = properties
         self.for_fields = fields
-        self.make_parts(format, exchange, key, properties, added)
+        self.converts = False
+        if format != AMQP091:
+            source = format_of(format)
+            if not source.has_plain_bodies:
+                self.converts = True
+                self.for_format = 0  # what is made next is for one record alone
+                return
+            exchange, key = source.amqp_address(exchange, key)
+            properties = convert(format, properties, AMQP091)
+        self.make_parts(exchange, key, properties, added)
 
-    def make_parts(self, format: i64, exchange: bytes, key: bytes, properties: bytes, added: i64) -> None:
-        exchange, key = format_of(format).amqp_address(exchange, key)
-        properties = fitting_properties(format, properties, self.body_octets_max - self.room)
+    def make_parts(self, exchange: bytes, key: bytes, properties: bytes, added: i64) -> None:
+        properties = fitting_properties(properties, self.body_octets_max - self.room)
         if added == STREAM:
             splice = self.splice
             splice.prepare(properties, TABLE_DEPTH_MAX)
@@ -319,8 +327,8 @@ class Outlet:
 
     def write_run(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64) -> None:
         """Write records that differ in nothing that was prepared."""
-        if block.tail:
-            self.write_long(out, block, tag)
+        if block.tail or self.converts:
+            self.write_alone(out, block, index, count, tag)
             return
         data = block.data
         body_at = block.body_at + 4 * index
@@ -352,6 +360,20 @@ class Outlet:
             else:
                 self.write_body(out, data, start, stop)
             start = stop
+
+    def write_alone(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64) -> None:
+        """Write as `write_run` records whose bodies are long, or have to be converted."""
+        if not self.converts:
+            self.write_long(out, block, tag)
+            return
+        self.converts = False
+        for at in range(index, index + count):
+            exchange, key = format_of(block.format(at)).amqp_address(block.exchange(at), block.routing_key(at))
+            made = delivered_block(block, at, AMQP091, exchange, key)
+            self.make_parts(exchange, key, made.properties(0), self.for_added)
+            self.write_run(out, made, 0, 1, tag)
+            tag += 1
+        self.converts = True
 
     def write_long(self, out: BytesWriter, block: Block, tag: i64) -> None:
         """Write as `write_run` the only record of a block, whose body is long."""
@@ -400,10 +422,10 @@ def write_get(
     """Write the one record of a delivery as basic.get-ok."""
     block = delivery.block
     index = delivery.index
-    format = block.format(index) & FORMAT_MASK
-    exchange, key = format_of(format).amqp_address(block.exchange(index), block.routing_key(index))
+    exchange, key = format_of(block.format(index)).amqp_address(block.exchange(index), block.routing_key(index))
+    content = delivered(block, index, AMQP091)
     room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
-    properties = fitting_properties(format, rendered_at(block, index), frame_max - FRAME_OVERHEAD - room)
+    properties = fitting_properties(content.properties, frame_max - FRAME_OVERHEAD - room)
     if delivery.deliveries > 1 and tells_counts:
         fields = count_fields(delivery.deliveries, delivery.failures)
         properties = edit_headers(properties, COUNT_HEADERS, fields, TABLE_DEPTH_MAX)
@@ -414,4 +436,4 @@ def write_get(
         most = frame_max - FRAME_OVERHEAD - CONTENT_OCTETS
         properties = with_fields(properties, origin.names, told.getvalue(), origin.property_id(offset), most)
     put_get_ok(out, channel, tag, delivery.redelivered, exchange, key, ready)
-    put_content(out, channel, properties, block.body(index), frame_max, parts)
+    put_content(out, channel, properties, content.body, frame_max, parts)

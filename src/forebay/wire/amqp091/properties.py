@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from forebay.core.errors import MALFORMED, PeerError
-from forebay.core.message import Properties
+from forebay.core.message import AMQP_SECTIONS, OCTETS_ID, Properties
 from forebay.wire.amqp091.codec import (
     SHORT_STRING_MAX,
     Reader,
@@ -48,6 +48,9 @@ FLAGS_OCTETS: Final = 2
 PERSISTENT: Final = 2
 NUMBER_DIGITS_MAX: Final = 18
 SECTIONS_TYPE: Final = b"amqp-1.0"  # the field `type` of a body that is encoded sections of AMQP 1.0
+
+GROUP_HEADER: Final = "x-group-id"
+ADDRESS_ANNOTATIONS: Final = ("x-exchange", "x-routing-key")  # of AMQP 1.0: what the method says here
 
 # The name of MQTT's payload format indicator here; only the value 1 has a meaning.
 PAYLOAD_FORMAT_HEADER: Final = "mqtt-payload-format"
@@ -335,6 +338,8 @@ def encode_properties(properties: Properties) -> bytes:
         headers[name] = value
     if properties.body_is_text:
         headers[PAYLOAD_FORMAT_HEADER] = 1
+    if properties.message_annotations is not None:
+        put_annotations(properties.message_annotations, headers)
     tail = BytesWriter()
     flags = put_tail(tail, properties, headers)
     flags |= put_text(body, CONTENT_TYPE, "x-content-type", properties.content_type, headers)
@@ -361,7 +366,7 @@ def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object
         out.append(max(0, min(priority, 255)))
     correlation = properties.correlation_id
     if correlation is not None:
-        if len(correlation) > SHORT_STRING_MAX:
+        if len(correlation) > SHORT_STRING_MAX or properties.correlation_id_type == OCTETS_ID:
             headers["x-correlation-id"] = correlation
         else:
             flags |= CORRELATION_ID
@@ -371,15 +376,39 @@ def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object
     if expiration is not None:
         flags |= EXPIRATION
         put_short_string(out, str(expiration).encode())
-    flags |= put_text(out, MESSAGE_ID, "x-message-id", properties.message_id, headers)
+    message_id = properties.message_id
+    if message_id is not None and properties.message_id_type == OCTETS_ID:
+        headers["x-message-id"] = bytes.fromhex(message_id)
+    else:
+        flags |= put_text(out, MESSAGE_ID, "x-message-id", message_id, headers)
     timestamp = properties.timestamp_s
     if timestamp is not None and 0 <= timestamp < 1 << 64:
         flags |= TIMESTAMP
         write_i64_be(out, i64(timestamp - (1 << 64) if timestamp >> 63 else timestamp))
-    flags |= put_text(out, TYPE, "x-type", properties.type, headers)
+    type = SECTIONS_TYPE.decode() if properties.body_kind == AMQP_SECTIONS else properties.type
+    flags |= put_text(out, TYPE, "x-type", type, headers)
     flags |= put_text(out, USER_ID, "x-user-id", properties.user_id, headers)
-    flags |= put_text(out, APP_ID, "x-app-id", properties.app_id, headers)
+    app_id = properties.app_id
+    group = properties.group_id
+    if group is not None:
+        headers.setdefault(GROUP_HEADER, group)
+        if app_id is None:
+            app_id = group  # as RabbitMQ has it
+    flags |= put_text(out, APP_ID, "x-app-id", app_id, headers)
     return flags | put_text(out, CLUSTER_ID, "x-cluster-id", properties.cluster_id, headers)
+
+
+def put_annotations(annotations: list[tuple[object, object]], headers: dict[str, object]) -> None:
+    """Add the message annotations of AMQP 1.0 whose names begin with `x-` to the headers, as RabbitMQ does."""
+    for name, value in annotations:
+        if not isinstance(name, str) or not name.startswith("x-") or name in ADDRESS_ANNOTATIONS:
+            continue
+        if name == "x-cc":
+            headers["CC"] = value
+        elif name == "x-opt-rabbitmq-received-time":
+            headers["timestamp_in_ms"] = value
+        else:
+            headers[name] = value
 
 
 def put_text(out: BytesWriter, field: i64, name: str, text: str | None, headers: dict[str, object]) -> i64:

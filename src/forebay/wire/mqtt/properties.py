@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, read_i32_be, write_i16_be, write_i32_be
 from mypy_extensions import i16, i32, i64, u8
 
 from forebay.core.errors import PeerError
-from forebay.core.message import Properties
+from forebay.core.message import AMQP_SECTIONS, Properties
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt.codes import check_utf8, malformed, unexpected
 
@@ -119,8 +119,10 @@ USER_PROPERTIES_MAX: Final = 1000  # of a packet, where nobody says another limi
 VARINT_MAX: Final = 268_435_455
 STRING_OCTETS_MAX: Final = 65_535
 
-# User properties that carry what MQTT has no property for.
 SECTIONS_TYPE: Final = b"message/vnd.rabbitmq.amqp"  # content type of a payload of encoded sections of AMQP 1.0
+ADDRESS_ANNOTATIONS: Final = ("x-cc", "x-exchange", "x-routing-key")  # message annotations that no subscriber needs
+
+# User properties that carry what MQTT has no property for.
 AMQP_PREFIX: Final = "amqp-"
 
 
@@ -470,7 +472,7 @@ def decode_neutral(block: bytes) -> Properties:
         elif id == CONTENT_TYPE:
             neutral.content_type = property.text.decode("utf-8")
         elif id == RESPONSE_TOPIC:
-            neutral.reply_to = property.text.decode("utf-8")
+            neutral.reply_to = neutral.reply_topic = property.text.decode("utf-8")
         elif id == CORRELATION_DATA:
             neutral.correlation_id = property.text
         elif id == MESSAGE_EXPIRY:
@@ -520,8 +522,10 @@ def encode_neutral(neutral: Properties) -> bytes:
         out.append(MESSAGE_EXPIRY)
         # Rounded up: a message must not expire before its publisher said.
         write_i32_be(out, i32_of(min(max(0, (neutral.expiration_ms + 999) // 1000), 0xFFFFFFFF)))
-    put_text(out, CONTENT_TYPE, neutral.content_type)
-    reply_to = neutral.reply_to
+    put_text(out, CONTENT_TYPE, SECTIONS_TYPE.decode() if neutral.body_kind == AMQP_SECTIONS else neutral.content_type)
+    reply_to = neutral.reply_topic
+    if reply_to is None:
+        reply_to = neutral.reply_to
     if reply_to is not None:
         if not reply_to or "+" in reply_to or "#" in reply_to:
             put_user(out, "amqp-reply-to", reply_to)
@@ -542,7 +546,17 @@ def encode_neutral(neutral: Properties) -> bytes:
         put_user(out, "amqp-timestamp", str(neutral.timestamp_s))
     for name, value in neutral.headers:
         put_user(out, name, header_text(value))
+    put_user(out, "x-group-id", neutral.group_id)
+    if neutral.message_annotations is not None:
+        put_annotations(out, neutral.message_annotations)
     return out.getvalue()
+
+
+def put_annotations(out: BytesWriter, annotations: list[tuple[object, object]]) -> None:
+    """Append the message annotations of AMQP 1.0 whose names begin with `x-`, without those of its address."""
+    for name, value in annotations:
+        if isinstance(name, str) and name.startswith("x-") and name not in ADDRESS_ANNOTATIONS:
+            put_user(out, name, header_text(value))
 
 
 def mqtt_text(text: str) -> bytes:

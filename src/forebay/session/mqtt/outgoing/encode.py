@@ -17,7 +17,8 @@ from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN,
 from forebay.core.pieces import Part
 from forebay.core.units import US_PER_S
 from forebay.log.block import LONG_OCTETS, Block
-from forebay.message.formats.conversion import convert
+from forebay.message.formats.conversion import convert, delivered, delivered_block
+from forebay.message.formats.table import format_of
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded
 from forebay.wire.mqtt.codes import V5, V311
@@ -159,6 +160,8 @@ class PacketEncoder:
         format = whole & FORMAT_MASK
         if format != MQTT:
             topic = topic_of_key(topic)
+            if not format_of(format).has_plain_bodies:
+                return self.write(out, in_mqtt(block, index, topic), 0, recipient, id, qos, dup, may_alias)
         bits = PUBLISH_BITS | dup | qos << 1
         if whole & RETAINED or (whole & RETAIN and recipient.keep_retain):
             bits |= 1
@@ -169,7 +172,8 @@ class PacketEncoder:
         properties = b""
         if start < stop or format != MQTT:
             # What was sent at QoS 2 does not expire [MQTT-4.3.3-7].
-            kept = self.fresh(format, data[start:stop], block.timestamp_us(index), dup == 0 or qos < 2)
+            stored = data[start:stop] if format == MQTT else convert(format, data[start:stop], MQTT)
+            kept = self.fresh(stored, block.timestamp_us(index), dup == 0 or qos < 2)
             if kept is None:
                 return False
             properties = kept
@@ -222,13 +226,11 @@ class PacketEncoder:
         self.write_body(out, body)
         return True
 
-    def fresh(self, format: i64, properties: bytes, stamp_us: i64, may_expire: bool) -> bytes | None:
-        """Return a record's properties as MQTT's, with the rest of their expiry; None if there is no rest.
+    def fresh(self, properties: bytes, stamp_us: i64, may_expire: bool) -> bytes | None:
+        """Return a record's properties with the rest of their expiry; None if there is no rest.
 
         may_expire  False for a message that has to be sent all the same, with the least rest: clients take 0 for never
         """
-        if format != MQTT:
-            properties = convert(int(format), properties, MQTT)
         cut = expiry_at(properties)
         if cut < 0:
             return properties
@@ -280,10 +282,14 @@ class PacketEncoder:
         """Append a PUBLISH of a queue's record; False if it is too large, or expired."""
         format = block.format(index) & FORMAT_MASK
         topic = queued_topic(queue, format, block.exchange(index), block.routing_key(index))
-        body = block.body(index)
         bits = PUBLISH_BITS | (2 if id else 0)
-        kept = rendered_at(block, index) if block.annotated else block.properties(index)
-        properties = self.fresh(format, kept, block.timestamp_us(index), True)
+        if format != MQTT:
+            content = delivered(block, index, MQTT)
+            kept, body = content.properties, content.body
+        else:
+            kept = rendered_at(block, index) if block.annotated else block.properties(index)
+            body = block.body(index)
+        properties = self.fresh(kept, block.timestamp_us(index), True)
         if properties is None:
             return False
         if self.version != V5:
@@ -318,6 +324,11 @@ class PacketEncoder:
         out.write(told)
         self.write_body(out, body)
         return True
+
+
+def in_mqtt(block: Block, index: i64, topic: bytes) -> Block:
+    """Return a block with a record of another format, to be sent to a topic."""
+    return delivered_block(block, index, MQTT, b"", topic)
 
 
 def stream_properties(primary: PrimaryGroup | None, block: Block, index: i64) -> bytes:
