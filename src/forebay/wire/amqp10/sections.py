@@ -1,0 +1,523 @@
+"""The sections of a message of AMQP 1.0 (part 3.2 of the standard): found, read in part, and written.
+
+    0x70  header                   list     at most one
+    0x71  delivery-annotations     map      at most one
+    0x72  message-annotations      map      at most one
+    0x73  properties               list     at most one
+    0x74  application-properties   map      at most one
+    0x75  data                     binary   at least one of data, or of amqp-sequence, or one amqp-value
+    0x76  amqp-sequence            list
+    0x77  amqp-value               any
+    0x78  footer                   map      at most one
+
+Each is a described value, in this order. From properties to the body they are the bare message, which nobody changes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i64_be
+from mypy_extensions import i64
+
+from forebay.core.errors import MALFORMED, PeerError
+from forebay.wire.amqp10.checker import check_value
+from forebay.wire.amqp10.decoder import ValueReader, malformed, read_u32, value_end
+from forebay.wire.amqp10.encoder import WIDE, put_compound, put_descriptor, put_octets, put_value
+from forebay.wire.amqp10.outgoing import put_uint
+from forebay.wire.amqp10.values import (
+    BINARY_8,
+    DESCRIBED,
+    LIST_0,
+    LIST_8,
+    LIST_32,
+    MAP_8,
+    MAP_32,
+    NULL,
+    STRING_8,
+    SYMBOL_8,
+    TIMESTAMP,
+    TRUE,
+    UBYTE,
+    UINT,
+    UINT_0,
+    UINT_SMALL,
+    ULONG,
+    ULONG_SMALL,
+    UUID,
+    Symbol,
+    Ulong,
+)
+
+HEADER: Final = 0x70
+DELIVERY_ANNOTATIONS: Final = 0x71
+MESSAGE_ANNOTATIONS: Final = 0x72
+PROPERTIES: Final = 0x73
+APPLICATION_PROPERTIES: Final = 0x74
+DATA: Final = 0x75
+AMQP_SEQUENCE: Final = 0x76
+AMQP_VALUE: Final = 0x77
+FOOTER: Final = 0x78
+
+SECTION_NAMES: Final = {
+    "amqp:header:list": HEADER,
+    "amqp:delivery-annotations:map": DELIVERY_ANNOTATIONS,
+    "amqp:message-annotations:map": MESSAGE_ANNOTATIONS,
+    "amqp:properties:list": PROPERTIES,
+    "amqp:application-properties:map": APPLICATION_PROPERTIES,
+    "amqp:data:binary": DATA,
+    "amqp:amqp-sequence:list": AMQP_SEQUENCE,
+    "amqp:amqp-value:*": AMQP_VALUE,
+    "amqp:footer:map": FOOTER,
+}
+
+SECTIONS_MAX: Final = 10_000  # RabbitMQ's limit
+
+# Fields of the header (section 3.2.1).
+DURABLE: Final = 0
+PRIORITY: Final = 1
+TTL: Final = 2
+FIRST_ACQUIRER: Final = 3
+DELIVERY_COUNT: Final = 4
+HEADER_FIELDS: Final = 5
+PRIORITY_DEFAULT: Final = 4
+
+# Fields of the properties (section 3.2.4).
+MESSAGE_ID: Final = 0
+USER_ID: Final = 1
+TO: Final = 2
+SUBJECT: Final = 3
+REPLY_TO: Final = 4
+CORRELATION_ID: Final = 5
+CONTENT_TYPE: Final = 6
+CONTENT_ENCODING: Final = 7
+ABSOLUTE_EXPIRY_TIME: Final = 8
+CREATION_TIME: Final = 9
+GROUP_ID: Final = 10
+GROUP_SEQUENCE: Final = 11
+REPLY_TO_GROUP_ID: Final = 12
+PROPERTY_FIELDS: Final = 13
+
+STRINGS: Final = (0xA1, 0xB1)
+SYMBOLS: Final = (0xA3, 0xB3)
+BINARIES: Final = (0xA0, 0xB0)
+UINTS: Final = (UINT_0, UINT_SMALL, UINT)
+IDS: Final = (0x44, ULONG_SMALL, ULONG, UUID, 0xA0, 0xB0, 0xA1, 0xB1)
+HEADER_TYPES: Final = ((0x41, 0x42, 0x56), (UBYTE,), UINTS, (0x41, 0x42, 0x56), UINTS)
+HEADER_NAMES: Final = ("durable", "priority", "ttl", "first-acquirer", "delivery-count")
+PROPERTY_TYPES: Final = (
+    IDS,
+    BINARIES,
+    STRINGS,
+    STRINGS,
+    STRINGS,
+    IDS,
+    SYMBOLS,
+    SYMBOLS,
+    (TIMESTAMP,),
+    (TIMESTAMP,),
+    STRINGS,
+    UINTS,
+    STRINGS,
+)
+PROPERTY_NAMES: Final = (
+    "message-id",
+    "user-id",
+    "to",
+    "subject",
+    "reply-to",
+    "correlation-id",
+    "content-type",
+    "content-encoding",
+    "absolute-expiry-time",
+    "creation-time",
+    "group-id",
+    "group-sequence",
+    "reply-to-group-id",
+)
+
+
+# ---- finding sections
+
+
+@final
+class Sections:
+    """The places of the sections of a message: where their values begin, -1 for a section that is absent.
+
+    bare_at    where the bare message begins: the first section behind the annotations
+    body_at    where the first section of the body begins, `footer_at` or `end` if there is no body
+    body_kind  DATA, AMQP_SEQUENCE or AMQP_VALUE; 0 if there is no body
+    body_count number of sections of the body
+    footer_at  where the footer begins, `end` if there is none
+    """
+
+    def __init__(self, at: i64, end: i64) -> None:
+        self.header: i64 = -1
+        self.delivery_annotations: i64 = -1
+        self.message_annotations: i64 = -1
+        self.properties: i64 = -1
+        self.application_properties: i64 = -1
+        self.footer: i64 = -1
+        self.bare_at: i64 = end
+        self.body_at: i64 = end
+        self.body_kind: i64 = 0
+        self.body_count: i64 = 0
+        self.footer_at: i64 = end
+        self.end: i64 = end
+
+
+def split_sections(data: bytes, at: i64, end: i64) -> Sections:
+    """Return where the sections in the octets [at, end) are. The values of the sections are not looked into.
+
+    Raises PeerError(MALFORMED) for a section that is none, or is out of order. A message without a body is none, but
+    that is up to the caller: see `Sections.body_kind`.
+    """
+    found = Sections(at, end)
+    last: i64 = 0
+    count: i64 = 0
+    while at < end:
+        start = at
+        code: i64
+        if at + 3 <= end and data[at] == DESCRIBED and data[at + 1] == ULONG_SMALL:
+            code = i64(data[at + 2])
+            at += 3
+        else:
+            at = value_end(data, at + 1, end) if data[at] == DESCRIBED else at
+            code = section_code(data, start, at)
+        if not HEADER <= code <= FOOTER:
+            raise malformed(start, f"0x{code:02x} describes no section of a message")
+        if code <= last:
+            if code != last or not DATA <= code <= AMQP_SEQUENCE:
+                raise malformed(start, f"section 0x{code:02x} after section 0x{last:02x}")
+        elif last >= DATA and code != FOOTER:
+            raise malformed(start, f"a body of sections 0x{last:02x} and 0x{code:02x}")
+        last = code
+        count += 1
+        if count > SECTIONS_MAX:
+            raise malformed(start, f"more than {SECTIONS_MAX} sections")
+        value_at = at
+        at = value_end(data, at, end)
+        note_section(found, data, code, start, value_at)
+    return found
+
+
+def section_code(data: bytes, start: i64, at: i64) -> i64:
+    """Return the code of a section whose descriptor [start + 1, at) has an unusual encoding."""
+    if at > start:
+        descriptor = ValueReader(data, start + 1, at).value()
+        code = -1
+        if isinstance(descriptor, Ulong):
+            code = descriptor.value
+        elif isinstance(descriptor, Symbol):
+            code = SECTION_NAMES.get(descriptor.text, -1)
+        if HEADER <= code <= FOOTER:
+            return i64(code)
+    raise malformed(start, "a section of a message is expected")
+
+
+def note_section(found: Sections, data: bytes, code: i64, start: i64, at: i64) -> None:
+    """Remember a section that begins at `start`, and whose value begins at `at`."""
+    constructor = i64(data[at])
+    if code in (HEADER, PROPERTIES, AMQP_SEQUENCE):
+        if constructor not in (LIST_0, LIST_8, LIST_32):
+            raise malformed(start, f"section 0x{code:02x} is no list")
+    elif code == DATA:
+        if constructor not in BINARIES:
+            raise malformed(start, "section 0x75 is no binary")
+    elif code != AMQP_VALUE and constructor not in (MAP_8, MAP_32):
+        raise malformed(start, f"section 0x{code:02x} is no map")
+    if code >= PROPERTIES and found.bare_at == found.end:
+        found.bare_at = start
+    if DATA <= code <= AMQP_VALUE:
+        if found.body_count == 0:
+            found.body_at = start
+            found.body_kind = code
+        found.body_count += 1
+    elif code == HEADER:
+        found.header = at
+    elif code == DELIVERY_ANNOTATIONS:
+        found.delivery_annotations = at
+    elif code == MESSAGE_ANNOTATIONS:
+        found.message_annotations = at
+    elif code == PROPERTIES:
+        found.properties = at
+    elif code == APPLICATION_PROPERTIES:
+        found.application_properties = at
+    else:
+        found.footer = at
+        found.footer_at = start
+        if found.body_count == 0:
+            found.body_at = start
+
+
+# ---- checking
+
+
+def check_sections(data: bytes, at: i64, end: i64, depth_max: i64) -> Sections:
+    """Return where the sections are. Raises PeerError(MALFORMED) unless all of them up to the body can be read.
+
+    The values of the body and the footer are not looked into.
+    """
+    found = split_sections(data, at, end)
+    if found.header >= 0:
+        check_list(data, found.header, end, "header", HEADER_NAMES, HEADER_TYPES)
+    if found.properties >= 0:
+        check_list(data, found.properties, end, "properties", PROPERTY_NAMES, PROPERTY_TYPES)
+    if found.delivery_annotations >= 0:
+        check_map(data, found.delivery_annotations, end, "delivery-annotations", depth_max)
+    if found.message_annotations >= 0:
+        check_map(data, found.message_annotations, end, "message-annotations", depth_max)
+    if found.application_properties >= 0:
+        check_map(data, found.application_properties, end, "application-properties", depth_max)
+    return found
+
+
+def check_list(
+    data: bytes, at: i64, end: i64, owner: str, names: tuple[str, ...], types: tuple[tuple[int, ...], ...]
+) -> None:
+    """Check the fields of a list, and their types."""
+    stop = check_value(data, at, end, 2)
+    items = Items(data, at, stop)
+    if items.count > len(names):
+        raise PeerError(MALFORMED, f"{owner}: {items.count} fields, at most {len(names)} are known")
+    for index in range(items.count):
+        code = i64(data[items.at])
+        if code != NULL and int(code) not in types[index]:
+            raise PeerError(MALFORMED, f"{owner}: {names[index]} may not be of type 0x{code:02x}")
+        items.skip(data)
+
+
+def check_map(data: bytes, at: i64, end: i64, owner: str, depth_max: i64) -> None:
+    """Check a map of annotations or of application properties, and the types of its keys."""
+    stop = check_value(data, at, end, depth_max)
+    items = Items(data, at, stop)
+    for _ in range(items.count // 2):
+        code = i64(data[items.at])
+        if owner == "application-properties":
+            if code not in STRINGS:
+                raise PeerError(MALFORMED, f"{owner}: a key is of type 0x{code:02x}, no string")
+        elif code not in SYMBOLS and code not in (0x44, ULONG_SMALL, ULONG):
+            raise PeerError(MALFORMED, f"{owner}: a key is of type 0x{code:02x}, no symbol")
+        items.skip(data)
+        items.skip(data)
+
+
+# ---- reading single values
+
+
+@final
+class Items:
+    """The items of a list or map, one after the other.
+
+    at     of the next item
+    stop   where the last one ends
+    count  of all items; of a map, keys and values
+    """
+
+    def __init__(self, data: bytes, at: i64, end: i64) -> None:
+        code = i64(data[at])
+        self.at: i64 = at + 1
+        self.stop: i64 = at + 1
+        self.count: i64 = 0
+        if code in (LIST_0, NULL):
+            return
+        if code & WIDE:
+            if at + 9 > end:
+                raise malformed(at, "runs over the end")
+            self.stop = at + 5 + read_u32(data, at + 1)
+            self.count = read_u32(data, at + 5)
+            self.at = at + 9
+        else:
+            if at + 3 > end:
+                raise malformed(at, "runs over the end")
+            self.stop = at + 2 + i64(data[at + 1])
+            self.count = i64(data[at + 2])
+            self.at = at + 3
+        if self.stop > end or self.at > self.stop:
+            raise malformed(at, "runs over the end")
+
+    def skip(self, data: bytes) -> i64:
+        """Pass over the next item, and return where it began."""
+        at = self.at
+        self.at = value_end(data, at, self.stop)
+        return at
+
+
+def list_field(data: bytes, at: i64, end: i64, index: i64) -> i64:
+    """Return the position of a field of the list at `at`, -1 if the field is absent or null, or there is no list.
+
+    at  -1 for no list, as in `Sections`
+    """
+    if at < 0:
+        return -1
+    items = Items(data, at, end)
+    if index >= items.count:
+        return -1
+    for _ in range(index):
+        items.skip(data)
+    if items.at >= items.stop:
+        raise malformed(items.at, "runs over the end")
+    return -1 if data[items.at] == NULL else items.at
+
+
+def is_name(code: i64) -> bool:
+    """Return whether a constructor is that of a string or a symbol."""
+    return code in (STRING_8, SYMBOL_8, STRING_8 | WIDE, SYMBOL_8 | WIDE)
+
+
+def map_value(data: bytes, at: i64, end: i64, key: bytes) -> i64:
+    """Return the position of the value of a key, a string or a symbol, of the map at `at`; -1 if there is none.
+
+    at  -1 for no map, as in `Sections`
+    """
+    if at < 0:
+        return -1
+    items = Items(data, at, end)
+    octets = len(key)
+    for _ in range(items.count // 2):
+        key_at = items.skip(data)
+        code = i64(data[key_at])
+        head: i64 = 5 if code & WIDE else 2
+        if items.at - key_at == octets + head and data[key_at + head : items.at] == key and is_name(code):
+            return items.at
+        items.skip(data)
+    return -1
+
+
+def value_at(data: bytes, at: i64, end: i64) -> object:
+    """Return the value at a position, None for -1."""
+    return None if at < 0 else ValueReader(data, at, end).value()
+
+
+def octets_at(data: bytes, at: i64, end: i64) -> bytes:
+    """Return the octets of a string, symbol or binary at a position; empty for -1, or another type."""
+    if at < 0:
+        return b""
+    code = i64(data[at])
+    if not 0xA0 <= code <= 0xBF:
+        return b""
+    stop = value_end(data, at, end)
+    return data[at + (5 if code & WIDE else 2) : stop]
+
+
+def number_at(data: bytes, at: i64) -> i64:
+    """Return the uint, ubyte or timestamp at a position that was checked; -1 for position -1."""
+    if at < 0:
+        return -1
+    code = i64(data[at])
+    if code in (UBYTE, UINT_SMALL):
+        return i64(data[at + 1])
+    if code == UINT:
+        return read_u32(data, at + 1)
+    return read_i64_be(data, at + 1) if code == TIMESTAMP else 0
+
+
+def flag_at(data: bytes, at: i64) -> bool:
+    """Return the boolean at a position that was checked; False for position -1."""
+    return at >= 0 and (data[at] == TRUE or (data[at] == 0x56 and data[at + 1] == 1))
+
+
+def body_payload(data: bytes, found: Sections) -> bytes:
+    """Return the body for readers of other protocols.
+
+    Data sections are joined. An amqp-value that is a string or a binary is its text or octets. Other bodies stay
+    encoded sections.
+    """
+    if found.body_kind == DATA:
+        at = found.body_at
+        if found.body_count == 1:
+            return octets_at(data, data_value(data, at), found.footer_at)
+        joined = BytesWriter()
+        for _ in range(found.body_count):
+            start = data_value(data, at)
+            joined.write(octets_at(data, start, found.footer_at))
+            at = value_end(data, start, found.footer_at)
+        return joined.getvalue()
+    if found.body_kind == AMQP_VALUE:
+        at = data_value(data, found.body_at)
+        if i64(data[at]) in STRINGS or i64(data[at]) in BINARIES:
+            return octets_at(data, at, found.footer_at)
+    return data[found.body_at : found.footer_at]
+
+
+def data_value(data: bytes, start: i64) -> i64:
+    """Return where the value of a section that was found begins."""
+    return start + 3 if data[start + 1] == ULONG_SMALL else value_end(data, start + 1, i64(len(data)))
+
+
+# ---- writing
+
+
+def put_header(
+    out: BytesWriter, durable: bool, priority: i64, ttl_ms: i64, first_acquirer: bool, delivery_count: i64
+) -> None:
+    """Append a header; priority and ttl_ms are -1 for none. A header that says nothing is left out."""
+    count: i64 = 0
+    if delivery_count > 0:
+        count = 5
+    elif first_acquirer:
+        count = 4
+    elif ttl_ms >= 0:
+        count = 3
+    elif priority >= 0:
+        count = 2
+    elif durable:
+        count = 1
+    if count == 0:
+        return
+    inner = BytesWriter()
+    inner.append(TRUE if durable else 0x42)
+    if count >= 2:
+        if priority >= 0:
+            inner.append(UBYTE)
+            inner.append(int(priority))
+        else:
+            inner.append(NULL)
+    if count >= 3:
+        put_uint(inner, ttl_ms)
+    if count >= 4:
+        inner.append(TRUE if first_acquirer else 0x42)
+    if count >= 5:
+        put_uint(inner, delivery_count)
+    put_descriptor(out, HEADER)
+    put_compound(out, LIST_8, count, inner.getvalue())
+
+
+def put_section(out: BytesWriter, code: i64, value: object) -> None:
+    """Append a section whose value is to be encoded."""
+    put_descriptor(out, code)
+    put_value(out, value)
+
+
+def put_data(out: BytesWriter, body: bytes) -> None:
+    """Append a data section."""
+    put_descriptor(out, DATA)
+    put_octets(out, BINARY_8, body)
+
+
+def edited_map(data: bytes, at: i64, end: i64, dropped: list[bytes], added: list[tuple[object, object]]) -> bytes:
+    """Return the map at `at` (-1 for none) without some keys, and with others at its end; empty if nothing is left.
+
+    What is neither dropped nor added stays octet for octet.
+    """
+    out = BytesWriter()
+    count: i64 = 0
+    if at >= 0:
+        items = Items(data, at, end)
+        for _ in range(items.count // 2):
+            start = items.skip(data)
+            name = octets_at(data, start, items.at)
+            items.skip(data)
+            if name in dropped and i64(data[start]) not in BINARIES:
+                continue
+            out.write(data[start : items.at])
+            count += 2
+    for key, value in added:
+        put_value(out, key)
+        put_value(out, value)
+        count += 2
+    if count == 0:
+        return b""
+    made = BytesWriter()
+    put_compound(made, MAP_8, count, out.getvalue())
+    return made.getvalue()
