@@ -20,9 +20,7 @@ ORDER = (
     *("redrive", "policy_changes", "quota", "vhosts", "session_rights", "vhost", "upkeep", "clients", "consuming"),
     *("dead_letter", "publish", "catalog", "turn", "common", "mqtt", "limits", "auth"),
 )
-FORMATS = re.compile(
-    r"^from forebay\.core\.message import \(?[^()]*?\b(AMQP091|AMQP10|MQTT|FORMAT_MASK)\b", re.MULTILINE
-)
+FORMATS = {"AMQP091", "AMQP10", "MQTT", "FORMAT_MASK"}
 PATH = re.compile(r"\bvhost((?:\.[a-z_]+)+)")
 LARGEST = 10
 
@@ -51,6 +49,16 @@ def arrows_up(texts: dict[str, str]) -> list[str]:
     return found
 
 
+def names_format(text: str) -> bool:
+    """Return whether a module imports the number of a format, or the mask that finds it in an octet."""
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "forebay.core.message"
+        and FORMATS & {each.name for each in node.names}
+        for node in ast.walk(ast.parse(text))
+    )
+
+
 def attributes(texts: dict[str, str]) -> list[tuple[int, str]]:
     """Return how many attributes each class sets on itself, the most first."""
     found: list[tuple[int, str]] = []
@@ -74,7 +82,7 @@ def main() -> None:
     up = arrows_up(texts)
     print(f"arrows up inside broker: {len(up)}, between {len(set(up))} pairs of folders: {', '.join(sorted(set(up)))}")
     above = ("wire.", "session.", "message.")
-    naming = [module for module, text in texts.items() if not module.startswith(above) and FORMATS.search(text)]
+    naming = [module for module, text in texts.items() if not module.startswith(above) and names_format(text)]
     print(f"modules outside wire, session and message that name formats: {len(naming)}: {', '.join(naming)}")
     paths = {path for module, text in texts.items() if module.startswith("session.") for path in PATH.findall(text)}
     print(

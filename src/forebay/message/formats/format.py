@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from forebay.core.message import EXPIRES, KEYED, PLAIN_BODY, Properties
 from forebay.message.deaths import Deaths
 from forebay.message.requests import FILTER_HEADER, GROUP_HEADER, PublishRequests
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Format(ABC):
     """A format of records: the adapter of one protocol's messages. It has no state.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.core.message import AMQP091, AMQP_SECTIONS, MQTT, NUMBER_ID, OCTETS_ID, UUID_ID, Properties
 from forebay.message.formats.conversion import MEMO, MEMO_OCTETS_MAX, convert
+from forebay.message.formats.table import format_of
 from forebay.wire.amqp091.properties import decode_properties, encode_properties
 from forebay.wire.mqtt.properties import decode_neutral
 
@@ -124,3 +125,75 @@ def test_long_properties_are_not_remembered() -> None:
     block = user("long", "x" * 5000)
     assert convert(MQTT, block, AMQP091) == convert(MQTT, block, AMQP091)
     assert len(MEMO.known) == before
+
+
+# What only AMQP 1.0 has, and what the others make of it.
+
+
+def neutral(**fields: object) -> Properties:
+    made = Properties()
+    for name, value in fields.items():
+        assert hasattr(made, name)
+        setattr(made, name, value)
+    return made
+
+
+def over_amqp(**fields: object) -> Properties:
+    return decode_properties(format_of(AMQP091).encode(neutral(**fields)), 4)
+
+
+def over_mqtt(**fields: object) -> Properties:
+    return decode_neutral(format_of(MQTT).encode(neutral(**fields)))
+
+
+def test_typed_ids() -> None:
+    octets = over_amqp(
+        message_id="00ff", message_id_type=OCTETS_ID, correlation_id=b"\x01\xff", correlation_id_type=OCTETS_ID
+    )
+    assert (octets.message_id, octets.correlation_id) == (None, None)
+    assert octets.headers == [("x-correlation-id", b"\x01\xff"), ("x-message-id", b"\x00\xff")]
+    uuid = "urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
+    texts = {"message_id": uuid, "message_id_type": UUID_ID, "correlation_id": b"17", "correlation_id_type": NUMBER_ID}
+    for found in (over_amqp(**texts), over_mqtt(**texts)):
+        assert (found.message_id, found.correlation_id) == (uuid, b"17")
+
+
+def test_message_annotations() -> None:
+    annotations = [
+        ("x-cc", ["a", "b"]),
+        ("x-exchange", "x"),
+        ("x-routing-key", "k"),
+        ("x-opt-rabbitmq-received-time", 1700000000123),
+        ("x-opt-colour", "red"),
+        ("unknown", 1),
+        (7, 1),
+    ]
+    found = over_amqp(message_annotations=annotations)
+    assert found.headers == [("CC", ["a", "b"]), ("timestamp_in_ms", 1700000000123), ("x-opt-colour", "red")]
+    seen = over_mqtt(message_annotations=annotations)
+    assert seen.headers == [("x-opt-rabbitmq-received-time", "1700000000123"), ("x-opt-colour", "red")]
+
+
+def test_groups_replies_and_sections() -> None:
+    found = over_amqp(group_id="g", body_kind=AMQP_SECTIONS, reply_to="q", reply_topic="a/b")
+    assert (found.app_id, found.type, found.reply_to) == ("g", "amqp-1.0", "q")
+    assert found.headers == [("x-group-id", "g")]
+    assert over_amqp(group_id="g", app_id="shop").app_id == "shop"
+    seen = over_mqtt(group_id="g", body_kind=AMQP_SECTIONS, reply_to="q", reply_topic="a/b")
+    assert seen.headers == [("x-group-id", "g")]
+    assert (seen.content_type, seen.reply_to, seen.reply_topic) == ("message/vnd.rabbitmq.amqp", "a/b", "a/b")
+
+
+def test_what_has_no_place_is_left_out() -> None:
+    fields: dict[str, object] = {
+        "to": "/queues/q",
+        "subject": "s",
+        "absolute_expiry_ms": 1,
+        "group_sequence": 2,
+        "reply_to_group_id": "r",
+        "timestamp_rest_ms": 5,
+        "delivery_annotations": [("x-a", 1)],
+        "footer": [("x-b", 1)],
+    }
+    for number in (AMQP091, MQTT):
+        assert format_of(number).encode(neutral(**fields)) == format_of(number).encode(neutral())
