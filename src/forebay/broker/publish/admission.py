@@ -43,7 +43,7 @@ class Admission:
         octets = (octets + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)) * route.durable
         common = self.common
         if octets > common.room or self.crowding.refusing:
-            if self.crowding.refusing and not owed and not AT_QOS_0[format]:
+            if self.crowding.refusing and not owed and not AT_QOS_0[i64(format)]:
                 refusal = self.over_quota(route)
                 if refusal is not None:
                     return refusal

@@ -110,7 +110,7 @@ class Publishing:
         is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
         outcome = TAKEN
         stored = format
-        if queues and MARKED_LATE[format]:
+        if queues and MARKED_LATE[i64(format)]:
             stored = format & STORED_MASK | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
         for queue in queues:
             writer = queue.log.writer
@@ -135,7 +135,7 @@ class Publishing:
         if annotations and (audience is not None or route.copies):
             properties = rendered(i64(format), properties, annotations)
         if audience is not None:
-            if AT_QOS_0[format]:
+            if AT_QOS_0[i64(format)]:
                 audience = audience.zero
             if audience.direct:
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
