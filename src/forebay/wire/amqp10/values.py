@@ -6,7 +6,6 @@ other type has a class here, so that a value is written as the type that it was 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_f32_be, write_f32_be
@@ -60,20 +59,23 @@ DECIMAL_WIDTHS: Final = (4, 8, 16)
 UUID_OCTETS: Final = 16
 
 
-class Number(ABC):
+class Number:
     """A whole number of one type of AMQP.
 
-    code   constructor of the type's widest encoding
-    value  the number, within the range of the type
+    No abstract class: compiled, an instance of one would have room for attributes of its own, and no weak reference to
+    it would be safe.
+
+    code       constructor of the type's widest encoding
+    type_name  of the type in the standard
+    value      the number, within the range of the type
     """
 
-    def __init__(self, code: i64, value: int) -> None:
+    def __init__(self, code: i64, type_name: str, value: int, least: int, most: int) -> None:
+        if not least <= value <= most:
+            raise ValueError(f"{type_name}: {value} is not between {least} and {most}")
         self.code: i64 = code
+        self.type_name = type_name
         self.value = value
-
-    @abstractmethod
-    def type_name(self) -> str:
-        """Return the name of the type in the standard."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Number) and self.code == other.code and self.value == other.value
@@ -82,13 +84,7 @@ class Number(ABC):
         return hash((int(self.code), self.value))
 
     def __repr__(self) -> str:
-        return f"{self.type_name()}({self.value})"
-
-
-def check_range(type_name: str, value: int, least: int, most: int) -> None:
-    """Raise ValueError unless a number is within the range of its type."""
-    if not least <= value <= most:
-        raise ValueError(f"{type_name}: {value} is not between {least} and {most}")
+        return f"{self.type_name}({self.value})"
 
 
 @final
@@ -96,11 +92,7 @@ class Ubyte(Number):
     """A number of 8 bits without sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("ubyte", value, 0, 0xFF)
-        super().__init__(UBYTE, value)
-
-    def type_name(self) -> str:
-        return "ubyte"
+        super().__init__(UBYTE, "ubyte", value, 0, 0xFF)
 
 
 @final
@@ -108,11 +100,7 @@ class Ushort(Number):
     """A number of 16 bits without sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("ushort", value, 0, 0xFFFF)
-        super().__init__(USHORT, value)
-
-    def type_name(self) -> str:
-        return "ushort"
+        super().__init__(USHORT, "ushort", value, 0, 0xFFFF)
 
 
 @final
@@ -120,11 +108,7 @@ class Uint(Number):
     """A number of 32 bits without sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("uint", value, 0, 0xFFFFFFFF)
-        super().__init__(UINT, value)
-
-    def type_name(self) -> str:
-        return "uint"
+        super().__init__(UINT, "uint", value, 0, 0xFFFFFFFF)
 
 
 @final
@@ -132,11 +116,7 @@ class Ulong(Number):
     """A number of 64 bits without sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("ulong", value, 0, (1 << 64) - 1)
-        super().__init__(ULONG, value)
-
-    def type_name(self) -> str:
-        return "ulong"
+        super().__init__(ULONG, "ulong", value, 0, (1 << 64) - 1)
 
 
 @final
@@ -144,11 +124,7 @@ class Byte(Number):
     """A number of 8 bits with sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("byte", value, -(1 << 7), (1 << 7) - 1)
-        super().__init__(BYTE, value)
-
-    def type_name(self) -> str:
-        return "byte"
+        super().__init__(BYTE, "byte", value, -(1 << 7), (1 << 7) - 1)
 
 
 @final
@@ -156,11 +132,7 @@ class Short(Number):
     """A number of 16 bits with sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("short", value, -(1 << 15), (1 << 15) - 1)
-        super().__init__(SHORT, value)
-
-    def type_name(self) -> str:
-        return "short"
+        super().__init__(SHORT, "short", value, -(1 << 15), (1 << 15) - 1)
 
 
 @final
@@ -168,11 +140,7 @@ class Int(Number):
     """A number of 32 bits with sign."""
 
     def __init__(self, value: int) -> None:
-        check_range("int", value, -(1 << 31), (1 << 31) - 1)
-        super().__init__(INT, value)
-
-    def type_name(self) -> str:
-        return "int"
+        super().__init__(INT, "int", value, -(1 << 31), (1 << 31) - 1)
 
 
 @final
@@ -180,13 +148,9 @@ class Char(Number):
     """A character: its code point."""
 
     def __init__(self, value: int) -> None:
-        check_range("char", value, 0, CHAR_MAX)
+        super().__init__(CHAR, "char", value, 0, CHAR_MAX)
         if SURROGATES[0] <= value <= SURROGATES[1]:
             raise ValueError(f"char: {value} is half of a surrogate pair")
-        super().__init__(CHAR, value)
-
-    def type_name(self) -> str:
-        return "char"
 
 
 @final
@@ -194,23 +158,16 @@ class Timestamp(Number):
     """A time in milliseconds since 1970, which may lie beyond the years of a calendar."""
 
     def __init__(self, value: int) -> None:
-        check_range("timestamp", value, -(1 << 63), (1 << 63) - 1)
-        super().__init__(TIMESTAMP, value)
-
-    def type_name(self) -> str:
-        return "timestamp"
+        super().__init__(TIMESTAMP, "timestamp", value, -(1 << 63), (1 << 63) - 1)
 
 
-class FixedOctets(ABC):
+class FixedOctets:
     """A value that is kept as its octets, without the constructor."""
 
-    def __init__(self, code: i64, octets: bytes) -> None:
+    def __init__(self, code: i64, type_name: str, octets: bytes) -> None:
         self.code: i64 = code
+        self.type_name = type_name
         self.octets = octets
-
-    @abstractmethod
-    def type_name(self) -> str:
-        """Return the name of the type in the standard."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FixedOctets) and self.code == other.code and self.octets == other.octets
@@ -219,7 +176,7 @@ class FixedOctets(ABC):
         return hash((int(self.code), self.octets))
 
     def __repr__(self) -> str:
-        return f"{self.type_name()}({self.octets.hex()})"
+        return f"{self.type_name}({self.octets.hex()})"
 
 
 @final
@@ -229,10 +186,7 @@ class Float(FixedOctets):
     def __init__(self, octets: bytes) -> None:
         if len(octets) != 4:
             raise ValueError(f"float: {len(octets)} octets, not 4")
-        super().__init__(FLOAT, octets)
-
-    def type_name(self) -> str:
-        return "float"
+        super().__init__(FLOAT, "float", octets)
 
     def number(self) -> float:
         """Return the number."""
@@ -251,10 +205,7 @@ class Decimal(FixedOctets):
             code = DECIMAL64
         elif len(octets) == 16:
             code = DECIMAL128
-        super().__init__(code, octets)
-
-    def type_name(self) -> str:
-        return f"decimal{8 * len(self.octets)}"
+        super().__init__(code, f"decimal{8 * len(octets)}", octets)
 
 
 @final
@@ -264,10 +215,7 @@ class Uuid(FixedOctets):
     def __init__(self, octets: bytes) -> None:
         if len(octets) != UUID_OCTETS:
             raise ValueError(f"uuid: {len(octets)} octets, not 16")
-        super().__init__(UUID, octets)
-
-    def type_name(self) -> str:
-        return "uuid"
+        super().__init__(UUID, "uuid", octets)
 
     def text(self) -> str:
         """Return the identifier as people write it."""
@@ -363,8 +311,8 @@ class Array:
         return f"array(0x{int(self.code):02x}, {self.items!r}, {self.descriptors!r})"
 
 
-class Composite(ABC):
-    """A described list whose descriptor and fields the standard defines.
+class Composite:
+    """A described list whose descriptor and fields the standard defines. Each class of them has its own `fields`.
 
     code  the descriptor
     """
@@ -372,9 +320,9 @@ class Composite(ABC):
     def __init__(self, code: i64) -> None:
         self.code: i64 = code
 
-    @abstractmethod
     def fields(self) -> list[object]:
         """Return the fields in the order of the standard, None for each that is absent or has its default."""
+        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Composite) and self.code == other.code and trim(self.fields()) == trim(other.fields())
@@ -424,9 +372,9 @@ def symbol_map(values: dict[str, object] | None) -> Map | None:
 def type_name(value: object) -> str:
     """Return the name that the standard has for the type of a value."""
     if isinstance(value, Number):
-        return value.type_name()
+        return value.type_name
     if isinstance(value, FixedOctets):
-        return value.type_name()
+        return value.type_name
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -235,11 +235,8 @@ def attributes(value: object) -> object:
     """What an object says, its parts included."""
     if not isinstance(value, Composite):
         return value
-    return {
-        name: attributes(getattr(value, name))
-        for name in dir(value)
-        if not callable(getattr(value, name)) and name[0] != "_"
-    }
+    names = [name for name in dir(value) if name[0] != "_"]
+    return {name: attributes(getattr(value, name)) for name in names if not callable(getattr(value, name))}
 
 
 @pytest.mark.parametrize("each", PERFORMATIVES, ids=repr)
