@@ -93,8 +93,12 @@ class Properties:
         self.body_kind: i64 = PLAIN_BODY
 
     def header(self, name: str) -> object:
-        """Value of the first header of that name, None when there is none."""
+        """Return the value of the first header, or message annotation `x-…`, of that name; None if there is none."""
         for key, value in self.headers:
             if key == name:
                 return value
+        if self.message_annotations is not None and name.startswith("x-"):
+            for annotation, value in self.message_annotations:
+                if annotation == name:
+                    return value
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forebay.core.message import AMQP091, AMQP10, Properties
+from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.filter.values import condition_of
 from forebay.message.rows import NO, UNKNOWN, YES, Rows, conditions_of
@@ -52,5 +52,5 @@ def test_what_a_row_lacks_is_null() -> None:
 
 def test_a_format_that_nobody_knows_says_nothing() -> None:
     rows = Rows(1)
-    rows.formats, rows.raw = [AMQP10], [b"\1\2"]
+    rows.formats, rows.raw = [0x40], [b"\1\2"]
     assert conditions_of(parse("content_type IS NULL AND header.a IS NULL AND protocol IS NULL").root, rows) == b"\1"

@@ -16,6 +16,7 @@ from typing import Final
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError
+from forebay.core.message import PLAIN_BODY
 from forebay.filter.parser import Filter
 from forebay.message.address import DEAD_LETTER_PREFIX
 from forebay.message.deaths import DEATH_HEADERS, MARKS, deaths_of, with_deaths, without_deaths
@@ -335,7 +336,7 @@ def edit(
         said = [(name, value) for name, value in headers.items() if value is not None]
         record.properties = format_of(record.format).edit(record.properties, names, said)
     if body is not None:
-        record.body = body
+        record.body = format_of(record.format).body_of(body, PLAIN_BODY)
     key = record.routing_key if routing_key is None else routing_key
     vhost.mover.hand_over(Route(record.exchange, key, [queue], None), record)
     take_out(group, {offset})

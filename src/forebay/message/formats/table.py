@@ -8,6 +8,7 @@ from mypy_extensions import i64, u8
 
 from forebay.core.message import FORMAT_MASK, QOS_SHIFT, RETAIN
 from forebay.message.formats.amqp091 import Amqp091Format
+from forebay.message.formats.amqp10 import Amqp10Format
 from forebay.message.formats.format import Format
 from forebay.message.formats.mqtt import MqttFormat
 
@@ -15,7 +16,7 @@ from forebay.message.formats.mqtt import MqttFormat
 EXCHANGE_FORMAT: Final = Amqp091Format()
 TOPIC_FORMAT: Final = MqttFormat()
 
-FORMATS: Final[list[Format]] = [EXCHANGE_FORMAT, TOPIC_FORMAT]
+FORMATS: Final[list[Format]] = [EXCHANGE_FORMAT, TOPIC_FORMAT, Amqp10Format()]
 
 
 def by_number() -> list[Format | None]:

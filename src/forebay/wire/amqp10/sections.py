@@ -71,6 +71,7 @@ SECTION_NAMES: Final = {
     "amqp:footer:map": FOOTER,
 }
 
+UINT_MAX: Final = 0xFFFFFFFF
 SECTIONS_MAX: Final = 10_000  # RabbitMQ's limit
 
 # Fields of the header (section 3.2.1).
@@ -433,10 +434,8 @@ def body_payload(data: bytes, found: Sections) -> bytes:
             joined.write(octets_at(data, start, found.footer_at))
             at = value_end(data, start, found.footer_at)
         return joined.getvalue()
-    if found.body_kind == AMQP_VALUE:
-        at = data_value(data, found.body_at)
-        if i64(data[at]) in STRINGS or i64(data[at]) in BINARIES:
-            return octets_at(data, at, found.footer_at)
+    if found.body_kind == AMQP_VALUE and has_plain_value(data, found):
+        return octets_at(data, data_value(data, found.body_at), found.footer_at)
     return data[found.body_at : found.footer_at]
 
 
@@ -521,3 +520,79 @@ def edited_map(data: bytes, at: i64, end: i64, dropped: list[bytes], added: list
     made = BytesWriter()
     put_compound(made, MAP_8, count, out.getvalue())
     return made.getvalue()
+
+
+def with_ttl(data: bytes, ttl_ms: i64) -> bytes:
+    """Return sections with another time to live, -1 for none. All but the header stays octet for octet."""
+    found = split_sections(data, 0, i64(len(data)))
+    if found.header < 0:
+        if ttl_ms < 0:
+            return data
+        stop: i64 = 0
+    else:
+        stop = value_end(data, found.header, found.end)
+        if ttl_ms < 0 and list_field(data, found.header, found.end, TTL) < 0:
+            return data
+    out = BytesWriter()
+    put_header(
+        out,
+        flag_at(data, list_field(data, found.header, found.end, DURABLE)),
+        number_at(data, list_field(data, found.header, found.end, PRIORITY)),
+        min(ttl_ms, UINT_MAX),
+        flag_at(data, list_field(data, found.header, found.end, FIRST_ACQUIRER)),
+        max(0, number_at(data, list_field(data, found.header, found.end, DELIVERY_COUNT))),
+    )
+    out.write(data[stop:])
+    return out.getvalue()
+
+
+def with_annotations(data: bytes, dropped: list[bytes], added: list[tuple[object, object]]) -> bytes:
+    """Return sections without some message annotations, and with others. All else stays octet for octet."""
+    found = split_sections(data, 0, i64(len(data)))
+    if not added and not keys_in(data, found.message_annotations, found.end, dropped):
+        return data
+    out = BytesWriter()
+    if found.delivery_annotations >= 0:
+        out.write(data[: value_end(data, found.delivery_annotations, found.end)])
+    elif found.header >= 0:
+        out.write(data[: value_end(data, found.header, found.end)])
+    put_map_section(out, MESSAGE_ANNOTATIONS, edited_map(data, found.message_annotations, found.end, dropped, added))
+    out.write(data[found.bare_at :])
+    return out.getvalue()
+
+
+def with_named(data: bytes, dropped: list[bytes], added: list[tuple[object, object]]) -> bytes:
+    """Return sections without some application properties, and with others. All else stays octet for octet."""
+    found = split_sections(data, 0, i64(len(data)))
+    at = found.application_properties
+    if not added and not keys_in(data, at, found.end, dropped):
+        return data
+    out = BytesWriter()
+    if at >= 0:
+        before = found.bare_at
+        if found.properties >= 0:
+            before = value_end(data, found.properties, found.end)
+        out.write(data[:before])
+    else:
+        out.write(data[: found.body_at])
+    put_map_section(out, APPLICATION_PROPERTIES, edited_map(data, at, found.end, dropped, added))
+    out.write(data[value_end(data, at, found.end) if at >= 0 else found.body_at :])
+    return out.getvalue()
+
+
+def keys_in(data: bytes, at: i64, end: i64, names: list[bytes]) -> list[bytes]:
+    """Return those of some names that are keys of the map at `at`."""
+    return [name for name in names if map_value(data, at, end, name) >= 0]
+
+
+def put_map_section(out: BytesWriter, code: i64, encoded: bytes) -> None:
+    """Append a section that is an encoded map; none for a map of nothing."""
+    if encoded:
+        put_descriptor(out, code)
+        out.write(encoded)
+
+
+def has_plain_value(data: bytes, found: Sections) -> bool:
+    """Return whether a body that is an amqp-value is a string or a binary."""
+    code = i64(data[data_value(data, found.body_at)])
+    return code in STRINGS or code in BINARIES

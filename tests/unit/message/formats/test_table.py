@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import forebay
-from forebay.core.message import AMQP091, EXPIRES, KEYED, MQTT, QOS_SHIFT, RETAIN, RETAINED
+from forebay.core.message import AMQP091, AMQP10, EXPIRES, KEYED, MQTT, QOS_SHIFT, RETAIN, RETAINED
 from forebay.message.formats.table import AT_QOS_0, FORMATS, MARKED_LATE, format_of, known_format, topic_octet
 
 SOURCE = Path(forebay.__file__).parent
@@ -14,6 +14,7 @@ NUMBERS = {"AMQP091", "AMQP10", "MQTT"}
 # Modules that may name the number of a format: adapters, and sessions of that protocol.
 MAY_NAME = {
     "message.formats.amqp091": {"AMQP091"},
+    "message.formats.amqp10": {"AMQP10"},
     "message.formats.mqtt": {"MQTT"},
     "session.amqp091.deliver": {"AMQP091"},
     "session.amqp091.publish": {"AMQP091"},
@@ -68,7 +69,11 @@ def test_adapters_are_found_by_the_table_alone() -> None:
 
 
 def test_octets_of_each_format() -> None:
-    assert [(each.number, each.name) for each in FORMATS] == [(AMQP091, "amqp091"), (MQTT, "mqtt")]
+    assert [(each.number, each.name) for each in FORMATS] == [
+        (AMQP091, "amqp091"),
+        (MQTT, "mqtt"),
+        (AMQP10, "amqp10"),
+    ]
     for octet in range(256):
         found = known_format(octet)
         if found is None:
@@ -92,5 +97,5 @@ def test_the_qos_of_an_octet() -> None:
 def test_octets_that_a_client_may_give_its_rows() -> None:
     allowed = {octet for octet in range(256) if (found := known_format(octet)) is not None and found.may_publish(octet)}
     of_mqtt = {MQTT | qos << QOS_SHIFT | retain for qos in range(3) for retain in (0, RETAIN)}
-    assert allowed == {AMQP091} | of_mqtt
+    assert allowed == {AMQP091, AMQP10} | of_mqtt
     assert not allowed & {AMQP091 | EXPIRES, MQTT | KEYED, MQTT | RETAINED, MQTT | 3 << QOS_SHIFT}
