@@ -22,9 +22,10 @@ from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import Auth, LoginContext, LoginRefused
 from forebay.session.amqp091.farewell import CLOSE_WAIT_US, STOPPING, Farewell, say_farewell, unexpected_method
-from forebay.session.amqp091.sasl import EXTERNAL, MECHANISMS, parse_external, parse_response
+from forebay.session.amqp091.sasl import EXTERNAL, MECHANISMS, parse_response
 from forebay.session.handshake import Handshake
 from forebay.session.login import Amqp091Login
+from forebay.session.shared.sasl import parse_external
 from forebay.wire.amqp091.codec import (
     FRAME_END,
     FRAME_OCTETS_MIN,

@@ -35,7 +35,7 @@ from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
-from forebay.session.amqp091.target import PublishTarget
+from forebay.session.shared.target import PublishTarget
 from forebay.session.amqp091.tx import HeldPublish, Transaction
 from forebay.session.login import Amqp091Login
 from forebay.session.meter import Meter

@@ -1,10 +1,11 @@
-"""SASL responses: PLAIN (RFC 4616) and AMQPLAIN carry a name and a password, EXTERNAL (RFC 4422) at most a name."""
+"""SASL responses of AMQP 0.9.1: AMQPLAIN, and what other versions have as well (session/shared/sasl.py)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from forebay.core.errors import MALFORMED, REFUSED, PeerError, RequestError
+from forebay.core.errors import MALFORMED, PeerError
+from forebay.session.shared.sasl import parse_plain
 from forebay.wire.amqp091.codec import Reader
 
 MECHANISMS: Final = b"PLAIN AMQPLAIN"
@@ -19,23 +20,6 @@ def parse_response(mechanism: bytes, response: bytes) -> tuple[str, str]:
     return parse_amqplain(response)
 
 
-def parse_plain(response: bytes) -> tuple[str, str]:
-    """`[authorize as] NUL user NUL password`; acting for somebody else is refused."""
-    parts = response.split(b"\0")
-    if len(parts) != 3:
-        raise PeerError(MALFORMED, f"PLAIN response has {len(parts) - 1} NUL octets, not 2")
-    user = text(parts[1])
-    if parts[0] and parts[0] != parts[1]:
-        raise RequestError(REFUSED, f"user '{user}' may not act for somebody else")
-    return user, text(parts[2])
-
-
-def parse_external(response: bytes, identity: str) -> None:
-    """RequestError(REFUSED) where the client wants to be somebody else than its certificate says."""
-    if response and text(response) != identity:
-        raise RequestError(REFUSED, f"user '{identity}' may not act for somebody else")
-
-
 def parse_amqplain(response: bytes) -> tuple[str, str]:
     """A field table without its length, with the fields LOGIN and PASSWORD."""
     octets = len(response).to_bytes(4, "big") + response
@@ -45,7 +29,3 @@ def parse_amqplain(response: bytes) -> tuple[str, str]:
     if not isinstance(user, str) or not isinstance(password, str):
         raise PeerError(MALFORMED, "AMQPLAIN response lacks the texts LOGIN and PASSWORD")
     return user, password
-
-
-def text(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")

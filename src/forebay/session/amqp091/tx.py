@@ -16,7 +16,7 @@ from forebay.broker.publish.headers import PublishHeaders, route_with_headers
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.session.amqp091.target import PublishTarget
+from forebay.session.shared.target import PublishTarget
 
 
 @final

@@ -1,4 +1,4 @@
-"""The target of a basic.publish: an exchange, or through the default exchange something of the broker's own."""
+"""The target of publishes of AMQP: an exchange, or through the default exchange something of the broker's own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from forebay.directory.permissions import GrantsVersion
 
 @final
 class PublishTarget:
-    """The target of one basic.publish, octet for octet.
+    """The target of publishes to one address.
 
     It may be used as long as its route is valid and the user's grants are the same.
 
+    raw         the octets by which the client names the address
     grants      by which the publish is permitted
     command     MESSAGE, or what else the publish is; `subject` says of what
     is_message  somebody gets it; other commands are done at once, in transactions too

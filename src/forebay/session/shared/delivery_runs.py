@@ -1,0 +1,222 @@
+"""Messages that are out at a client and not settled yet, remembered as runs of consecutive tags.
+
+A tag is the number of a delivery within one channel or session; it grows by one with each and never wraps. A client
+that settles in order costs a counter; the tags that it settles out of order are the holes of their run.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.consuming.settling import Settling
+from forebay.queue.counts import Counts
+from forebay.queue.leases.lease import FAILED, NACKED, UNTRIED, Lease
+
+SETTLED_RUNS_MAX: Final = 64  # settled runs behind an unsettled one before they are taken out
+
+# How a delivery is settled.
+ACCEPT: Final = 0
+RETURN: Final = 1  # to the queue, which says whether that is a failure
+RETURN_FAILED: Final = 2  # to the queue, as something went wrong with it
+RETURN_UNTRIED: Final = 3  # to the queue, as the client never had it
+REJECT: Final = 4  # to the dead letters
+
+
+class Recipient:
+    """The consumer's side of deliveries that are not settled.
+
+    unsettled  messages that are out at the client
+    """
+
+    def __init__(self) -> None:
+        self.unsettled: i64 = 0
+
+
+@final
+class DeliveryRun:
+    """Records of one lease, delivered under consecutive tags.
+
+    tag, end  tag of the first delivery, and the one behind the last
+    first     offset of the first record
+    next      lowest tag that is not settled
+    left      number of tags that are not settled
+    holes     tags above `next` that are settled
+    """
+
+    def __init__(self, recipient: Recipient, lease: Lease, tag: i64, first: i64, count: i64) -> None:
+        self.recipient = recipient
+        self.lease = lease
+        self.tag: i64 = tag
+        self.first: i64 = first
+        self.end: i64 = tag + count
+        self.next: i64 = tag
+        self.left: i64 = count
+        self.holes: set[int] | None = None
+
+    def is_settled(self, tag: i64) -> bool:
+        """Return whether a tag of this run is settled."""
+        holes = self.holes
+        return tag < self.next or (holes is not None and tag in holes)
+
+
+@final
+class DeliveryRuns:
+    """The unsettled deliveries of one channel or session, in the order of their tags.
+
+    counts     of the deliveries and acknowledgements
+    head       index of the first run with unsettled deliveries
+    unsettled  number of all that are
+    """
+
+    def __init__(self, settling: Settling, counts: Counts) -> None:
+        self.settling = settling
+        self.counts = counts
+        self.runs: list[DeliveryRun] = []
+        self.head: i64 = 0
+        self.unsettled: i64 = 0
+        self.settled_runs: i64 = 0
+
+    def add(self, recipient: Recipient, lease: Lease, tag: i64, first: i64, count: i64) -> None:
+        """Remember deliveries of the records from offset `first` on, whose first tag is higher than all before."""
+        if lease.tag == 0:
+            lease.tag = tag
+        self.runs.append(DeliveryRun(recipient, lease, tag, first, count))
+        recipient.unsettled += count
+        self.unsettled += count
+
+    def settle(self, first: i64, last: i64, how: i64, delay_ms: i64 = 0) -> i64:
+        """Settle all unsettled deliveries with tags from `first` to `last`; return how many these were.
+
+        Walks the runs, not the tags: a range may be as wide as it likes.
+        """
+        at = self.find(first)
+        count: i64 = 0
+        while at < len(self.runs):
+            run = self.runs[at]
+            if run.tag > last:
+                break
+            if run.left:
+                count += self.settle_in(run, max(first, run.next), min(last + 1, run.end), how, delay_ms)
+            at += 1
+        if count:
+            self.forget_settled()
+        return count
+
+    def unsettled_ranges(self, first: i64, last: i64) -> list[tuple[int, int]]:
+        """Return the first and last tags of consecutive unsettled deliveries between two tags."""
+        found: list[tuple[int, int]] = []
+        at = self.find(first)
+        while at < len(self.runs) and self.runs[at].tag <= last:
+            run = self.runs[at]
+            at += 1
+            start, stop = max(first, run.next), min(last + 1, run.end)
+            while run.left and start < stop:
+                end = start
+                while end < stop and (run.holes is None or end not in run.holes):
+                    end = stop if run.holes is None else end + 1
+                if end > start:
+                    if found and found[len(found) - 1][1] == start - 1:
+                        found[len(found) - 1] = (found[len(found) - 1][0], int(end - 1))
+                    else:
+                        found.append((int(start), int(end - 1)))
+                start = end + 1
+        return found
+
+    def find(self, tag: i64) -> i64:
+        """Return the index of the first unsettled run that ends behind a tag; the number of runs if none does."""
+        low = self.head
+        high = i64(len(self.runs))
+        while low < high:
+            middle = (low + high) >> 1
+            if self.runs[middle].end <= tag:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def settle_in(self, run: DeliveryRun, start: i64, stop: i64, how: i64, delay_ms: i64) -> i64:
+        """Settle what is unsettled of the tags [start, stop) of a run; return how many these were."""
+        holes = run.holes
+        count: i64 = 0
+        begun = start
+        while start < stop:
+            end = start
+            if holes is None:
+                end = stop
+            else:
+                while end < stop and end not in holes:
+                    end += 1
+            if end > start:
+                self.apply(run, start, end - start, how, delay_ms)
+                count += end - start
+            start = end + 1
+        if begun <= run.next:
+            run.next = max(run.next, stop)
+            if holes is not None:
+                self.close_holes(run, holes)
+        else:
+            if holes is None:
+                holes = run.holes = set()
+            for tag in range(begun, stop):
+                holes.add(tag)
+        run.left -= count
+        if run.left == 0:
+            self.settled_runs += 1
+        run.recipient.unsettled -= count
+        self.unsettled -= count
+        return count
+
+    def close_holes(self, run: DeliveryRun, holes: set[int]) -> None:
+        """Move `next` over the holes that it has reached, and forget those below it."""
+        while run.next in holes:
+            run.next += 1
+        run.holes = {tag for tag in holes if tag >= run.next} or None
+
+    def apply(self, run: DeliveryRun, tag: i64, count: i64, how: i64, delay_ms: i64) -> None:
+        """Settle records of a run in their queue."""
+        first = run.first + tag - run.tag
+        if how == ACCEPT:
+            self.counts.acked += count
+            self.settling.ack(run.lease, first, count)
+        elif how == REJECT:
+            self.settling.reject(run.lease, first, count)
+        elif how == RETURN_FAILED:
+            self.settling.nack(run.lease, first, count, delay_ms, FAILED)
+        else:
+            self.settling.nack(run.lease, first, count, delay_ms, UNTRIED if how == RETURN_UNTRIED else NACKED)
+
+    def take_back(self, recipient: Recipient, how: i64) -> None:
+        """Settle everything that is out at one recipient."""
+        for run in self.runs:
+            if run.recipient is recipient and run.left:
+                self.settle_in(run, run.next, run.end, how, 0)
+        self.forget_settled()
+
+    def forget(self, recipient: Recipient) -> None:
+        """Forget what is out at one recipient: its queue is gone, or has taken all of it back."""
+        for run in self.runs:
+            if run.recipient is recipient and run.left:
+                self.unsettled -= run.left
+                run.left = 0
+                run.next = run.end
+                self.settled_runs += 1
+        recipient.unsettled = 0
+        self.forget_settled()
+
+    def forget_settled(self) -> None:
+        """Pass over settled runs at the head; take them out once they are many."""
+        runs = self.runs
+        head = self.head
+        while head < len(runs) and runs[head].left == 0:
+            head += 1
+        self.head = head
+        if head == len(runs):
+            runs.clear()
+            self.head = 0
+            self.settled_runs = 0
+        elif self.settled_runs > SETTLED_RUNS_MAX and self.settled_runs * 2 > len(runs):
+            self.runs = [run for run in runs if run.left]
+            self.head = 0
+            self.settled_runs = 0
