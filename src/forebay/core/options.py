@@ -371,6 +371,21 @@ class Options(AccessOptions):
         choices=words.DELIVERY_HEADERS,
         reloadable=True,
     )
+    amqp_product: str = option(
+        words.AUTO,
+        TEXT,
+        "The product that AMQP 1.0 clients are told to be connected to. RabbitMQ's own clients refuse any other than "
+        "RabbitMQ. `auto` says so to those that show whom they expect; its Python client does not.",
+        choices=words.AMQP_PRODUCTS,
+        reloadable=True,
+    )
+    amqp_queue_addresses: list[str] = option(
+        [],
+        NAMES,
+        "Plain AMQP 1.0 addresses, with `*` for any text, that name queues, which are declared if they are missing: "
+        "`orders.*`. Others are topics, unless the client says that they are queues.",
+        reloadable=True,
+    )
 
     # publishing only once
     deduplication_window_ms: int = integer(

@@ -20,7 +20,7 @@ from forebay.node.peer import Peer
 from forebay.session.handshake import Handshake
 from forebay.session.session import Session
 
-SNIFF_OCTETS: Final = 4
+SNIFF_OCTETS: Final = 8  # AMQP's versions differ behind its name
 PASSED_OVER_MAX: Final = (
     16 << 20
 )  # octets of a client that is told of the end and goes on: more than is ever on its way
@@ -28,7 +28,7 @@ PASSED_OVER_MAX: Final = (
 
 def is_undecided(data: bytes) -> bool:
     """Return whether it takes more octets than these to tell which protocol a client speaks."""
-    return b"AMQP".startswith(data) or b"FBLK".startswith(data)
+    return b"AMQP".startswith(data[:4]) or (len(data) < 4 and b"FBLK".startswith(data))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

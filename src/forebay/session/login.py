@@ -90,5 +90,26 @@ class Amqp091Login(Login, frozen=True, kw_only=True, tag="amqp"):
     heartbeat_s: int
 
 
+class Amqp10Login(Login, frozen=True, kw_only=True, tag="amqp10"):
+    """The login of an AMQP 1.0 client, with what its `open` says.
+
+    mechanism         of SASL
+    container         the client's container-id
+    client            the client's properties
+    frame_octets_max  the longest frame that the client takes
+    channel_max       the highest channel that the client takes
+    idle_ms           the client has to hear something at least that often; 0 for no limit
+    knows_rabbitmq    the client expects to talk to RabbitMQ
+    """
+
+    mechanism: str
+    container: str
+    client: dict[str, str]
+    frame_octets_max: int
+    channel_max: int
+    idle_ms: int
+    knows_rabbitmq: bool
+
+
 class BlocksLogin(Login, frozen=True, kw_only=True, tag="blocks"):
     """The login of a client of the block protocol."""

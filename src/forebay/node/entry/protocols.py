@@ -11,21 +11,24 @@ from forebay.directory.permissions import Grants, Rights
 from forebay.management.table import Control
 from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.amqp091.handshake import Amqp091Handshake
+from forebay.session.amqp10.connection import Amqp10Session
+from forebay.session.amqp10.entry.handshake import Amqp10Handshake
 from forebay.session.blocks.connection import BlocksSession
 from forebay.session.blocks.handshake import BlocksHandshake
 from forebay.session.handshake import Handshake
 from forebay.session.http import EventSession
-from forebay.session.login import Amqp091Login, BlocksLogin, Login, MqttLogin
+from forebay.session.login import Amqp091Login, Amqp10Login, BlocksLogin, Login, MqttLogin
 from forebay.session.mqtt.entry.begin import begin_session as begin_mqtt_session
 from forebay.session.mqtt.entry.handshake import MqttHandshake
 from forebay.session.session import Session
 
 MQTT_CONNECT: Final = 0x10
+AMQP10_HEADERS: Final = (b"\x00\x01\x00\x00", b"\x02\x01\x00\x00", b"\x03\x01\x00\x00")
 MQTT_ONLY: Final = "mqtt only"  # the client has asked for MQTT before its first octet
 
 
 def protocol_of(data: bytes, default: str) -> str:
-    """Return the protocol of a connection that begins with `data`: mqtt, amqp or blocks.
+    """Return the protocol of a connection that begins with `data`: mqtt, amqp (0.9.1), amqp10 or blocks.
 
     default  of the listener: for bytes of no protocol
     """
@@ -35,7 +38,9 @@ def protocol_of(data: bytes, default: str) -> str:
         return "blocks"
     if data[0] == MQTT_CONNECT:
         return "mqtt"
-    return "amqp" if data.startswith(b"AMQP") or default == "amqp" else "mqtt"
+    if data.startswith(b"AMQP"):
+        return "amqp10" if data[4:8] in AMQP10_HEADERS else "amqp"
+    return "amqp" if default == "amqp" else "mqtt"
 
 
 def begin_handshake(connection: int, context: LoginContext, auth: Auth, options: Options) -> Handshake:
@@ -44,6 +49,8 @@ def begin_handshake(connection: int, context: LoginContext, auth: Auth, options:
         return MqttHandshake(connection, context, auth, options)
     if context.protocol == "blocks":
         return BlocksHandshake(connection, context, auth, options)
+    if context.protocol == "amqp10":
+        return Amqp10Handshake(connection, context, auth, options)
     return Amqp091Handshake(connection, context, auth, options)
 
 
@@ -67,4 +74,6 @@ def begin_session(
         return BlocksSession(session_id, login, vhost, rights, vhosts, auth, options, control)
     if isinstance(login, Amqp091Login):
         return Amqp091Session(session_id, login, vhost, rights, auth, options)
+    if isinstance(login, Amqp10Login):
+        return Amqp10Session(session_id, login, vhost, rights, auth, options)
     return EventSession(session_id, login, vhost, rights)

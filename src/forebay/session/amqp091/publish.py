@@ -35,10 +35,10 @@ from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
-from forebay.session.shared.target import PublishTarget
 from forebay.session.amqp091.tx import HeldPublish, Transaction
 from forebay.session.login import Amqp091Login
 from forebay.session.meter import Meter
+from forebay.session.shared.target import PublishTarget
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091.codec import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, LONG_OCTETS, Reader, put_content

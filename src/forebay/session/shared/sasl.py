@@ -1,4 +1,4 @@
-"""SASL responses of AMQP 0.9.1 and 1.0: PLAIN (RFC 4616) has a name and a password, EXTERNAL (RFC 4422) at most a name."""
+"""SASL responses of both versions of AMQP: PLAIN (RFC 4616) has a name and a password, EXTERNAL (RFC 4422) a name."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ PROTON_VALUES: list[tuple[object, object]] = [
     ([1, "a", [None]], [1, "a", [None]]),
     (proton.Described(proton.symbol("d"), "v"), Described(Symbol("d"), "v")),
     (
-        proton.Array(proton.UNDESCRIBED, proton.Data.UINT, proton.uint(1), proton.uint(500)),  # type: ignore[arg-type]
+        proton.Array(proton.UNDESCRIBED, proton.Data.UINT, proton.uint(1), proton.uint(500)),
         Array(UINT, [Uint(1), Uint(500)]),
     ),
     (proton.decimal32(7), Decimal(b"\0\0\0\x07")),

@@ -24,7 +24,7 @@ RETURN_UNTRIED: Final = 3  # to the queue, as the client never had it
 REJECT: Final = 4  # to the dead letters
 
 
-class Recipient:
+class DeliveryHolder:
     """The consumer's side of deliveries that are not settled.
 
     unsettled  messages that are out at the client
@@ -35,7 +35,7 @@ class Recipient:
 
 
 @final
-class DeliveryRun:
+class UnsettledRun:
     """Records of one lease, delivered under consecutive tags.
 
     tag, end  tag of the first delivery, and the one behind the last
@@ -45,8 +45,8 @@ class DeliveryRun:
     holes     tags above `next` that are settled
     """
 
-    def __init__(self, recipient: Recipient, lease: Lease, tag: i64, first: i64, count: i64) -> None:
-        self.recipient = recipient
+    def __init__(self, holder: DeliveryHolder, lease: Lease, tag: i64, first: i64, count: i64) -> None:
+        self.holder = holder
         self.lease = lease
         self.tag: i64 = tag
         self.first: i64 = first
@@ -62,7 +62,7 @@ class DeliveryRun:
 
 
 @final
-class DeliveryRuns:
+class UnsettledDeliveries:
     """The unsettled deliveries of one channel or session, in the order of their tags.
 
     counts     of the deliveries and acknowledgements
@@ -73,17 +73,17 @@ class DeliveryRuns:
     def __init__(self, settling: Settling, counts: Counts) -> None:
         self.settling = settling
         self.counts = counts
-        self.runs: list[DeliveryRun] = []
+        self.runs: list[UnsettledRun] = []
         self.head: i64 = 0
         self.unsettled: i64 = 0
         self.settled_runs: i64 = 0
 
-    def add(self, recipient: Recipient, lease: Lease, tag: i64, first: i64, count: i64) -> None:
+    def add(self, holder: DeliveryHolder, lease: Lease, tag: i64, first: i64, count: i64) -> None:
         """Remember deliveries of the records from offset `first` on, whose first tag is higher than all before."""
         if lease.tag == 0:
             lease.tag = tag
-        self.runs.append(DeliveryRun(recipient, lease, tag, first, count))
-        recipient.unsettled += count
+        self.runs.append(UnsettledRun(holder, lease, tag, first, count))
+        holder.unsettled += count
         self.unsettled += count
 
     def settle(self, first: i64, last: i64, how: i64, delay_ms: i64 = 0) -> i64:
@@ -136,7 +136,7 @@ class DeliveryRuns:
                 high = middle
         return low
 
-    def settle_in(self, run: DeliveryRun, start: i64, stop: i64, how: i64, delay_ms: i64) -> i64:
+    def settle_in(self, run: UnsettledRun, start: i64, stop: i64, how: i64, delay_ms: i64) -> i64:
         """Settle what is unsettled of the tags [start, stop) of a run; return how many these were."""
         holes = run.holes
         count: i64 = 0
@@ -164,17 +164,17 @@ class DeliveryRuns:
         run.left -= count
         if run.left == 0:
             self.settled_runs += 1
-        run.recipient.unsettled -= count
+        run.holder.unsettled -= count
         self.unsettled -= count
         return count
 
-    def close_holes(self, run: DeliveryRun, holes: set[int]) -> None:
+    def close_holes(self, run: UnsettledRun, holes: set[int]) -> None:
         """Move `next` over the holes that it has reached, and forget those below it."""
         while run.next in holes:
             run.next += 1
         run.holes = {tag for tag in holes if tag >= run.next} or None
 
-    def apply(self, run: DeliveryRun, tag: i64, count: i64, how: i64, delay_ms: i64) -> None:
+    def apply(self, run: UnsettledRun, tag: i64, count: i64, how: i64, delay_ms: i64) -> None:
         """Settle records of a run in their queue."""
         first = run.first + tag - run.tag
         if how == ACCEPT:
@@ -187,22 +187,22 @@ class DeliveryRuns:
         else:
             self.settling.nack(run.lease, first, count, delay_ms, UNTRIED if how == RETURN_UNTRIED else NACKED)
 
-    def take_back(self, recipient: Recipient, how: i64) -> None:
-        """Settle everything that is out at one recipient."""
+    def take_back(self, holder: DeliveryHolder, how: i64) -> None:
+        """Settle everything that is out at one holder."""
         for run in self.runs:
-            if run.recipient is recipient and run.left:
+            if run.holder is holder and run.left:
                 self.settle_in(run, run.next, run.end, how, 0)
         self.forget_settled()
 
-    def forget(self, recipient: Recipient) -> None:
-        """Forget what is out at one recipient: its queue is gone, or has taken all of it back."""
+    def forget(self, holder: DeliveryHolder) -> None:
+        """Forget what is out at one holder: its queue is gone, or has taken all of it back."""
         for run in self.runs:
-            if run.recipient is recipient and run.left:
+            if run.holder is holder and run.left:
                 self.unsettled -= run.left
                 run.left = 0
                 run.next = run.end
                 self.settled_runs += 1
-        recipient.unsettled = 0
+        holder.unsettled = 0
         self.forget_settled()
 
     def forget_settled(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.node.entry.protocols import begin_session
-from forebay.session.amqp10.management import Count, Management, ManagementAnswer
+from forebay.session.amqp10.management.requests import Count, Management, ManagementAnswer
 from forebay.session.session import Session
 from tests.logins import http_login
 from tests.node_rig import NodeRig

@@ -1,0 +1,315 @@
+"""The answer to an attach: which link it makes, or why there is none (2.6.3).
+
+What the broker refuses is attached without the terminus and detached with the error: that is how clients tell it from a
+link that ended later.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, RequestError
+from forebay.directory.permissions import READ
+from forebay.message.address import TOPIC_EXCHANGE
+from forebay.queue.leases.lease import Delivery
+from forebay.queue.queue import STREAM
+from forebay.session.amqp10.addresses import (
+    MANAGEMENT,
+    ConsumeAddress,
+    PublishAddress,
+    parse_source,
+    parse_target,
+    queue_path,
+)
+from forebay.session.amqp10.conditions import error_of
+from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.incoming.confirms import SessionConfirms
+from forebay.session.amqp10.incoming.receiving import ReceivingLink
+from forebay.session.amqp10.link import LinkEndpoint
+from forebay.session.amqp10.management.link_pair import ManagementRequests, ManagementResponses
+from forebay.session.amqp10.outgoing.consumer_arguments import arguments_in, filters_in_force
+from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
+from forebay.session.amqp10.outgoing.outcomes import OUTCOMES
+from forebay.session.amqp10.outgoing.sending import SendingLink
+from forebay.session.amqp10.output import SessionOutput
+from forebay.session.shared.topology import bind_queue, declare_queue
+from forebay.session.shared.unsettled import UnsettledDeliveries
+from forebay.wire.amqp10.performatives import (
+    ROLE_SENDER,
+    SENDER_SETTLED,
+    SENDER_UNSETTLED,
+    Attach,
+    Detach,
+    Flow,
+    Transfer,
+)
+from forebay.wire.amqp10.states import IS_RELEASED
+from forebay.wire.amqp10.termini import (
+    COPY,
+    DELETE_ON_CLOSE,
+    LINK_DETACH,
+    MOVE,
+    NEVER,
+    Coordinator,
+    LifetimePolicy,
+    LinkSource,
+    LinkTarget,
+)
+
+NAME_CHARACTERS_MAX: Final = 255
+CONSUMER_NAMES_MAX: Final = 255
+
+
+@final
+class RefusedLink(LinkEndpoint):
+    """A link that came to nothing: its handle stays taken until the client has detached it."""
+
+    def __init__(self, name: str, handle: i64, is_sender: bool) -> None:
+        super().__init__(name, handle, is_sender)
+        self.is_attached = False
+        self.is_detaching = True
+
+    def begin(self) -> None:
+        pass
+
+    def on_transfer(self, transfer: Transfer, data: bytes, at: i64, end: i64) -> None:
+        pass
+
+    def on_flow(self, flow: Flow) -> None:
+        pass
+
+    def deliver(self, delivery: Delivery) -> None:
+        pass
+
+    def end_turn(self) -> None:
+        pass
+
+    def release(self, is_closed: bool) -> None:
+        pass
+
+    def describe(self) -> dict[str, object]:
+        return {"name": self.name, "role": "refused"}
+
+
+def attach_link(
+    state: LinkContext, output: SessionOutput, confirms: SessionConfirms, runs: UnsettledDeliveries, attach: Attach
+) -> LinkEndpoint:
+    """Return the link that an attach makes, answered. Raises Later, Undecided, and nothing is done."""
+    answer = Attach(attach.name, attach.handle, not attach.role)
+    answer.source = attach.source
+    answer.target = attach.target
+    answer.snd_settle_mode = attach.snd_settle_mode
+    answer.rcv_settle_mode = attach.rcv_settle_mode
+    answer.properties = attach.properties
+    try:
+        check_attach(attach)
+        state.meter.start(100)
+        if attach.role == ROLE_SENDER:
+            link = attach_publisher(state, output, confirms, attach, answer)
+        else:
+            link = attach_consumer(state, output, runs, attach, answer)
+    except RequestError as error:
+        refuse(output, attach, error)
+        return RefusedLink(attach.name, attach.handle, attach.role == ROLE_SENDER)
+    output.put(answer)
+    return link
+
+
+def check_attach(attach: Attach) -> None:
+    """Refuse what no link can have."""
+    if len(attach.name) > NAME_CHARACTERS_MAX:
+        raise RequestError(INVALID, f"attach: name of {len(attach.name)} characters: at most {NAME_CHARACTERS_MAX}")
+    if (attach.unsettled is not None and attach.unsettled.pairs) or attach.incomplete_unsettled:
+        raise RequestError(NOT_IMPLEMENTED, "attach: unsettled: deliveries cannot be resumed")
+
+
+def refuse(output: SessionOutput, attach: Attach, error: RequestError) -> None:
+    """Write an attach that has nothing at the broker's end, and a detach with the error."""
+    answer = Attach(attach.name, attach.handle, not attach.role)
+    if attach.role == ROLE_SENDER:
+        answer.source = attach.source or LinkSource()
+        answer.target = None
+    else:
+        answer.source = None
+        answer.target = attach.target or LinkTarget()
+        answer.initial_delivery_count = 0
+    output.put(answer)
+    output.put(Detach(attach.handle, True, error_of(error.reason, error.text)))
+
+
+# ---- links by which the client publishes
+
+
+def attach_publisher(
+    state: LinkContext, output: SessionOutput, confirms: SessionConfirms, attach: Attach, answer: Attach
+) -> LinkEndpoint:
+    """Return the link of a client that sends."""
+    target = attach.target
+    if isinstance(target, Coordinator):
+        raise RequestError(NOT_IMPLEMENTED, "attach: target: there are no transactions over AMQP 1.0")
+    if target is None:
+        raise RequestError(INVALID, "attach: target: missing")
+    answer.source = attach.source or LinkSource()
+    answer.max_message_size = state.message_octets_max
+    if target.address == MANAGEMENT and is_paired(attach):
+        return ManagementRequests(state, output, attach.name, attach.handle)
+    address: PublishAddress | None = None
+    owned = b""
+    if target.dynamic:
+        owned = make_temporary(state)
+        address = PublishAddress(b"", owned, owned)
+        answer.target = dynamic_target(target, owned)
+    elif target.address is not None:
+        address = parse_target(text_of(target.address, "target"), target.capabilities, queue_addresses(state))
+        if address.queue:
+            find_queue(state, address.queue, address.is_declared)  # which may be another connection's own: a reply's
+    if address is not None:
+        raw = address.exchange + b"\0" + address.routing_key
+        state.find_target(raw, address)  # which refuses what the user may not publish to
+    state.publishes = True
+    return ReceivingLink(state, output, confirms, attach.name, attach.handle, address, owned)
+
+
+def dynamic_target(target: LinkTarget, queue: bytes) -> LinkTarget:
+    """Return the target of a queue that was made for the link."""
+    made = LinkTarget(queue_path(queue))
+    made.dynamic = True
+    made.expiry_policy = LINK_DETACH
+    made.dynamic_properties = {"lifetime-policy": LifetimePolicy(DELETE_ON_CLOSE)}
+    made.capabilities = target.capabilities
+    return made
+
+
+# ---- links by which the client consumes
+
+
+def attach_consumer(
+    state: LinkContext, output: SessionOutput, runs: UnsettledDeliveries, attach: Attach, answer: Attach
+) -> LinkEndpoint:
+    """Return the link of a client that receives."""
+    source = attach.source
+    if source is None:
+        raise RequestError(NOT_FOUND, f"attach: source: there is no subscription of the name '{attach.name}'")
+    answer.target = attach.target if attach.target is not None else LinkTarget()
+    answer.initial_delivery_count = 0
+    if source.address == MANAGEMENT and is_paired(attach):
+        answer.snd_settle_mode = SENDER_SETTLED
+        return ManagementResponses(state, output, attach.name, attach.handle)
+    owned = b""
+    if source.dynamic:
+        owned = make_temporary(state)
+        address = ConsumeAddress(owned)
+    else:
+        address = parse_source(text_of(source.address, "source"), source.capabilities, queue_addresses(state))
+    is_settled = attach.snd_settle_mode == SENDER_SETTLED
+    answer.snd_settle_mode = SENDER_SETTLED if is_settled else SENDER_UNSETTLED
+    is_durable = bool(address.topic) and (source.durable > 0 or source.expiry_policy == NEVER)
+    if address.topic:
+        owned = subscribe(state, attach.name, address.topic, is_durable)
+        name = owned
+    else:
+        catalog = state.vhost.catalog
+        find_queue(state, address.queue, address.is_declared)
+        catalog.check_owner(catalog.queue(address.queue), state.session.id)
+        name = address.queue
+    link = consume(state, output, runs, attach, name, address.key_filter, is_settled)
+    link.owned = owned
+    link.is_durable = is_durable
+    answer.source = source_in_force(source, link, owned if source.dynamic else b"")
+    return link
+
+
+def consume(
+    state: LinkContext,
+    output: SessionOutput,
+    runs: UnsettledDeliveries,
+    attach: Attach,
+    name: bytes,
+    key_filter: bytes,
+    is_settled: bool,
+) -> SendingLink:
+    """Return the link of a new consumer, which gets nothing before the client gives it credit."""
+    vhost = state.vhost
+    state.rights.check_queue(READ, name)
+    where = name if not key_filter else b"$queue/" + name + b"/" + key_filter
+    assert attach.source is not None
+    arguments = arguments_in(attach.properties, attach.source.filter)
+    if attach.source.distribution_mode == COPY and vhost.catalog.queue(name).kind != STREAM:
+        raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
+    tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
+    session = state.session
+    consumer = vhost.consumers.consume(where, session.id, output.channel, tag, is_settled, False, 0, arguments, True)
+    vhost.consumers.flow(consumer, 0, False)
+    session.has_delivered = True
+    queue = vhost.catalog.queues_by_id[consumer.queue]
+    link = SendingLink(state, output, runs, attach.name, attach.handle, consumer, queue, DeliveryEncoder(queue))
+    state.receivers[consumer.id] = link
+    return link
+
+
+def source_in_force(source: LinkSource, link: SendingLink, dynamic: bytes) -> LinkSource:
+    """Return the source of a link as it is, which may be less than what was asked for."""
+    made = LinkSource(queue_path(dynamic) if dynamic else source.address)
+    made.outcomes = list(OUTCOMES)
+    made.default_outcome = IS_RELEASED
+    made.capabilities = source.capabilities
+    made.distribution_mode = COPY if link.queue.kind == STREAM else MOVE
+    made.filter = filters_in_force(source.filter)
+    if dynamic:
+        made.dynamic = True
+        made.expiry_policy = LINK_DETACH
+        made.dynamic_properties = {"lifetime-policy": LifetimePolicy(DELETE_ON_CLOSE)}
+    elif link.is_durable:
+        made.durable = source.durable
+        made.expiry_policy = NEVER
+    return made
+
+
+# ---- queues
+
+
+def text_of(address: object, terminus: str) -> str:
+    """Return an address, which must be text."""
+    if not isinstance(address, str):
+        raise RequestError(INVALID, f"attach: {terminus}: address {address!r} must be a string")
+    return address
+
+
+def queue_addresses(state: LinkContext) -> list[str]:
+    return state.options.amqp_queue_addresses
+
+
+def is_paired(attach: Attach) -> bool:
+    """Return whether the link is one of a pair for requests and answers."""
+    return attach.properties is not None and attach.properties.get("paired") is True
+
+
+def find_queue(state: LinkContext, name: bytes, is_declared: bool) -> None:
+    """Check that there is a queue; declare it if it may be missing."""
+    catalog = state.vhost.catalog
+    if is_declared and name not in catalog.queues:
+        declare_queue(state.session, name, True, False, False, {})
+    catalog.queue(name)
+
+
+def make_temporary(state: LinkContext) -> bytes:
+    """Return the name of a new queue that only this connection may consume, and that ends with its link."""
+    return declare_queue(state.session, b"", False, True, True, {}).name
+
+
+def subscribe(state: LinkContext, link: str, topic: bytes, is_durable: bool) -> bytes:
+    """Return the queue of a subscription to a topic: the link's own, which is deleted with it.
+
+    is_durable  it keeps what comes while no link is attached, under the names of the client and the link
+    """
+    if not is_durable:
+        name = make_temporary(state)
+    else:
+        name = f"subscription.{state.container}.{link}".encode()
+        if len(name) > CONSUMER_NAMES_MAX:
+            raise RequestError(PRECONDITION, f"attach: name '{link}': container-id and name are too long together")
+        declare_queue(state.session, name, True, False, False, {})
+    bind_queue(state.session, name, TOPIC_EXCHANGE, topic, {})
+    return name

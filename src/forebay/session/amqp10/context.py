@@ -1,0 +1,92 @@
+"""The state that the sessions and links of one AMQP 1.0 connection share."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.publish.commands import COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, command_at
+from forebay.core.options import Options
+from forebay.directory.permissions import READ
+from forebay.routing.cut_work import WorkInHand
+from forebay.session.amqp10.addresses import PublishAddress
+from forebay.session.amqp10.link import LinkEndpoint
+from forebay.session.login import Amqp10Login
+from forebay.session.session import Session
+from forebay.session.shared.target import PublishTarget
+from forebay.session.traffic import Traffic
+
+TARGETS_MAX: Final = 1000
+ROUTE_POINTS: Final = 10  # of the meter: what it costs to find where a publish leads
+
+
+@final
+class LinkContext:
+    """The state of one connection.
+
+    node         name of the broker's node
+    frame_octets_max  of the frames that the client takes
+    receivers    links that deliver to the client, by the numbers of their consumers
+    targets      of messages that say themselves where they go
+    publishes    the client has published
+    committed    a purge in this turn: nothing leaves before it is on disk
+    past         counts of links that are gone
+    """
+
+    def __init__(self, session: Session, login: Amqp10Login, options: Options) -> None:
+        self.session = session
+        self.vhost = session.vhost
+        self.rights = session.rights
+        self.out = session.out
+        self.parts = session.parts
+        self.meter = session.meter
+        self.options = options
+        self.work = WorkInHand(session.vhost.common.budget)
+        self.user = login.principal.user.encode("utf-8", "surrogateescape")
+        self.container = login.container
+        self.node = "forebay"
+        self.frame_octets_max: i64 = login.frame_octets_max
+        self.message_octets_max: i64 = options.message_octets_max
+        self.depth_max: i64 = options.table_depth_max
+        self.receivers: dict[int, LinkEndpoint] = {}
+        self.targets: dict[bytes, PublishTarget] = {}
+        self.publishes = False
+        self.committed = False
+        self.past = Traffic()
+
+    def find_target(self, raw: bytes, address: PublishAddress) -> PublishTarget:
+        """Return the target of an address, which the octets `raw` stand for. Raises Later, Undecided, RequestError."""
+        target = self.targets.get(raw)
+        if target is not None and target.is_valid():
+            return target
+        self.publishes = True
+        self.meter.take(ROUTE_POINTS)
+        exchange, key = address.exchange, address.routing_key
+        vhost = self.vhost
+        command, subject = command_at(exchange, key)
+        if command in (COMMIT_OFFSET, EXTEND_LEASE):
+            self.rights.check_queue(READ, subject)
+            queue = vhost.catalog.queues.get(subject)
+            if queue is not None:
+                vhost.catalog.check_owner(queue, self.session.id)
+        else:
+            if exchange:
+                vhost.catalog.check_exchange(exchange)
+            self.rights.check_publish(exchange, key, vhost.catalog.is_topic_exchange(exchange))
+        if command == MESSAGE:
+            route = vhost.router.route(exchange, key, self.work)
+        else:
+            route = vhost.router.command_route(key, subject)
+        target = PublishTarget(raw, route, self.rights.grants.version, False, command, subject)
+        if route.is_valid:
+            self.work.finish()
+            if len(self.targets) >= TARGETS_MAX:
+                self.targets.clear()
+            self.targets[raw] = target
+        return target
+
+    def finish_work(self) -> None:
+        """Count the work that finding the way of a message took, and forget it."""
+        self.meter.take(self.work.take_spent())
+        self.work.finish()

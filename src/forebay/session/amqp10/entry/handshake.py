@@ -1,0 +1,283 @@
+"""The handshake of AMQP 1.0: who the client is by SASL (part 5.3), and what both sides keep to by `open` (part 2.4).
+
+A client may send everything at once: what comes behind its `open` belongs to the session.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import REFUSED, UNEXPECTED, PeerError, RequestError
+from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Principal, Proof
+from forebay.directory.logins.login import Auth, LoginContext, LoginRefused, SaslExchange
+from forebay.session.amqp10.conditions import error_of
+from forebay.session.amqp10.entry.opening import IDLE_MS_MIN, knows_rabbitmq, open_answer, vhost_of
+from forebay.session.amqp10.entry.sasl import (
+    ANONYMOUS,
+    EXTERNAL,
+    GUEST,
+    PLAIN,
+    XOAUTH2,
+    offered_mechanisms,
+    parse_token,
+)
+from forebay.session.handshake import Handshake
+from forebay.session.login import Amqp10Login
+from forebay.session.shared.sasl import parse_external, parse_plain
+from forebay.wire.amqp10.frames import (
+    AMQP_FRAME,
+    AMQP_HEADER,
+    EARLY_FRAME_OCTETS_MAX,
+    FRAME_OCTETS_MIN,
+    PROTOCOL_HEADER_OCTETS,
+    SASL_FRAME,
+    SASL_HEADER,
+    body_at,
+    frame_end,
+    frame_octets,
+    put_frame,
+)
+from forebay.wire.amqp10.performatives import Close, Open, decode_performative
+from forebay.wire.amqp10.sasl import (
+    SASL_AUTH,
+    SASL_OK,
+    SASL_SYS_TEMP,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse,
+    decode_sasl,
+)
+from forebay.wire.amqp10.states import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED
+
+# Phases of a handshake, each named after what it waits for.
+FIRST_HEADER: Final = 0
+INIT: Final = 1
+RESPONSE: Final = 2
+SECOND_HEADER: Final = 3
+OPEN: Final = 4
+
+CLOSE_WAIT_US: Final = 5_000_000
+
+
+@final
+class Amqp10Handshake(Handshake):
+    """The handshake of one AMQP 1.0 connection, from the first protocol header to the client's `open`.
+
+    Its session answers the `open`.
+
+    mechanism  of SASL that the client has chosen
+    exchange   a login of several messages
+    is_closed  the broker has refused the client, and waits for it to go
+    """
+
+    def __init__(self, connection: i64, context: LoginContext, auth: Auth, options: Options) -> None:
+        super().__init__(connection, context, auth, options)
+        self.phase: i64 = FIRST_HEADER
+        self.mechanism = ""
+        self.principal: Principal | None = None
+        self.exchange: SaslExchange | None = None
+        self.is_closed = False
+
+    # ---- bytes in
+
+    def receive(self, data: bytes) -> int:
+        used: i64 = 0
+        try:
+            used = self.read(data)
+        except LoginRefused as error:
+            self.refuse_login(error)
+        except (PeerError, RequestError) as error:
+            self.reason = error.text
+            if self.phase == OPEN:
+                self.close(error.reason, error.text)
+            else:
+                self.closing = True
+        return len(data) if self.closing or self.is_closed else int(used)
+
+    def read(self, data: bytes) -> i64:
+        """Read headers and frames, up to the end of the handshake; return how many bytes were used."""
+        pos: i64 = 0
+        while not self.closing and not self.is_closed and self.proof is None and self.login is None:
+            if self.phase in (FIRST_HEADER, SECOND_HEADER):
+                if len(data) - pos < PROTOCOL_HEADER_OCTETS:
+                    break
+                self.on_header(data[pos : pos + PROTOCOL_HEADER_OCTETS])
+                pos += PROTOCOL_HEADER_OCTETS
+                continue
+            end = frame_end(data, pos, EARLY_FRAME_OCTETS_MAX, AMQP_FRAME if self.phase == OPEN else SASL_FRAME)
+            if end == 0:
+                break
+            start = body_at(data, pos)
+            pos = end
+            if self.phase == OPEN:
+                self.on_open_frame(data, start, end)
+            else:
+                self.on_sasl_frame(data, start, end)
+        return pos
+
+    def wanted(self, rest: bytes) -> int:
+        if self.phase in (FIRST_HEADER, SECOND_HEADER) or self.closing or self.is_closed:
+            return 0
+        return int(frame_octets(rest))
+
+    def on_header(self, header: bytes) -> None:
+        """Answer a protocol header: SASL's first, and AMQP's behind it."""
+        if self.phase == SECOND_HEADER:
+            self.out.write(AMQP_HEADER)
+            if header != AMQP_HEADER:
+                raise PeerError(UNEXPECTED, f"protocol header {header!r}: AMQP 1.0's must follow the login")
+            self.phase = OPEN
+        elif header == SASL_HEADER:
+            self.out.write(SASL_HEADER)
+            put_frame(self.out, 0, SaslMechanisms(offered_mechanisms(self.auth, self.context)), SASL_FRAME)
+            self.phase = INIT
+        else:
+            self.out.write(SASL_HEADER)  # a header that is served here (2.2)
+            raise PeerError(UNEXPECTED, f"protocol header {header!r}: SASL's must come first, {SASL_HEADER!r}")
+
+    # ---- SASL
+
+    def on_sasl_frame(self, data: bytes, start: i64, end: i64) -> None:
+        frame = decode_sasl(data, start, end)
+        if isinstance(frame, SaslInit) and self.phase == INIT:
+            self.on_init(frame)
+        elif isinstance(frame, SaslResponse) and self.phase == RESPONSE:
+            self.go_on(frame.response)
+        else:
+            raise PeerError(UNEXPECTED, f"{type(frame).__name__} is not expected now")
+
+    def on_init(self, init: SaslInit) -> None:
+        """Begin the login by the mechanism that the client has chosen; LoginRefused."""
+        mechanism = init.mechanism
+        self.mechanism = mechanism
+        context = self.context
+        response = init.initial_response
+        if mechanism not in offered_mechanisms(self.auth, context):
+            raise LoginRefused(f"mechanism '{mechanism}' is not offered")
+        if mechanism == EXTERNAL:
+            parse_external(response or b"", context.certificate)
+            self.log_in(self.auth.admit(context.certificate, context.loopback, True))
+            return
+        offered = self.auth.mechanisms.get(mechanism)
+        if offered is not None:
+            self.exchange = offered.start()
+            self.phase = RESPONSE
+            if response is None:
+                put_frame(self.out, 0, SaslChallenge(b""), SASL_FRAME)
+            else:
+                self.go_on(response)
+            return
+        if mechanism == ANONYMOUS:
+            user, password = GUEST, GUEST
+        elif mechanism == XOAUTH2:
+            user, password = parse_token(response or b"")
+        else:
+            assert mechanism == PLAIN
+            user, password = parse_plain(response or b"")
+        self.proof = self.auth.begin(int(self.id), user, password)
+        if self.proof is None:
+            self.log_in(self.auth.check(user, password, context.loopback))
+
+    def go_on(self, response: bytes) -> None:
+        """Take the next message of a login in several; LoginRefused."""
+        exchange = self.exchange
+        assert exchange is not None
+        answer = exchange.step(response)
+        if not exchange.done:
+            if exchange.name:
+                self.auth.check_wait(self.context, exchange.name)
+            put_frame(self.out, 0, SaslChallenge(answer), SASL_FRAME)
+            return
+        self.log_in(self.auth.admit(exchange.user, self.context.loopback), answer)
+
+    def conclude(self, proof: Proof) -> None:
+        try:
+            self.log_in(self.auth.conclude(proof, self.context.loopback))
+        except LoginRefused as error:
+            self.refuse_login(error)
+
+    def log_in(self, principal: Principal, last: bytes = b"") -> None:
+        """Tell a client that it has proven who it is; `last` is the mechanism's last word."""
+        self.principal = principal
+        self.auth.note_login(int(self.id), principal.user)
+        put_frame(self.out, 0, SaslOutcome(SASL_OK, last or None), SASL_FRAME)
+        self.phase = SECOND_HEADER
+
+    def refuse_login(self, error: LoginRefused) -> None:
+        self.auth.note_refusal(int(self.id), error)
+        self.reason = error.detail
+        put_frame(self.out, 0, SaslOutcome(SASL_AUTH, None), SASL_FRAME)
+        self.closing = True
+
+    # ---- open
+
+    def on_open_frame(self, data: bytes, start: i64, end: i64) -> None:
+        """Take the client's `open`, from which the session begins."""
+        if start == end:
+            return  # a heartbeat
+        opened = decode_performative(data, start, end, self.options.table_depth_max)
+        if not isinstance(opened, Open):
+            raise PeerError(UNEXPECTED, f"{type(opened).__name__} comes before open")
+        assert self.principal is not None
+        if opened.max_frame_size < FRAME_OCTETS_MIN:
+            text = f"open: max-frame-size {opened.max_frame_size}: must be at least {FRAME_OCTETS_MIN}"
+            raise PeerError(FRAME_SIZE_TOO_SMALL, text)
+        if 0 < opened.idle_time_out_ms < IDLE_MS_MIN:
+            text = f"open: idle-time-out {opened.idle_time_out_ms}: must be 0 or at least {IDLE_MS_MIN} ms"
+            raise PeerError(NOT_ALLOWED, text)
+        self.context.client_id = opened.container_id
+        self.login = Amqp10Login(
+            principal=self.principal,
+            vhost=vhost_of(opened.hostname),
+            context=self.context,
+            mechanism=self.mechanism,
+            container=opened.container_id,
+            client={name: str(value)[:255] for name, value in (opened.properties or {}).items()},
+            frame_octets_max=int(min(opened.max_frame_size, self.options.amqp_frame_octets_max)),
+            channel_max=int(opened.channel_max),
+            idle_ms=max(0, int(opened.idle_time_out_ms)),
+            knows_rabbitmq=knows_rabbitmq(opened),
+        )
+
+    # ---- refusals, and the end
+
+    def refuse(self, error: RequestError) -> None:
+        self.reason = error.text
+        self.close(REFUSED if error.reason == REFUSED else error.reason, error.text)
+
+    def close(self, reason: str, text: str) -> None:
+        """Open, as no connection can be closed before, and close with the error."""
+        self.login = None
+        self.deadline_us = 0
+        self.is_closed = True
+        put_frame(self.out, 0, open_answer(self.options, "", is_refused=True))
+        put_frame(self.out, 0, Close(error_of(reason, text)))
+
+    def tick(self, now_us: i64) -> None:
+        if not self.is_closed:
+            super().tick(now_us)
+        elif self.deadline_us == 0:
+            self.deadline_us = now_us + CLOSE_WAIT_US
+        elif now_us > self.deadline_us:
+            self.closing = True
+
+    def time_out(self) -> None:
+        self.reason = f"handshake took longer than {self.timeout_us // 1000} ms"
+        self.closing = True
+
+    def shut_down(self) -> None:
+        self.dismiss("the broker stops")
+
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
+        if self.phase in (INIT, RESPONSE):
+            put_frame(self.out, 0, SaslOutcome(SASL_SYS_TEMP, None), SASL_FRAME)
+        self.closing = True
+
+    def describe(self) -> dict[str, object]:
+        user = "" if self.principal is None else self.principal.user
+        return {"protocol": "AMQP 1.0", "user": user}

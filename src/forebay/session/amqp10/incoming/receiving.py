@@ -1,0 +1,351 @@
+"""Links by which clients publish."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.publish.commands import CANCEL_DELAYED, MESSAGE, REPLY
+from forebay.broker.publish.headers import (
+    PublishHeaders,
+    publish_with_headers,
+    read_publish_headers,
+    route_with_headers,
+)
+from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
+from forebay.broker.publish.router import Route
+from forebay.core.errors import INVALID, MALFORMED, NOT_IMPLEMENTED, PRECONDITION, TOO_LARGE, PeerError, RequestError
+from forebay.core.message import AMQP10, REJECTED, UNROUTABLE
+from forebay.message.formats.table import format_of
+from forebay.message.requests import MARKS, REQUESTS
+from forebay.queue.leases.lease import Delivery
+from forebay.routing.exchange import text
+from forebay.session.amqp10.addresses import PublishAddress, parse_target
+from forebay.session.amqp10.conditions import error_of
+from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.incoming.confirms import SessionConfirms
+from forebay.session.amqp10.link import LinkEndpoint, LinkError
+from forebay.session.amqp10.output import SessionOutput
+from forebay.session.shared.target import PublishTarget
+from forebay.wire.amqp10.decoder import value_end
+from forebay.wire.amqp10.encoder import encode_value
+from forebay.wire.amqp10.outgoing import RELEASED_STATE
+from forebay.wire.amqp10.performatives import Flow, Transfer
+from forebay.wire.amqp10.sections import TO, Sections, list_field, octets_at, split_sections
+from forebay.wire.amqp10.states import (
+    RESOURCE_LIMIT_EXCEEDED,
+    TRANSFER_LIMIT_EXCEEDED,
+    Error,
+    Rejected,
+    TransactionalState,
+)
+from forebay.wire.amqp10.values import Symbol
+
+FORMAT: Final = format_of(AMQP10)
+LINK_CREDIT: Final = 1000
+FRAMES_MAX: Final = 65_535  # of one message
+# Of the meter: octets of properties that are checked, or read, a point.
+CHECK_SHIFT: Final = 6
+READ_SHIFT: Final = 2
+
+
+@final
+class ReceivingLink(LinkEndpoint):
+    """One link by which a client publishes.
+
+    address       where its messages go; None if each says so itself
+    target        of the last message
+    properties    sections before the body of the last message: checked, and often the next one's
+    format        octet of the record that a message with these properties makes
+    headers       what they ask for, if they ask for anything
+    credit        deliveries that the client may still send
+    parts         of a message that comes in several frames, of `octets` so far; None between messages
+    delivery_id   of that message, `is_settled` and `is_foreign` of it
+    owned         queue that ends with the link; b"" for none
+    """
+
+    def __init__(
+        self,
+        state: LinkContext,
+        output: SessionOutput,
+        confirms: SessionConfirms,
+        name: str,
+        handle: i64,
+        address: PublishAddress | None,
+        owned: bytes,
+    ) -> None:
+        super().__init__(name, handle, True)
+        self.state = state
+        self.vhost = state.vhost
+        self.output = output
+        self.confirms = confirms
+        self.address = address
+        self.raw = b"" if address is None else address.exchange + b"\0" + address.routing_key
+        self.owned = owned
+        self.target: PublishTarget | None = None
+        self.properties = b""
+        self.format: u8 = AMQP10
+        self.headers: PublishHeaders | None = None
+        self.credit: i64 = 0
+        self.parts: list[bytes] | None = None
+        self.frames: i64 = 0
+        self.octets: i64 = 0
+        self.delivery_id: i64 = 0
+        self.is_settled = False
+        self.is_foreign = False
+        self.taken: i64 = 0
+        self.confirmed: i64 = 0
+        self.returned: i64 = 0
+        self.dropped: i64 = 0
+
+    def begin(self) -> None:
+        self.grant()
+
+    # ---- transfers in
+
+    def on_transfer(self, transfer: Transfer, data: bytes, at: i64, end: i64) -> None:
+        parts = self.parts
+        if parts is None:
+            self.check_first(transfer)
+            if not transfer.more and not transfer.aborted:
+                if end - at > self.state.message_octets_max:
+                    raise self.too_large(end - at)
+                self.finish(data[at:end])
+                self.complete()
+                return
+        elif transfer.delivery_id >= 0 and transfer.delivery_id != self.delivery_id:
+            raise self.wrong(f"transfer: delivery-id {transfer.delivery_id} before the end of {self.delivery_id}")
+        elif transfer.settled:
+            self.is_settled = True
+        if transfer.aborted:
+            self.complete()
+            return
+        octets = end - at + (self.octets if parts is not None else 0)
+        if octets > self.state.message_octets_max:
+            raise self.too_large(octets)
+        if parts is None:
+            self.parts, self.octets, self.frames = [data[at:end]], octets, 1
+            return
+        if transfer.more:
+            self.frames += 1
+            if self.frames > FRAMES_MAX:
+                raise LinkError(self, RESOURCE_LIMIT_EXCEEDED, f"a message in more than {FRAMES_MAX} frames")
+            self.octets = octets
+            if end > at:
+                parts.append(data[at:end])
+            return
+        self.finish(b"".join([*parts, data[at:end]]))
+        self.complete()
+
+    def check_first(self, transfer: Transfer) -> None:
+        """Take what the first frame of a message says of it."""
+        if transfer.delivery_id < 0:
+            raise self.wrong("transfer: delivery-id is absent in the first frame of a message")
+        if self.credit <= 0:
+            raise LinkError(self, TRANSFER_LIMIT_EXCEEDED, "transfer: the link has no credit")
+        if isinstance(transfer.state, TransactionalState):
+            raise LinkError(self, NOT_IMPLEMENTED, "transfer: no transaction is open")
+        self.delivery_id = transfer.delivery_id
+        self.is_settled = transfer.settled
+        self.is_foreign = transfer.message_format > 0
+
+    def complete(self) -> None:
+        """Count a message, whatever became of it."""
+        self.parts = None
+        self.octets = 0
+        self.credit -= 1
+        self.count_deliveries(1)
+        if self.credit <= LINK_CREDIT >> 1:
+            self.grant()
+
+    def grant(self) -> None:
+        """Let the client send more."""
+        self.credit = LINK_CREDIT
+        self.write_flow()
+
+    def write_flow(self) -> None:
+        flow = self.output.link_flow(self.handle)
+        flow.delivery_count = self.delivery_count
+        flow.link_credit = self.credit
+        self.output.put_flow(flow)
+
+    def wrong(self, text: str) -> LinkError:
+        return LinkError(self, INVALID, text)
+
+    def too_large(self, octets: i64) -> LinkError:
+        most = self.state.message_octets_max
+        return LinkError(self, TOO_LARGE, f"message size {octets} is larger than configured max size {most}")
+
+    # ---- publishing
+
+    def finish(self, payload: bytes) -> None:
+        """Publish a whole message, and say or remember what its publisher is owed. Raises Later, with nothing done."""
+        state = self.state
+        meter = state.meter
+        meter.start_message(False)
+        try:
+            if self.is_foreign:
+                raise RequestError(NOT_IMPLEMENTED, "transfer: message-format: must be 0")
+            sections = split_sections(payload, 0, i64(len(payload)))
+            properties = properties_column(payload, sections)
+            if properties != self.properties:
+                self.check(properties)
+            target = self.find_target(sections, payload)
+            outcome = self.publish(target, properties, payload[sections.body_at :])
+        except (PeerError, RequestError) as error:
+            self.refuse(error.reason, error.text)
+            return
+        self.taken += 1
+        if outcome is not TAKEN and not self.conclude(outcome):
+            return
+        if not self.is_settled:
+            self.unsettled += 1
+            self.confirms.add(self, self.delivery_id)
+
+    def check(self, properties: bytes) -> None:
+        """Check the sections before the body, and find what they ask for."""
+        state = self.state
+        state.meter.start(i64(len(properties)) >> CHECK_SHIFT)
+        self.properties = b""  # nothing holds of them if one of these checks fails
+        found = FORMAT.check(properties, state.user, state.depth_max)
+        self.headers = read_publish_headers(FORMAT, properties) if found & REQUESTS else None
+        self.format = u8(AMQP10 | found & MARKS)
+        self.properties = properties
+
+    def find_target(self, sections: Sections, payload: bytes) -> PublishTarget:
+        """Return the target of a message: the link's, or the one that it names itself."""
+        target = self.target
+        raw = self.raw
+        address = self.address
+        if address is None:
+            end = sections.body_at
+            raw = octets_at(payload, list_field(payload, sections.properties, end, TO), end)
+            if not raw:
+                raise RequestError(PRECONDITION, "properties: to: missing, and the link has no target address")
+        if target is not None and target.raw == raw and target.is_valid():
+            return target
+        if address is None:
+            address = parse_target(raw.decode("utf-8"), [], self.state.options.amqp_queue_addresses)
+        self.state.meter.start(0)
+        target = self.target = self.state.find_target(raw, address)
+        return target
+
+    def publish(self, target: PublishTarget, properties: bytes, body: bytes) -> PublishOutcome:
+        """Hand a message over, and return what became of it."""
+        publishing = self.vhost.publishing
+        headers = self.headers
+        if target.plain and headers is None:
+            return publishing.publish(target.route, self.format, properties, body)
+        command = target.command
+        if command == MESSAGE:
+            route = self.find_content_way(target, properties)
+            if headers is not None:
+                self.check_copies(target, headers)
+                user = self.state.user
+                outcome = publish_with_headers(publishing, target.route, headers, self.format, body, user, route)
+            else:
+                outcome = publishing.publish(route, self.format, properties, body)
+            self.state.finish_work()
+            return outcome
+        if command == REPLY:
+            return TAKEN if self.vhost.replies.append(target.subject, AMQP10, properties, body) else NO_WAY
+        if command == CANCEL_DELAYED:
+            return TAKEN if self.vhost.delayed.cancel(target.subject) else NO_WAY
+        raise RequestError(NOT_IMPLEMENTED, f"address '{text(target.route.routing_key)}': no command over AMQP 1.0")
+
+    def find_content_way(self, target: PublishTarget, properties: bytes) -> Route:
+        """Return the route of a message whose properties have a say in it. Raises Later, with nothing changed."""
+        headers = self.headers
+        route = target.route
+        work = self.state.work
+        if headers is not None:
+            if headers.is_delayed():
+                return route
+            route = route_with_headers(self.vhost.publishing, route, headers, self.format, work)
+        elif route.headers_exchange is not None:
+            self.state.meter.start(i64(len(properties)) >> READ_SHIFT)
+            route = self.vhost.router.resolve(route, self.format, properties, work)
+        if route.is_counted:
+            self.vhost.common.budget.start_publish(route.points)
+            if route.is_wide:
+                self.state.meter.await_delivery(self.vhost.fanout.wide.ticket())
+        return route
+
+    def check_copies(self, target: PublishTarget, headers: PublishHeaders) -> None:
+        """Refuse a message whose further routing keys the user may not publish under."""
+        exchange = target.route.exchange
+        is_topic = self.vhost.catalog.is_topic_exchange(exchange)
+        for key in headers.keys:
+            self.state.rights.check_publish(exchange, key, is_topic)
+
+    def conclude(self, outcome: PublishOutcome) -> bool:
+        """Answer a message that was not simply taken. Return whether its acceptance waits for the disk."""
+        self.state.meter.note_pressing(outcome.pressing)
+        if outcome.status == UNROUTABLE:
+            self.dropped += 1
+            if not self.is_settled:
+                self.returned += 1
+                self.output.put_outcome(self.delivery_id, RELEASED_STATE)
+            return False
+        if outcome.status == REJECTED:
+            if not self.is_settled:
+                error = Error(RESOURCE_LIMIT_EXCEEDED, outcome.reason)
+                if outcome.queues:
+                    error.info = {"queue": text(outcome.queues[0].name), "reason": Symbol("maxlen")}
+                self.output.put_outcome(self.delivery_id, encode_value(Rejected(error)))
+            return False
+        return True
+
+    def refuse(self, reason: str, why: str) -> None:
+        """Reject a message, or end the link of one that its publisher takes for sent."""
+        if self.is_settled:
+            raise LinkError(self, reason, why)
+        if reason == MALFORMED:
+            self.properties = b""
+        self.output.put_outcome(self.delivery_id, encode_value(Rejected(error_of(reason, why))))
+
+    # ---- the link
+
+    def on_flow(self, flow: Flow) -> None:
+        if flow.echo:
+            self.write_flow()
+
+    def deliver(self, delivery: Delivery) -> None:
+        raise AssertionError("nothing is delivered by a link that the client sends by")
+
+    def end_turn(self) -> None:
+        pass
+
+    def release(self, is_closed: bool) -> None:
+        self.is_attached = False
+        self.parts = None
+        past = self.state.past
+        past.received += self.taken
+        past.expecting += self.taken
+        past.confirmed += self.confirmed
+        past.returned += self.returned
+        past.dropped += self.dropped
+
+    def describe(self) -> dict[str, object]:
+        address = self.address
+        where = None if address is None else text(address.exchange or address.routing_key)
+        return {
+            "name": self.name,
+            "role": "publisher",
+            "target": where,
+            "credit": int(self.credit),
+            "unconfirmed": int(self.unsettled),
+            "published": int(self.taken),
+            "returned": int(self.returned),
+            "dropped": int(self.dropped),
+        }
+
+
+def properties_column(payload: bytes, sections: Sections) -> bytes:
+    """Return the sections before the body, without the delivery annotations: those are for this hop alone (3.2.2)."""
+    at = sections.delivery_annotations
+    if at < 0:
+        return payload[: sections.body_at]
+    start = 0 if sections.header < 0 else value_end(payload, sections.header, sections.end)
+    return payload[:start] + payload[value_end(payload, at, sections.end) : sections.body_at]

@@ -1,0 +1,134 @@
+"""Links by which clients consume."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.consuming.consumers import Consumers
+from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.queue import Queue
+from forebay.routing.exchange import text
+from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.link import LinkEndpoint, LinkError
+from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
+from forebay.session.amqp10.output import SessionOutput
+from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
+from forebay.session.shared.unsettled import RETURN, UnsettledDeliveries
+from forebay.wire.amqp10.fields import ABSENT
+from forebay.wire.amqp10.performatives import Flow, Transfer
+from forebay.wire.amqp10.states import NOT_ALLOWED
+
+CREDIT_MAX: Final = 1 << 31  # more is as good as no limit
+
+
+@final
+class SendingLink(LinkEndpoint):
+    """One link by which a client consumes.
+
+    consumer    of the queue
+    queue       that it takes from
+    runs        the unsettled deliveries of the session
+    limit       delivery-count at which the credit ends
+    waiting     records that are the link's already and wait for the session's window
+    is_draining the client has asked for what there is, and to hear when that was all
+    owes_flow   the client has asked how the link stands
+    owned       queue that ends with the link; b"" for none
+    is_durable  the queue stays when the link is detached, and goes when it is closed
+    """
+
+    def __init__(
+        self,
+        state: LinkContext,
+        output: SessionOutput,
+        runs: UnsettledDeliveries,
+        name: str,
+        handle: i64,
+        consumer: Consumer,
+        queue: Queue,
+        encoder: DeliveryEncoder,
+    ) -> None:
+        super().__init__(name, handle, False)
+        self.state = state
+        self.consumers: Consumers = state.vhost.consumers
+        self.output = output
+        self.runs = runs
+        self.consumer = consumer
+        self.queue = queue
+        self.encoder = encoder
+        self.limit: i64 = 0
+        self.waiting: i64 = 0
+        self.is_draining = False
+        self.owes_flow = False
+        self.owned = b""
+        self.is_durable = False
+        self.is_lost = False
+
+    def begin(self) -> None:
+        pass  # the client gives the credit
+
+    # ---- credit
+
+    def on_flow(self, flow: Flow) -> None:
+        if flow.link_credit >= 0:
+            seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
+            self.limit = (seen + min(flow.link_credit, CREDIT_MAX - 1)) & SERIAL_MASK
+            credit = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
+            self.consumers.flow(self.consumer, credit, flow.drain)
+            self.is_draining = flow.drain
+        if flow.echo:
+            self.owes_flow = True
+
+    def end_turn(self) -> None:
+        """Say how the link stands, if the client has asked, behind all that it is sent."""
+        if self.waiting:
+            return
+        if self.is_draining and not self.consumer.drains:
+            self.is_draining = self.owes_flow = False
+            if serial_difference(self.limit, self.delivery_count) > 0:
+                self.delivery_count = self.limit
+            self.write_flow(True)
+        elif self.owes_flow and not self.is_draining:
+            self.owes_flow = False
+            self.write_flow(False)
+
+    def write_flow(self, drain: bool) -> None:
+        flow = self.output.link_flow(self.handle)
+        flow.delivery_count = self.delivery_count
+        flow.link_credit = max(0, serial_difference(self.limit, self.delivery_count))
+        flow.available = max(0, self.queue.ready())
+        flow.drain = drain
+        self.output.put_flow(flow)
+
+    def is_asked(self) -> bool:
+        """Return whether the client waits for a flow."""
+        return self.is_draining or self.owes_flow
+
+    # ---- records out
+
+    def deliver(self, delivery: Delivery) -> None:
+        raise AssertionError("the session writes the deliveries of its links")
+
+    def on_transfer(self, transfer: Transfer, data: bytes, at: i64, end: i64) -> None:
+        raise LinkError(self, NOT_ALLOWED, "transfer: the client is the receiver of this link")
+
+    # ---- the end
+
+    def release(self, is_closed: bool) -> None:
+        self.is_attached = False
+        self.state.receivers.pop(self.consumer.id, None)
+        if not self.is_lost:
+            self.runs.take_back(self, RETURN)
+        self.runs.forget(self)
+        self.consumers.cancel(self.consumer)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "role": "consumer",
+            "source": text(self.queue.name),
+            "credit": int(max(0, serial_difference(self.limit, self.delivery_count))),
+            "unacked": int(self.unsettled),
+            "delivery_count": int(self.delivery_count),
+        }
