@@ -350,10 +350,10 @@ class Raw:
             self.send(flow(handle, credit, channel=channel))
         return fields
 
-    def quiet(self) -> None:
-        """Nothing more comes than what the client asks for now."""
-        self.send(flow(echo=True))
-        self.flow(None)
+    def quiet_session(self, channel: int = 0, next_incoming: int | None = None) -> None:
+        """Nothing more comes than the answer to a question."""
+        self.send(performative(channel, FLOW, None, Uint(0), Uint(0), Uint(WINDOW), *[None] * 5, True))
+        self.flow(None, channel)
 
 
 def sections(payload: bytes) -> list[Described]:

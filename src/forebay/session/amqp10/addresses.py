@@ -54,15 +54,13 @@ class PublishAddress:
 class ConsumeAddress:
     """A queue, or a topic, that a link consumes.
 
-    queue        name of the queue; b"" for a topic
-    key_filter   filter of the routing keys below the queue, in MQTT's form; b"" for all
+    queue        name of the queue, or `$queue/<queue>[/<filter>]`, which makes the queue; b"" for a topic
     topic        binding key of the topic at amq.topic; b"" for a queue
     is_declared  the queue is declared if it is not there
     """
 
-    def __init__(self, queue: bytes, key_filter: bytes = b"", topic: bytes = b"", is_declared: bool = False) -> None:
+    def __init__(self, queue: bytes, topic: bytes = b"", is_declared: bool = False) -> None:
         self.queue = queue
-        self.key_filter = key_filter
         self.topic = topic
         self.is_declared = is_declared
 
@@ -82,7 +80,8 @@ def parse_target(address: str, capabilities: list[str], queue_addresses: list[st
     check_is_no_path(address)
     octets = address.encode("utf-8")
     if octets.startswith(QUEUE_PREFIX):
-        return PublishAddress(b"", octets, queue_address(octets)[0])
+        queue_address(octets)  # which has to name a queue; it is made if it is not there
+        return PublishAddress(b"", octets)
     if QUALIFIED in address:
         queue = qualified_queue(address)
         return PublishAddress(b"", queue, queue)
@@ -101,8 +100,8 @@ def parse_source(address: str, capabilities: list[str], queue_addresses: list[st
     check_is_no_path(address)
     octets = address.encode("utf-8")
     if octets.startswith(QUEUE_PREFIX):
-        queue, key_filter = queue_address(octets)
-        return ConsumeAddress(queue, key_filter)
+        queue_address(octets)
+        return ConsumeAddress(octets)
     if QUALIFIED in address:
         return ConsumeAddress(qualified_queue(address))
     if names_queue(address, capabilities, queue_addresses):

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, RequestError
 from forebay.directory.permissions import READ
-from forebay.message.address import TOPIC_EXCHANGE
+from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE, consumed_queue
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
 from forebay.session.amqp10.addresses import (
@@ -210,11 +210,10 @@ def attach_consumer(
         owned = subscribe(state, attach.name, address.topic, is_durable)
         name = owned
     else:
-        catalog = state.vhost.catalog
-        find_queue(state, address.queue, address.is_declared)
-        catalog.check_owner(catalog.queue(address.queue), state.session.id)
         name = address.queue
-    link = consume(state, output, runs, attach, name, address.key_filter, is_settled)
+        if not name.startswith(QUEUE_PREFIX):
+            find_queue(state, name, address.is_declared)
+    link = consume(state, output, runs, attach, name, is_settled)
     link.owned = owned
     link.is_durable = is_durable
     answer.source = source_in_force(source, link, owned if source.dynamic else b"")
@@ -227,20 +226,23 @@ def consume(
     runs: UnsettledDeliveries,
     attach: Attach,
     name: bytes,
-    key_filter: bytes,
     is_settled: bool,
 ) -> SendingLink:
-    """Return the link of a new consumer, which gets nothing before the client gives it credit."""
+    """Return the link of a new consumer, which gets nothing before the client gives it credit.
+
+    name  of the queue, or the address `$queue/...` that makes it
+    """
     vhost = state.vhost
-    state.rights.check_queue(READ, name)
-    where = name if not key_filter else b"$queue/" + name + b"/" + key_filter
+    queue_name = consumed_queue(name)
+    state.rights.check_queue(READ, queue_name)
+    state.rights.check_made(name, False)
     assert attach.source is not None
     arguments = arguments_in(attach.properties, attach.source.filter)
-    if attach.source.distribution_mode == COPY and vhost.catalog.queue(name).kind != STREAM:
+    if attach.source.distribution_mode == COPY and vhost.catalog.queue(queue_name).kind != STREAM:
         raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
     session = state.session
-    consumer = vhost.consumers.consume(where, session.id, output.channel, tag, is_settled, False, 0, arguments, True)
+    consumer = vhost.consumers.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, True)
     vhost.consumers.flow(consumer, 0, False)
     session.has_delivered = True
     queue = vhost.catalog.queues_by_id[consumer.queue]

@@ -194,9 +194,7 @@ class Amqp10Session(Session):
         if channel > self.channel_max:
             raise PeerError(FRAMING_ERROR, f"begin on channel {channel}: must be at most {self.channel_max}")
         if read.remote_channel >= 0:
-            raise PeerError(
-                NOT_ALLOWED, f"begin: remote-channel {read.remote_channel}: the broker begins no session"
-            )
+            raise PeerError(NOT_ALLOWED, f"begin: remote-channel {read.remote_channel}: the broker begins no session")
         self.meter.start(FRAME_POINTS)
         self.rights.usage.check_channel(self.rights.user, int(self.id), len(self.endpoints))
         self.state.past.channels += 1

@@ -47,19 +47,19 @@ def test_a_target_is_an_exchange_and_a_key(address: str, exchange: bytes, key: b
 
 
 @pytest.mark.parametrize(
-    ("address", "queue", "key_filter", "topic"),
+    ("address", "queue", "topic"),
     [
-        ("/queues/orders", b"orders", b"", b""),
-        ("/queues/a%2Fb", b"a/b", b"", b""),
-        ("$queue/orders", b"orders", b"", b""),
-        ("$queue/orders/eu/+", b"orders", b"eu/+", b""),
-        ("news::orders", b"orders", b"", b""),
-        ("news/+/#", b"", b"", b"news.*.#"),
+        ("/queues/orders", b"orders", b""),
+        ("/queues/a%2Fb", b"a/b", b""),
+        ("$queue/orders", b"$queue/orders", b""),
+        ("$queue/orders/eu/+", b"$queue/orders/eu/+", b""),
+        ("news::orders", b"orders", b""),
+        ("news/+/#", b"", b"news.*.#"),
     ],
 )
-def test_a_source_is_a_queue_or_a_topic(address: str, queue: bytes, key_filter: bytes, topic: bytes) -> None:
+def test_a_source_is_a_queue_or_a_topic(address: str, queue: bytes, topic: bytes) -> None:
     found = source(address)
-    assert (found.queue, found.key_filter, found.topic) == (queue, key_filter, topic)
+    assert (found.queue, found.topic) == (queue, topic)
 
 
 def test_a_plain_name_is_a_queue_by_capability_or_pattern() -> None:
