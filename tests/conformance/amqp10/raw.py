@@ -350,9 +350,9 @@ class Raw:
             self.send(flow(handle, credit, channel=channel))
         return fields
 
-    def quiet_session(self, channel: int = 0, next_incoming: int | None = None) -> None:
+    def quiet_session(self, channel: int = 0, window: int = WINDOW) -> None:
         """Nothing more comes than the answer to a question."""
-        self.send(performative(channel, FLOW, None, Uint(0), Uint(0), Uint(WINDOW), *[None] * 5, True))
+        self.send(performative(channel, FLOW, None, Uint(window), Uint(0), Uint(WINDOW), *[None] * 5, True))
         self.flow(None, channel)
 
 

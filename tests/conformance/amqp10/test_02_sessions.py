@@ -103,7 +103,7 @@ def test_deliveries_wait_for_the_clients_window(broker: AnyBroker) -> None:
     raw.consumer(QUEUE, credit=0)
     raw.send(flow(1, 100, window=3))
     found = [body_of(raw.delivery()[1]) for _ in range(3)]
-    raw.quiet_session()
+    raw.quiet_session(window=3)
     raw.send(flow(next_incoming=3, window=2))
     found += [body_of(raw.delivery()[1]) for _ in range(2)]
     raw.send(flow(next_incoming=5, window=100))

@@ -35,9 +35,10 @@ from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
-from forebay.session.amqp091.tx import HeldPublish, Transaction
+from forebay.session.amqp091.tx import Transaction
 from forebay.session.login import Amqp091Login
 from forebay.session.meter import Meter
+from forebay.session.shared.held_publishes import HeldPublish
 from forebay.session.shared.target import PublishTarget
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
@@ -418,7 +419,7 @@ class Publisher:
             outcome = self.vhost.publishing.publish(target.route, self.format, properties, body)
         elif self.transaction is not None and target.is_message:
             self.check_copies(target, self.headers)
-            self.transaction.publish(HeldPublish(target, self.headers, self.format, properties, body))
+            self.transaction.publishes.publish(HeldPublish(target, self.headers, self.format, properties, body))
             return
         else:
             self.check_copies(target, self.headers)
@@ -503,18 +504,18 @@ class Publisher:
 
     def commit(self) -> None:
         """Do what the transaction holds back of publishes; RequestError, and nothing is done, where one is refused."""
-        transaction = self.transaction
-        assert transaction is not None
-        while transaction.found < len(transaction.held):  # those before have been found, where it had to wait
-            held = transaction.held[transaction.found]
+        assert self.transaction is not None
+        publishes = self.transaction.publishes
+        while publishes.found < len(publishes.held):  # those before have been found, where it had to wait
+            held = publishes.held[publishes.found]
             if not held.target.is_valid():
                 held.target = self.link.find_target(held.target.raw)
                 self.link.finish_work()
-            transaction.found += 1
-        transaction.found = 0
-        if not transaction.is_welcome(self.vhost):
+            publishes.found += 1
+        publishes.found = 0
+        if not publishes.is_welcome(self.vhost):
             raise RequestError(PRECONDITION, "partial tx completion")
-        for held in transaction.held:
+        for held in publishes.held:
             outcome = self.publish_slowly(held.target, held.headers, held.format, held.properties, held.body)
             self.link.meter.note_pressing(outcome.pressing)
             if outcome.status == UNROUTABLE:

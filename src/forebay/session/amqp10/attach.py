@@ -26,6 +26,7 @@ from forebay.session.amqp10.addresses import (
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
+from forebay.session.amqp10.incoming.coordinator import CoordinatorLink
 from forebay.session.amqp10.incoming.receiving import ReceivingLink
 from forebay.session.amqp10.link import LinkEndpoint
 from forebay.session.amqp10.management.link_pair import ManagementRequests, ManagementResponses
@@ -60,6 +61,7 @@ from forebay.wire.amqp10.termini import (
 
 NAME_CHARACTERS_MAX: Final = 255
 CONSUMER_NAMES_MAX: Final = 255
+TRANSACTION_CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 
 
 @final
@@ -148,7 +150,9 @@ def attach_publisher(
     """Return the link of a client that sends."""
     target = attach.target
     if isinstance(target, Coordinator):
-        raise RequestError(NOT_IMPLEMENTED, "attach: target: there are no transactions over AMQP 1.0")
+        answer.target = Coordinator(list(TRANSACTION_CAPABILITIES))
+        answer.source = attach.source or LinkSource()
+        return CoordinatorLink(state, state.transactions, output, confirms, attach.name, attach.handle)
     if target is None:
         raise RequestError(INVALID, "attach: target: missing")
     answer.source = attach.source or LinkSource()

@@ -12,6 +12,7 @@ from forebay.directory.permissions import READ
 from forebay.routing.cut_work import WorkInHand
 from forebay.session.amqp10.addresses import PublishAddress
 from forebay.session.amqp10.link import LinkEndpoint
+from forebay.session.amqp10.transactions import Transactions
 from forebay.session.login import Amqp10Login
 from forebay.session.session import Session
 from forebay.session.shared.target import PublishTarget
@@ -27,6 +28,7 @@ class LinkContext:
 
     node         name of the broker's node
     frame_octets_max  of the frames that the client takes
+    transactions those that are open
     receivers    links that deliver to the client, by the numbers of their consumers
     targets      of messages that say themselves where they go
     publishes    the client has published
@@ -49,6 +51,7 @@ class LinkContext:
         self.frame_octets_max: i64 = login.frame_octets_max
         self.message_octets_max: i64 = options.message_octets_max
         self.depth_max: i64 = options.table_depth_max
+        self.transactions = Transactions(options.transaction_octets_max)
         self.receivers: dict[int, LinkEndpoint] = {}
         self.targets: dict[bytes, PublishTarget] = {}
         self.publishes = False
@@ -85,6 +88,12 @@ class LinkContext:
                 self.targets.clear()
             self.targets[raw] = target
         return target
+
+    def find_target_again(self, target: PublishTarget) -> PublishTarget:
+        """Return the target of the same address, as the topology is now. Raises Later, Undecided, RequestError."""
+        found = self.find_target(target.raw, PublishAddress(target.route.exchange, target.route.routing_key))
+        self.finish_work()
+        return found
 
     def finish_work(self) -> None:
         """Count the work that finding the way of a message took, and forget it."""

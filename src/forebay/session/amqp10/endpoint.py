@@ -7,7 +7,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be
 from mypy_extensions import i64
 
-from forebay.core.errors import CHANNEL, PeerError
+from forebay.core.errors import CHANNEL, PeerError, RequestError
 from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import UNTRIED, Delivery
 from forebay.session.amqp10.attach import attach_link
@@ -20,6 +20,7 @@ from forebay.session.amqp10.management.link_pair import pair_links
 from forebay.session.amqp10.outgoing.outcomes import settle_how
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import OUTGOING_WINDOW, SessionOutput
+from forebay.session.amqp10.transactions import HeldOutcome, OpenTransaction
 from forebay.session.amqp10.windows import SERIAL_MASK, SessionWindows, serial_difference
 from forebay.session.shared.unsettled import UnsettledDeliveries
 from forebay.wire.amqp10.encoder import encode_value
@@ -43,6 +44,7 @@ from forebay.wire.amqp10.states import (
     STOLEN,
     UNATTACHED_HANDLE,
     Error,
+    TransactionalState,
 )
 
 HEAD_ROOM: Final = 200  # octets that the head of a frame takes at most
@@ -137,12 +139,27 @@ class SessionEndpoint:
             return  # of deliveries that were settled when they were taken
         first = self.output.next_tag + serial_difference(read.first, self.output.next_tag & SERIAL_MASK)
         last = first + ((read.last - read.first) & SERIAL_MASK)
-        how = settle_how(read.state, read.settled, self.state.vhost.turn.now_us)
-        if how is None:
+        state = read.state
+        transaction: OpenTransaction | None = None
+        if isinstance(state, TransactionalState):
+            transaction = self.find_transaction(state.txn_id)
+            state = state.outcome
+        effect = settle_how(state, read.settled, self.state.vhost.turn.now_us)
+        if effect is None:
             return
         if not read.settled:
             self.answer_disposition(read, max(first, 0), min(last, self.output.next_tag - 1))
-        self.runs.settle(first, last, how.kind, how.delay_ms)
+        if transaction is None:
+            self.runs.settle(first, last, effect.kind, effect.delay_ms)
+        else:
+            transaction.settle(HeldOutcome(self.runs, first, last, effect))
+
+    def find_transaction(self, id: bytes) -> OpenTransaction:
+        """Return an open transaction; the session ends if there is no such one."""
+        try:
+            return self.state.transactions.find(id)
+        except RequestError as error:
+            raise PeerError(error.reason, error.text, CHANNEL) from None
 
     def answer_disposition(self, read: Disposition, first: i64, last: i64) -> None:
         """Settle what the client has given an outcome and not settled itself."""

@@ -6,15 +6,11 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.publish.commands import CANCEL_DELAYED, MESSAGE, REPLY
 from forebay.broker.publish.headers import (
     PublishHeaders,
-    publish_with_headers,
     read_publish_headers,
-    route_with_headers,
 )
-from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.outcome import TAKEN, PublishOutcome
 from forebay.core.errors import INVALID, MALFORMED, NOT_IMPLEMENTED, PRECONDITION, TOO_LARGE, PeerError, RequestError
 from forebay.core.message import AMQP10, REJECTED, UNROUTABLE
 from forebay.message.formats.table import format_of
@@ -25,8 +21,10 @@ from forebay.session.amqp10.addresses import PublishAddress, parse_target
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
+from forebay.session.amqp10.incoming.publish import check_copies, publish_message
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.output import SessionOutput
+from forebay.session.shared.held_publishes import HeldPublish
 from forebay.session.shared.target import PublishTarget
 from forebay.wire.amqp10.decoder import value_end
 from forebay.wire.amqp10.encoder import encode_value
@@ -34,6 +32,7 @@ from forebay.wire.amqp10.outgoing import RELEASED_STATE
 from forebay.wire.amqp10.performatives import Flow, Transfer
 from forebay.wire.amqp10.sections import TO, Sections, list_field, octets_at, split_sections
 from forebay.wire.amqp10.states import (
+    IS_ACCEPTED,
     RESOURCE_LIMIT_EXCEEDED,
     TRANSFER_LIMIT_EXCEEDED,
     Error,
@@ -61,7 +60,7 @@ class ReceivingLink(LinkEndpoint):
     headers       what they ask for, if they ask for anything
     credit        deliveries that the client may still send
     parts         of a message that comes in several frames, of `octets` so far; None between messages
-    delivery_id   of that message, `is_settled` and `is_foreign` of it
+    delivery_id   of that message, `is_settled`, `is_foreign` and `transaction` of it
     owned         queue that ends with the link; b"" for none
     """
 
@@ -94,6 +93,7 @@ class ReceivingLink(LinkEndpoint):
         self.delivery_id: i64 = 0
         self.is_settled = False
         self.is_foreign = False
+        self.transaction = b""
         self.taken: i64 = 0
         self.confirmed: i64 = 0
         self.returned: i64 = 0
@@ -144,8 +144,8 @@ class ReceivingLink(LinkEndpoint):
             raise self.wrong("transfer: delivery-id is absent in the first frame of a message")
         if self.credit <= 0:
             raise LinkError(self, TRANSFER_LIMIT_EXCEEDED, "transfer: the link has no credit")
-        if isinstance(transfer.state, TransactionalState):
-            raise LinkError(self, NOT_IMPLEMENTED, "transfer: no transaction is open")
+        state = transfer.state
+        self.transaction = state.txn_id if isinstance(state, TransactionalState) else b""
         self.delivery_id = transfer.delivery_id
         self.is_settled = transfer.settled
         self.is_foreign = transfer.message_format > 0
@@ -192,7 +192,14 @@ class ReceivingLink(LinkEndpoint):
             if properties != self.properties:
                 self.check(properties)
             target = self.find_target(sections, payload)
-            outcome = self.publish(target, properties, payload[sections.body_at :])
+            body = payload[sections.body_at :]
+            if self.transaction:
+                self.hold(self.transaction, target, properties, body)
+                return
+            if target.plain and self.headers is None:
+                outcome = self.vhost.publishing.publish(target.route, self.format, properties, body)
+            else:
+                outcome = publish_message(state, target, self.headers, self.format, properties, body)
         except (PeerError, RequestError) as error:
             self.refuse(error.reason, error.text)
             return
@@ -202,6 +209,16 @@ class ReceivingLink(LinkEndpoint):
         if not self.is_settled:
             self.unsettled += 1
             self.confirms.add(self, self.delivery_id)
+
+    def hold(self, transaction: bytes, target: PublishTarget, properties: bytes, body: bytes) -> None:
+        """Hold a message back until its transaction is committed, and say what becomes of it then."""
+        if self.headers is not None:
+            check_copies(self.state, target, self.headers)
+        held = HeldPublish(target, self.headers, self.format, properties, body)
+        self.state.transactions.find(transaction).publishes.publish(held)
+        self.taken += 1
+        if not self.is_settled:
+            self.output.put_outcome(self.delivery_id, encode_value(TransactionalState(transaction, IS_ACCEPTED)))
 
     def check(self, properties: bytes) -> None:
         """Check the sections before the body, and find what they ask for."""
@@ -230,54 +247,6 @@ class ReceivingLink(LinkEndpoint):
         self.state.meter.start(0)
         target = self.target = self.state.find_target(raw, address)
         return target
-
-    def publish(self, target: PublishTarget, properties: bytes, body: bytes) -> PublishOutcome:
-        """Hand a message over, and return what became of it."""
-        publishing = self.vhost.publishing
-        headers = self.headers
-        if target.plain and headers is None:
-            return publishing.publish(target.route, self.format, properties, body)
-        command = target.command
-        if command == MESSAGE:
-            route = self.find_content_way(target, properties)
-            if headers is not None:
-                self.check_copies(target, headers)
-                user = self.state.user
-                outcome = publish_with_headers(publishing, target.route, headers, self.format, body, user, route)
-            else:
-                outcome = publishing.publish(route, self.format, properties, body)
-            self.state.finish_work()
-            return outcome
-        if command == REPLY:
-            return TAKEN if self.vhost.replies.append(target.subject, AMQP10, properties, body) else NO_WAY
-        if command == CANCEL_DELAYED:
-            return TAKEN if self.vhost.delayed.cancel(target.subject) else NO_WAY
-        raise RequestError(NOT_IMPLEMENTED, f"address '{text(target.route.routing_key)}': no command over AMQP 1.0")
-
-    def find_content_way(self, target: PublishTarget, properties: bytes) -> Route:
-        """Return the route of a message whose properties have a say in it. Raises Later, with nothing changed."""
-        headers = self.headers
-        route = target.route
-        work = self.state.work
-        if headers is not None:
-            if headers.is_delayed():
-                return route
-            route = route_with_headers(self.vhost.publishing, route, headers, self.format, work)
-        elif route.headers_exchange is not None:
-            self.state.meter.start(i64(len(properties)) >> READ_SHIFT)
-            route = self.vhost.router.resolve(route, self.format, properties, work)
-        if route.is_counted:
-            self.vhost.common.budget.start_publish(route.points)
-            if route.is_wide:
-                self.state.meter.await_delivery(self.vhost.fanout.wide.ticket())
-        return route
-
-    def check_copies(self, target: PublishTarget, headers: PublishHeaders) -> None:
-        """Refuse a message whose further routing keys the user may not publish under."""
-        exchange = target.route.exchange
-        is_topic = self.vhost.catalog.is_topic_exchange(exchange)
-        for key in headers.keys:
-            self.state.rights.check_publish(exchange, key, is_topic)
 
     def conclude(self, outcome: PublishOutcome) -> bool:
         """Answer a message that was not simply taken. Return whether its acceptance waits for the disk."""

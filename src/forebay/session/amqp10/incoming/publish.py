@@ -1,0 +1,82 @@
+"""Publishes whose address or headers ask for more than a delivery."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.publish.commands import CANCEL_DELAYED, MESSAGE, REPLY
+from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, route_with_headers
+from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
+from forebay.broker.publish.router import Route
+from forebay.core.errors import NOT_IMPLEMENTED, RequestError
+from forebay.core.message import AMQP10
+from forebay.routing.exchange import text
+from forebay.session.amqp10.context import LinkContext
+from forebay.session.shared.target import PublishTarget
+
+READ_SHIFT: Final = 2  # of the meter: octets of properties that are read, a point
+
+
+def publish_message(
+    context: LinkContext,
+    target: PublishTarget,
+    headers: PublishHeaders | None,
+    format: u8,
+    properties: bytes,
+    body: bytes,
+) -> PublishOutcome:
+    """Publish a message, and return what became of it. Raises Later, Undecided, RequestError, with nothing done."""
+    vhost = context.vhost
+    command = target.command
+    if command == MESSAGE:
+        route = find_content_way(context, target, headers, format, properties)
+        if headers is not None:
+            check_copies(context, target, headers)
+            outcome = publish_with_headers(
+                vhost.publishing,
+                target.route,
+                headers,
+                format,
+                body,
+                context.user,
+                None if headers.is_delayed() else route,
+            )
+        else:
+            outcome = vhost.publishing.publish(route, format, properties, body)
+        context.finish_work()
+        return outcome
+    if command == REPLY:
+        return TAKEN if vhost.replies.append(target.subject, AMQP10, properties, body) else NO_WAY
+    if command == CANCEL_DELAYED:
+        return TAKEN if vhost.delayed.cancel(target.subject) else NO_WAY
+    raise RequestError(NOT_IMPLEMENTED, f"address '{text(target.route.routing_key)}': no command over AMQP 1.0")
+
+
+def find_content_way(
+    context: LinkContext, target: PublishTarget, headers: PublishHeaders | None, format: u8, properties: bytes
+) -> Route:
+    """Return the route of a message whose properties have a say in it. Raises Later, with nothing changed."""
+    vhost = context.vhost
+    route = target.route
+    if headers is not None:
+        if headers.is_delayed():
+            return route
+        route = route_with_headers(vhost.publishing, route, headers, format, context.work)
+    elif route.headers_exchange is not None:
+        context.meter.start(i64(len(properties)) >> READ_SHIFT)
+        route = vhost.router.resolve(route, format, properties, context.work)
+    if route.is_counted:
+        vhost.common.budget.start_publish(route.points)
+        if route.is_wide:
+            context.meter.await_delivery(vhost.fanout.wide.ticket())
+    return route
+
+
+def check_copies(context: LinkContext, target: PublishTarget, headers: PublishHeaders) -> None:
+    """Refuse a message whose further routing keys the user may not publish under."""
+    exchange = target.route.exchange
+    is_topic = context.vhost.catalog.is_topic_exchange(exchange)
+    for key in headers.keys:
+        context.rights.check_publish(exchange, key, is_topic)
