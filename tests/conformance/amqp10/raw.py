@@ -116,7 +116,9 @@ def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
     end = at + size
     if code < 0xC0:
         octets = data[at:end]
-        return {0: bytes, 1: bytes.decode, 3: lambda each: Symbol(each.decode())}[code & 15](octets), end
+        if code & 15 == 0:
+            return octets, end
+        return octets.decode() if code & 15 == 1 else Symbol(octets.decode()), end
     count = int.from_bytes(data[at : at + width], "big")
     at += width
     items: list[Any] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.broker_process import AnyBroker
@@ -113,7 +115,7 @@ def test_a_vhost_that_is_not_there_is_opened_and_closed(broker: AnyBroker) -> No
 @pytest.mark.parametrize(
     ("fields", "named"), [((None, Uint(511)), "max-frame-size"), ((None, None, None, Uint(999)), "idle-time-out")]
 )
-def test_limits_that_cannot_be_kept_are_refused_by_name(broker: AnyBroker, fields: tuple[object], named: str) -> None:
+def test_limits_that_cannot_be_kept_are_refused_by_name(broker: AnyBroker, fields: tuple[Any, ...], named: str) -> None:
     raw = Raw(broker)
     raw.log_in()
     raw.send(opened("raw", *fields))

@@ -59,7 +59,7 @@ class Client:
         found = self.raw.expect(DISPOSITION)
         assert (found[1], found[3]) == (self.next, True)
         self.next += 1
-        state = found[4]
+        state: Described = found[4]
         if state.code != ACCEPTED:
             self.raw.flow(CONTROL)
         return state

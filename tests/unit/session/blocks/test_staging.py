@@ -231,7 +231,7 @@ def test_a_transaction_that_waits_for_room_writes_nothing_meanwhile(rig: Staging
         (to_queue(b"q", b"1")[:-8], "stage: block of 128 octets has only 120"),
         (to_queue(b"q", b"1")[:-1] + b"\1", "stage: checksum does not match"),
         (annotated_block((b"", b"q", EMPTY, b""), b"\1"), "stage: annotations are the broker's alone"),
-        (staged_block((b"", b"q", EMPTY, b""), format=3), "row 0: format 3 is neither"),
+        (staged_block((b"", b"q", EMPTY, b""), format=0), "row 0: format 0 is neither"),
         (staged_block((b"", b"q", EMPTY, b""), format=AMQP091 | 16), "row 0: format 17 is neither"),
         (staged_block((b"", b"q", b"", b""), format=MQTT | 3 << QOS_SHIFT), "row 0: format 50 is neither"),
         (staged_block((b"amq.topic", b"a/#", b"", b""), format=MQTT), "row 0: topic 'a/#' contains a wildcard"),
