@@ -6,11 +6,14 @@ value: deliveries from `end_turn`, cancelled consumers in `turn.cancelled`.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.audit import Origin
 from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
+from forebay.broker.catalog.retention_pins import hold, release
 from forebay.broker.clients import Clients
 from forebay.broker.common import Common
 from forebay.broker.consuming.consumers import Consumers
@@ -19,6 +22,7 @@ from forebay.broker.consuming.settling import Settling
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.internal_log import INTERNAL
+from forebay.broker.joining import Joining
 from forebay.broker.mqtt.fanout import Fanout
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.session_recovery import StoredSessions
@@ -28,7 +32,7 @@ from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing
-from forebay.broker.publish.replies import Replies
+from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.publish.staging import Staging
@@ -36,13 +40,18 @@ from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.options import Options
 from forebay.directory.open_vhost import OpenVhost
+from forebay.directory.permissions import CONFIGURE, READ, Rights
 from forebay.directory.vhost_list import VhostEntry
 from forebay.log.store import FrameEntry, Store
 from forebay.message.address import Addresses
-from forebay.queue.leases.lease import Delivery
-from forebay.queue.queue import SHARE
+from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.queue import SHARE, Queue
+from forebay.queue.watch import Watch
+from forebay.routing.exchange import Exchange
 
 __all__ = ["Route", "Vhost"]
+
+SERVER_NAMED: Final = b"amq.gen"  # how names begin that the broker makes
 
 
 @final
@@ -120,14 +129,229 @@ class Vhost(OpenVhost):
             self.touched = True
             self.common.touched.append(int(self.number))
 
-    def lsn(self) -> int:
-        """The lsn at which everything changed so far is on disk."""
-        return self.store.settled_lsn()
-
     def abandon(self) -> None:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
         self.catalog.abandon()
         self.common.parts.remove(self.turn)
+
+    # ---- the contract: names, time, the disk
+
+    def now_us(self) -> i64:
+        """Return the time of this turn, in microseconds."""
+        return self.turn.now_us
+
+    def lsn(self) -> int:
+        """The lsn at which everything changed so far is on disk."""
+        return self.store.settled_lsn()
+
+    def hurry(self) -> None:
+        """Write the frame of this turn at once, as somebody waits for it."""
+        self.store.hurry()
+
+    def note_event(self, what: str, fields: dict[str, object]) -> None:
+        """Publish an event of this vhost, such as a refused publish."""
+        self.events.note(what, self.name, fields)
+
+    def note_change(self, origin: Origin, what: str, fields: dict[str, object]) -> None:
+        """Note in the audit log that an operation of a protocol has changed something here."""
+        fields["vhost"] = self.name
+        self.common.audit.note(origin, what, fields)
+
+    def join_body(self, joining: Joining) -> None:
+        """Have the pieces of a long body put together by a thread of the server."""
+        self.common.joinings.append(joining)
+
+    # ---- the contract: queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
+
+    def find_queue(self, name: bytes) -> Queue | None:
+        """Return the queue of that name, None if there is none."""
+        return self.catalog.queues.get(name)
+
+    def queue(self, name: bytes, session_id: i64) -> Queue:
+        """Return the queue of that name; RequestError if there is none, or it is exclusive to another session."""
+        queue = self.catalog.queue(name)
+        self.catalog.check_owner(queue, session_id)
+        return queue
+
+    def queue_of(self, consumer: Consumer) -> Queue:
+        """Return the queue that a consumer reads."""
+        return self.catalog.queues_by_id[consumer.queue]
+
+    def queue_names(self) -> list[bytes]:
+        """Return the names of all queues."""
+        return list(self.catalog.queues)
+
+    def check_owner(self, name: bytes, session_id: i64) -> None:
+        """Refuse with RequestError(LOCKED) if there is a queue of that name and it is exclusive to another session."""
+        queue = self.catalog.queues.get(name)
+        if queue is not None:
+            self.catalog.check_owner(queue, session_id)
+
+    def catch_up(self, queue: Queue) -> None:
+        """Bring a queue's counts up to all that has happened in this turn."""
+        self.dispatcher.catch_up(queue)
+
+    def declare_queue(
+        self,
+        rights: Rights,
+        name: bytes,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: dict[str, object],
+        session_id: i64,
+        user: str,
+    ) -> Queue:
+        """Declare a queue, or check that the one there is was declared alike; name "" for one that the broker makes."""
+        check_declare_queue(self.catalog, rights, name or SERVER_NAMED, arguments)
+        return self.catalog.declare_queue(name, durable, exclusive, auto_delete, arguments, session_id, user)
+
+    def delete_queue(self, rights: Rights, name: bytes, if_unused: bool, if_empty: bool, session_id: i64) -> int:
+        """Delete a queue if there is one, and return the number of its messages."""
+        rights.check_queue(CONFIGURE, name)
+        self.check_owner(name, session_id)
+        return self.upkeep.delete_queue(name, if_unused, if_empty)
+
+    def purge_queue(self, rights: Rights, name: bytes, session_id: i64) -> int:
+        """Remove all ready messages of a queue, and return their number."""
+        rights.check_queue(READ, name)
+        self.queue(name, session_id)
+        return self.upkeep.purge(name)
+
+    def bind_queue(
+        self, rights: Rights, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object], session_id: i64
+    ) -> None:
+        """Bind a queue to an exchange; nothing changes if it is bound so already."""
+        rights.check_bind(name, exchange, key, self.catalog.is_topic_exchange(exchange))
+        if exchange:  # else it is refused whether or not there is the queue
+            self.catalog.check_exchange(exchange)
+            self.queue(name, session_id)
+        self.catalog.bind(name, exchange, key, arguments)
+
+    def unbind_queue(
+        self, rights: Rights, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object], session_id: i64
+    ) -> None:
+        """Delete a binding of a queue, if there is one."""
+        rights.check_bind(name, exchange, key, self.catalog.is_topic_exchange(exchange))
+        self.check_owner(name, session_id)
+        self.catalog.unbind(name, exchange, key, arguments)
+
+    def find_exchange(self, name: bytes) -> Exchange | None:
+        """Return the exchange of that name, None if there is none."""
+        return self.catalog.bindings.exchanges.get(name)
+
+    def exchange(self, name: bytes) -> Exchange:
+        """Return the exchange of that name; RequestError if there is none."""
+        return self.catalog.check_exchange(name)
+
+    def is_topic_exchange(self, name: bytes) -> bool:
+        """Return whether there is a topic exchange of that name: rights may depend on routing keys then."""
+        return self.catalog.is_topic_exchange(name)
+
+    def declare_exchange(
+        self,
+        rights: Rights,
+        name: bytes,
+        kind: bytes,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: dict[str, object],
+    ) -> None:
+        """Declare an exchange, or check that the one there is was declared alike."""
+        check_declare_exchange(self.catalog, rights, name, arguments)
+        self.catalog.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
+
+    def delete_exchange(self, rights: Rights, name: bytes, if_unused: bool) -> None:
+        """Delete an exchange and its bindings, if there is one."""
+        rights.check_exchange(CONFIGURE, name)
+        self.catalog.delete_exchange(name, if_unused)
+
+    def bind_exchange(
+        self, rights: Rights, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
+    ) -> None:
+        """Bind an exchange to another one, the source."""
+        check_bind_exchange(self.catalog, rights, destination, source, key)
+        self.catalog.bind_exchange(destination, source, key, arguments)
+
+    def unbind_exchange(
+        self, rights: Rights, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
+    ) -> None:
+        """Delete a binding of an exchange to another one, if there is one."""
+        check_bind_exchange(self.catalog, rights, destination, source, key)
+        self.catalog.unbind_exchange(destination, source, key, arguments)
+
+    # ---- the contract: consuming
+
+    def consume(
+        self,
+        queue: bytes,
+        session_id: i64,
+        channel: i64,
+        tag: bytes,
+        no_ack: bool,
+        exclusive: bool,
+        credit: i64,
+        arguments: dict[str, object],
+        cancels: bool = False,
+    ) -> Consumer:
+        """Attach a consumer to a group of a queue: see `Consumers.consume`."""
+        return self.consumers.consume(queue, session_id, channel, tag, no_ack, exclusive, credit, arguments, cancels)
+
+    def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
+        """Attach a consumer of direct replies."""
+        return self.consumers.consume_replies(session_id, channel, tag)
+
+    def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
+        """Lease one record of a queue at once; return None if none is ready."""
+        return self.consumers.get(queue, session_id, channel, no_ack)
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Detach a consumer, and return the records that it holds."""
+        self.consumers.cancel(consumer)
+
+    def detach_consumer(self, consumer: Consumer) -> None:
+        """Deliver nothing more to a consumer; it keeps the records that it holds."""
+        self.consumers.detach(consumer)
+
+    def take_early(self, consumer: Consumer) -> list[Delivery]:
+        """Return the deliveries that a consumer about to go would get at the end of the turn."""
+        return self.dispatcher.take_early(consumer)
+
+    def set_window(self, consumer: Consumer, size: i64) -> None:
+        """Set how many records a consumer may hold unsettled."""
+        self.consumers.set_window(consumer, size)
+
+    def close_channel(self, session_id: i64, channel: i64) -> None:
+        """Cancel the consumers of a channel, and return what it got and did not settle."""
+        self.consumers.close_channel(session_id, channel)
+
+    def has_consumers(self, session_id: i64) -> bool:
+        """Return whether a session has consumers."""
+        return bool(self.consumers.by_session.get(session_id))
+
+    def is_paused(self, session_id: i64) -> bool:
+        """Return whether a session's connection takes no more octets for now."""
+        paused = self.consumers.paused
+        return len(paused) > 0 and session_id in paused
+
+    # ---- the contract: readers of blocks
+
+    def hold_records(self, queue: Queue, name: bytes, offset: i64, ttl_us: i64) -> i64:
+        """Keep records from `offset` on for a reader, and return the first that is still there."""
+        return hold(self.catalog, queue, name, offset, ttl_us, self.turn.now_us)
+
+    def release_records(self, queue: Queue, name: bytes) -> None:
+        """End a reader's hold, if there is one."""
+        release(self.catalog, queue, name)
+
+    def watch(self, watch: Watch) -> None:
+        """Have a connection wait until one of its queues has more, or its time is over."""
+        self.common.watches.append(watch)
+
+    def unwatch(self, watch: Watch) -> None:
+        """Have a connection wait no more."""
+        self.common.watches.remove(watch)
 
     # ---- the directory
 

@@ -73,7 +73,7 @@ class EventSession(Session):
         if not retained:
             return
         for number in vhost.retained.numbers(filter)[:RETAINED_AT_ONCE]:
-            message = vhost.retained.message(number, vhost.turn.now_us)
+            message = vhost.retained.message(number, vhost.now_us())
             if message is not None:
                 vhost.clients.give_retained(client, 0, 0, message)
 
@@ -82,7 +82,7 @@ class EventSession(Session):
 
         credit  messages that it may hold unacknowledged; 0: nothing is to be acknowledged
         """
-        self.consumer = self.vhost.consumers.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
+        self.consumer = self.vhost.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
 
     # ---- what it is given
 

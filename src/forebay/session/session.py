@@ -155,7 +155,7 @@ class Session(ABC):
 
     def is_reader(self) -> bool:
         """True if it may have acknowledgements to send, so that it must never be left unread for long."""
-        return bool(self.vhost.consumers.by_session.get(int(self.id)))
+        return self.vhost.has_consumers(self.id)
 
     @abstractmethod
     def blocked(self, reason: str) -> None:
@@ -175,8 +175,7 @@ class Session(ABC):
 
     def note_change(self, what: str, fields: dict[str, object]) -> None:
         """Note that an operation of the protocol itself has changed something here."""
-        fields["vhost"] = self.vhost.name
-        self.vhost.common.audit.note(self.origin(), what, fields)
+        self.vhost.note_change(self.origin(), what, fields)
 
     def note_denied(self, is_publish: bool, reason: str) -> None:
         """Note that the user may not publish, or not subscribe or consume, what it wanted to."""
@@ -197,7 +196,7 @@ class Session(ABC):
         """Take nothing in until a long body is put together."""
         joining.connection = int(self.id)
         self.joining = joining
-        self.vhost.common.joinings.append(joining)
+        self.vhost.join_body(joining)
 
     def answered(self, answer: Proof | Joining) -> None:
         """Go on, as what this session waits for has run."""
@@ -231,4 +230,4 @@ class Session(ABC):
 
 def note_denied(vhost: Vhost, what: str, user: str, reason: str) -> None:
     """Note that somebody may not do what it has asked for."""
-    vhost.common.events.note(what, vhost.name, {"user": user, "reason": reason})
+    vhost.note_event(what, {"user": user, "reason": reason})

@@ -68,7 +68,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     if tag in channel.outlets:
         raise PeerError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag.decode('utf-8', 'replace')}'")
     vhost = session.vhost
-    if link.subscribes is not None and not link.subscribes.take(int(vhost.turn.now_us)):
+    if link.subscribes is not None and not link.subscribes.take(int(vhost.now_us())):
         raise RequestError(PRECONDITION, "more consumers a second than client_subscribes_per_s")
     if consume.queue == REPLY_QUEUE:
         on_consume_replies(session, channel, consume, tag)
@@ -76,7 +76,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     name = queue_name(channel, consume.queue)
     session.rights.check_queue(READ, consumed_queue(name))
     session.rights.check_made(name, False)
-    consumer = vhost.consumers.consume(
+    consumer = vhost.consume(
         name,
         session.id,
         channel.number,
@@ -89,7 +89,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     )
     if not consume.no_ack:
         consumer.prefetch = channel.prefetch
-    queue = vhost.catalog.queues_by_id[consumer.queue]
+    queue = vhost.queue_of(consumer)
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
     outlet = Outlet(consumer, channel.number, tag, stream, link.frame_octets_max, session.parts)
     outlet.queue = queue
@@ -109,7 +109,7 @@ def on_consume_replies(session: Session, channel: Channel, consume: Consume, tag
     publisher = channel.publisher
     if publisher.reply_name:
         raise RequestError(PRECONDITION, "reply consumer already set")
-    opened = session.vhost.consumers.consume_replies(session.id, channel.number, tag)
+    opened = session.vhost.consume_replies(session.id, channel.number, tag)
     publisher.set_reply_name(opened.name)
     most = channel.link.frame_octets_max
     channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, most, session.parts), tag)
@@ -132,7 +132,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     no_ack = args.octet() & 1 != 0
     vhost = session.vhost
     session.rights.check_queue(READ, name)
-    delivery = vhost.consumers.get(name, session.id, channel.number, no_ack)
+    delivery = vhost.get(name, session.id, channel.number, no_ack)
     if delivery is None:
         channel.gets_empty += 1
         put_method(session.out, channel.number, BASIC_GET_EMPTY, b"\0")
@@ -146,7 +146,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.runs.append(DeliveryRun(None, lease, tag, delivery.block.base + delivery.index, 1))
         channel.unsettled += 1
         channel.gotten += 1
-    queue = vhost.catalog.queue(name)
+    queue = vhost.queue(name, session.id)
     most = channel.link.frame_octets_max
     origin = origin_of(channel.link.delivery_headers, name, b"")
     told = queue.counts_deliveries()

@@ -70,7 +70,7 @@ def on_tx_commit(session: Session, channel: Channel) -> None:
     channel.publisher.commit()
     if transaction.settlements:
         # Acknowledgements wait for somebody else's commit otherwise.
-        session.vhost.store.hurry()
+        session.vhost.hurry()
         channel.settle_held(transaction.settlements)
     transaction.clear()
     channel.link.committed = True

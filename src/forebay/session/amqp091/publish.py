@@ -123,11 +123,9 @@ class ConnectionState:
         command, subject = command_at(exchange, key)
         if command in (COMMIT_OFFSET, EXTEND_LEASE):
             self.rights.check_queue(READ, subject)
-            queue = self.vhost.catalog.queues.get(subject)
-            if queue is not None:
-                self.vhost.catalog.check_owner(queue, self.session_id)
+            self.vhost.check_owner(subject, self.session_id)
         else:
-            self.rights.check_publish(exchange, key, self.vhost.catalog.is_topic_exchange(exchange))
+            self.rights.check_publish(exchange, key, self.vhost.is_topic_exchange(exchange))
         if command == MESSAGE:
             route = self.vhost.router.route(exchange, key, self.work)
         else:
@@ -460,7 +458,7 @@ class Publisher:
         """RequestError unless the user may publish under the other routing keys as well."""
         if headers is not None and headers.keys:
             exchange = target.route.exchange
-            is_topic = self.vhost.catalog.is_topic_exchange(exchange)
+            is_topic = self.vhost.is_topic_exchange(exchange)
             for key in headers.keys:
                 try:
                     self.link.rights.check_publish(exchange, key, is_topic)

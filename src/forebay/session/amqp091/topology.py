@@ -91,8 +91,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, declare.queue, 0, 1)
         return
     if declare.passive or declare.queue.startswith(REPLY_PREFIX):
-        queue = vhost.catalog.queue(queue_name(channel, declare.queue))
-        vhost.catalog.check_owner(queue, session.id)
+        queue = vhost.queue(queue_name(channel, declare.queue), session.id)
         queue.unused_since_us = 0
     else:
         queue = declare_queue(
@@ -100,7 +99,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         )
     channel.last_queue = queue.name
     if not declare.no_wait:
-        vhost.dispatcher.catch_up(queue)
+        vhost.catch_up(queue)
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, queue.name, queue.ready(), queue.consumer_count())
 
 
@@ -144,7 +143,7 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
 def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDeclare) -> None:
     if declare.passive:
         refuse_default(declare.exchange)
-        session.vhost.catalog.check_exchange(declare.exchange)
+        session.vhost.exchange(declare.exchange)
     else:
         declare_exchange(
             session,

@@ -193,7 +193,7 @@ class BlocksSession(Session):
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
-        return self.is_sending or self.id in self.vhost.consumers.paused
+        return self.is_sending or self.vhost.is_paused(self.id)
 
     def answer(self, request: Request) -> bool:
         """Answer one request, unless its time has not come; RequestError if it asks the impossible."""
@@ -217,8 +217,7 @@ class BlocksSession(Session):
             if answer is not None:
                 self.reply(request.op, answer)
             return answer is not None
-        queue = self.vhost.catalog.queue(request.queue.encode())
-        self.vhost.catalog.check_owner(queue, self.id)
+        queue = self.vhost.queue(request.queue.encode(), self.id)
         log = queue.log
         if request.op == DESCRIBE:
             self.out.write(encode_json(REPLY, description(queue)))
@@ -242,7 +241,7 @@ class BlocksSession(Session):
             raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
         log = queue.log
         end = min(i64(request.end), log.readable_end())
-        now_us = self.vhost.turn.now_us
+        now_us = self.vhost.now_us()
         try:
             self.send(answer_fetch(log, queue.name, request, end, self.picking, now_us, self.sends_files))
         except StorageError as error:
@@ -275,7 +274,7 @@ class BlocksSession(Session):
     def operate(self, request: Request) -> None:
         """Do what an administrator asks. Where that changes something, the answer leaves when it is on disk."""
         if self.control.waits(request.do):
-            self.vhost.store.hurry()
+            self.vhost.hurry()
             self.changing = True
             self.hold_lsn = HELD
         try:

@@ -10,7 +10,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.retention_pins import hold, release
 from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
@@ -68,16 +67,14 @@ class ReaderRequests:
         if request.op == DELIVERIES:
             return deliveries(queue, request.first, min(i64(request.end), queue.log.readable_end()))
         assert request.op == RELEASE, request.op
-        release(vhost.catalog, queue, pin_name(rights, request))
+        vhost.release_records(queue, pin_name(rights, request))
         return {}
 
     def queue(self, vhost: Vhost, rights: Rights, name: str) -> Queue:
         """The queue of that name; RequestError where there is none, or not for this user or connection."""
         octets = name.encode()
         rights.check_queue(READ, octets)
-        queue = vhost.catalog.queue(octets)
-        vhost.catalog.check_owner(queue, self.session_id)
-        return queue
+        return vhost.queue(octets, self.session_id)
 
     # ---- which queues there are
 
@@ -87,13 +84,14 @@ class ReaderRequests:
         first = request.from_name.encode()
         looked: i64 = 0
         work: i64 = 0
-        for name in sorted(vhost.catalog.queues):
+        for name in sorted(vhost.queue_names()):
             if name < first:
                 continue
             if looked == NAMES_A_PAGE or work > PATTERN_WORK_MAX:
                 return {"queues": found, "next": text(name)}
             looked += 1
-            queue = vhost.catalog.queues[name]
+            queue = vhost.find_queue(name)
+            assert queue is not None
             if (queue.owner and queue.owner != self.session_id) or not rights.covers(READ, name):
                 continue
             if pattern is not None:
@@ -127,7 +125,7 @@ class ReaderRequests:
         watch = self.watch
         if watch is not None and not watch.woken:
             return None
-        is_over = request.wait_ms == 0 or (watch is not None and watch.until_us <= vhost.turn.now_us)
+        is_over = request.wait_ms == 0 or (watch is not None and watch.until_us <= vhost.now_us())
         found: dict[str, object] = {}
         queues: list[Queue] = []
         try:
@@ -149,14 +147,14 @@ class ReaderRequests:
         return None
 
     def wait(self, vhost: Vhost, request: Request, queues: list[Queue]) -> None:
-        watch = Watch(self.session_id, vhost.turn.now_us + i64(request.wait_ms) * US_PER_MS)
+        watch = Watch(self.session_id, vhost.now_us() + i64(request.wait_ms) * US_PER_MS)
         for queue, after in zip(queues, request.after.values(), strict=True):
             known = watch.after.get(int(queue.id))
             if known is None:
                 queue.watches.append(watch)
                 self.watched.append(queue)
             watch.after[int(queue.id)] = after if known is None else min(known, after)
-        vhost.common.watches.append(watch)
+        vhost.watch(watch)
         self.watch = watch
 
     def stop_waiting(self, vhost: Vhost) -> None:
@@ -166,7 +164,7 @@ class ReaderRequests:
             return
         for queue in self.watched:
             queue.watches.remove(watch)
-        vhost.common.watches.remove(watch)
+        vhost.unwatch(watch)
         self.watched = []
         self.watch = None
 
@@ -187,9 +185,7 @@ class ReaderRequests:
         name = pin_name(rights, request)
         if self.held is not request:
             is_known = queue.pins.keeps(name, request.offset)
-            granted = hold(
-                vhost.catalog, queue, name, request.offset, i64(request.ttl_ms) * US_PER_MS, vhost.turn.now_us
-            )
+            granted = vhost.hold_records(queue, name, request.offset, i64(request.ttl_ms) * US_PER_MS)
             request.offset = int(granted)
             self.held = request
             self.job = None

@@ -70,7 +70,7 @@ class Stager:
             if not vhost.admission.take_room(octets):
                 raise RequestError(REFUSED, f"commit: {NO_ROOM.reason}")
             self.again = vhost.staging.is_committed(query, request.batch)
-            commit = vhost.staging.commit(query, request.batch, request.parts, vhost.turn.now_us)
+            commit = vhost.staging.commit(query, request.batch, request.parts, vhost.now_us())
             self.commit = commit
         if not commit.finished or commit.lsn > vhost.store.durable:
             return None
@@ -99,7 +99,7 @@ class Stager:
         self.check_bodies(block)
         if not vhost.admission.take_room(vhost.staging.octets(octets)):
             raise RequestError(REFUSED, f"stage: {NO_ROOM.reason}")
-        vhost.staging.stage(query, stage.batch, stage.part, block.count, octets, vhost.turn.now_us)
+        vhost.staging.stage(query, stage.batch, stage.part, block.count, octets, vhost.now_us())
         self.rows += block.count
         self.octets += len(octets)
         return {"rows": int(block.count), "again": False}
@@ -153,7 +153,7 @@ class Stager:
             return False
         keys = read_publish_headers(format, properties).keys
         for key in keys:
-            rights.check_publish(exchange, key, vhost.catalog.is_topic_exchange(exchange))
+            rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
         return len(keys) > 0
 
     def check_bodies(self, block: Block) -> None:
@@ -182,7 +182,7 @@ def check_address(vhost: Vhost, rights: Rights, format: i64, exchange: bytes, ke
     command, _ = command_at(exchange, key)
     if command != MESSAGE:
         raise RequestError(REFUSED, f"routing key '{text(key)}' is a command, no queue")
-    rights.check_publish(exchange, key, vhost.catalog.is_topic_exchange(exchange))
+    rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
     route = vhost.router.route(exchange, key)
     if not exchange and not route.queues:
         raise RequestError(NOT_FOUND, f"no queue '{text(key)}' in vhost '{text(vhost.name)}'")

@@ -94,6 +94,4 @@ def check_command(rights: Rights, vhost: Vhost, name: bytes) -> None:
     rights.check_rules(READ, b"", name, False)
     if not rights.is_permitted(READ, name):
         rights.refuse(READ, f"queue '{text(name)}'")
-    queue = vhost.catalog.queues.get(name)
-    if queue is not None:
-        vhost.catalog.check_owner(queue, NO_SESSION)  # MQTT declares none for itself
+    vhost.check_owner(name, NO_SESSION)  # MQTT declares none for itself

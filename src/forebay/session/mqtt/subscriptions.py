@@ -136,7 +136,7 @@ class Subscriptions:
         wrong = filter_error(filter, self.levels_max)
         if wrong:
             return self.refused(REQUEST_CODES[INVALID], wrong)
-        if self.subscribes is not None and not self.subscribes.take(int(self.vhost.turn.now_us)):
+        if self.subscribes is not None and not self.subscribes.take(int(self.vhost.now_us())):
             return self.refused(QUOTA_EXCEEDED, "more subscriptions a second than client_subscribes_per_s")
         client = self.client
         if self.count_max and filter not in client.subscriptions and i64(len(client.subscriptions)) >= self.count_max:
@@ -229,7 +229,7 @@ class Subscriptions:
             dead_letter_queue(self.vhost.publishing, name)
         else:
             name = queue_name(wanted.filter)
-        queue = self.vhost.catalog.queues.get(name)
+        queue = self.vhost.find_queue(name)
         if (
             wanted.qos == 0
             and queue is not None
@@ -249,11 +249,11 @@ class Subscriptions:
         recipient: Recipient | None = None
         if shared:
             recipient = self.shared_recipient(subscription)
-        consumer = self.vhost.consumers.consume(
+        consumer = self.vhost.consume(
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
         queue = QueueSubscription(filter, consumer, subscription.arguments, recipient)
-        where = self.vhost.catalog.queues_by_id[consumer.queue]
+        where = self.vhost.queue_of(consumer)
         queue.primary = reader_primary(where, consumer)
         queue.stream = isinstance(where.groups[consumer.group], StreamGroup)
         if self.queues is None:
@@ -296,7 +296,7 @@ class Subscriptions:
         assert self.queues is not None
         del self.queues[subscription.filter]
         self.outbox.forget(subscription.consumer)
-        self.vhost.consumers.cancel(subscription.consumer)
+        self.vhost.cancel(subscription.consumer)
 
     def cancelled(self, consumer: Consumer) -> bool:
         """The queue of a consumer is gone; whether a subscription of ours ends with it."""
@@ -310,7 +310,7 @@ class Subscriptions:
         subscription = self.client.subscriptions.get(queue.filter)
         if subscription is None:
             return False
-        if queue.recipient is not None and queue.filter in self.vhost.catalog.queues:
+        if queue.recipient is not None and self.vhost.find_queue(queue.filter) is not None:
             self.consume(subscription)  # the share became durable
             return False
         self.vhost.clients.unsubscribe(self.client, queue.filter)

@@ -161,17 +161,16 @@ class Management:
 
     def on_queue(self, verb: str, name: bytes, body: object, path: str) -> ManagementAnswer:
         check_verb(verb, path, ["GET", "PUT", "DELETE"])
-        catalog = self.session.vhost.catalog
+        vhost = self.session.vhost
         if verb == "GET":
-            queue = catalog.queue(name)
-            catalog.check_owner(queue, self.session.id)
+            queue = vhost.queue(name, self.session.id)
             return ManagementAnswer(OK, self.queue_fields(queue))
         if verb == "DELETE":
             return ManagementAnswer(OK, {"message_count": Count(delete_queue(self.session, name, False, False), True)})
         fields = fields_of(body, QUEUE_FIELDS)
         if not name:
             raise BadRequest(BAD_REQUEST, "queue '': the name must not be empty")
-        is_new = name not in catalog.queues
+        is_new = vhost.find_queue(name) is None
         try:
             queue = declare_queue(
                 self.session,
@@ -187,7 +186,7 @@ class Management:
 
     def queue_fields(self, queue: Queue) -> dict[str, object]:
         """Return what an answer says of a queue."""
-        self.session.vhost.dispatcher.catch_up(queue)
+        self.session.vhost.catch_up(queue)
         spec = queue.spec
         return {
             "name": text(queue.name),
@@ -211,7 +210,7 @@ class Management:
             delete_exchange(self.session, name, False)
             return ManagementAnswer(NO_CONTENT)
         fields = fields_of(body, EXCHANGE_FIELDS)
-        is_new = name not in self.session.vhost.catalog.bindings.exchanges
+        is_new = self.session.vhost.find_exchange(name) is None
         try:
             declare_exchange(
                 self.session,
@@ -253,12 +252,12 @@ class Management:
 
     def bindings_between(self, source: bytes, ends: dict[str, str]) -> list[Binding]:
         """Return the bindings from an exchange to the queue `dstq` or the exchange `dste`."""
-        catalog = self.session.vhost.catalog
-        exchange = catalog.check_exchange(source)
+        vhost = self.session.vhost
+        exchange = vhost.exchange(source)
         if "dstq" in ends:
-            number = int(catalog.queue(ends["dstq"].encode()).id)
+            number = int(vhost.catalog.queue(ends["dstq"].encode()).id)
         else:
-            number = int(catalog.check_exchange(ends["dste"].encode()).number)
+            number = int(vhost.exchange(ends["dste"].encode()).number)
         return list(exchange.bindings.get(number, {}).values())
 
     def remove_binding(self, segment: str, path: str) -> ManagementAnswer:

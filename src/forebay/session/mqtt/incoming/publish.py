@@ -225,7 +225,7 @@ class Inbox:
         identity.user = self.rights.user.encode()
         outcome = TAKEN
         seen = self.vhost.deduplication
-        if not seen.is_known(topic_address(topic), identity, self.vhost.turn.now_us):
+        if not seen.is_known(topic_address(topic), identity, self.vhost.now_us()):
             if self.vhost.admission.take_room(seen.octets(identity)):
                 self.identity = identity
                 return False
@@ -347,7 +347,7 @@ class Inbox:
             self.rights.check_exchange(WRITE, TOPIC_EXCHANGE)
             cancel_delayed(self.vhost.delayed, properties)
         else:
-            due_us, target = parse_delayed(topic, self.vhost.turn.now_us)
+            due_us, target = parse_delayed(topic, self.vhost.now_us())
             self.rights.check_publish_topic(target)
             if target.startswith(QUEUE_PREFIX):
                 self.vhost.router.queues_at(

@@ -108,7 +108,7 @@ class Outbox:
 
     def deliver(self, delivery: Delivery) -> None:
         """Write what the window allows; the rest waits."""
-        self.encoder.now_us = self.vhost.turn.now_us
+        self.encoder.now_us = self.vhost.now_us()
         consumer = delivery.consumer
         block = delivery.block
         index = delivery.index
@@ -152,8 +152,7 @@ class Outbox:
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
-        paused = self.vhost.consumers.paused
-        return len(paused) > 0 and self.session_id in paused
+        return self.vhost.is_paused(self.session_id)
 
     def send_encoded(self, recipient: Recipient, delivery: Delivery, encodings: Encodings) -> i64:
         """Write records that many get alike; index of the first one for which the window has no room."""
@@ -352,7 +351,7 @@ class Outbox:
             self.vhost.sessions.note_lost(client)
         if mqueue.dropped != dropped:
             fanout.losers[client] = None
-        fanout.crowding.check(client, self.vhost.turn.now_us)
+        fanout.crowding.check(client, self.vhost.now_us())
 
     def spill(self, recipient: Recipient, block: Block, index: i64) -> None:
         """Let one record wait on the disk."""
@@ -372,7 +371,7 @@ class Outbox:
             audience,
             block.data[block.formats_at + index],
             block.routing_key(index),
-            properties_at(block, index, self.vhost.turn.now_us),
+            properties_at(block, index, self.vhost.now_us()),
             block.body(index),
         )
 
@@ -386,7 +385,7 @@ class Outbox:
 
     def drain(self) -> None:
         """Send what waits, as far as window and connection allow."""
-        self.encoder.now_us = self.vhost.turn.now_us
+        self.encoder.now_us = self.vhost.now_us()
         if self.is_paused():
             return
         if self.unsent is not None:
@@ -454,7 +453,7 @@ class Outbox:
         if mqueue.count and self.window.is_full():
             self.vhost.common.looks.pace.note(self.window.size)
         if self.client.crowded or self.client.given_up:
-            self.vhost.fanout.crowding.look(self.client, self.vhost.turn.now_us)
+            self.vhost.fanout.crowding.look(self.client, self.vhost.now_us())
 
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""
@@ -487,9 +486,9 @@ class Outbox:
         highest: i64 = 0
         for id in inflight:
             highest = max(highest, i64(id))
-        self.encoder.now_us = self.vhost.turn.now_us
+        self.encoder.now_us = self.vhost.now_us()
         # Messages that became the session's own in this turn (`send_moved`) are in no block before its end.
-        self.vhost.sessions.end_turn(self.vhost.turn.now_us)
+        self.vhost.sessions.end_turn(self.vhost.now_us())
         self.window.make_slots(highest)
         self.unsent = Unsent(self.vhost, self.client, self.encoder, self.window, self.out)
         self.send_again(self.unsent)

@@ -58,7 +58,7 @@ class Feeder:
             if feed.next >= i64(len(feed.numbers)):
                 feeds.popleft()
                 continue
-            message = vhost.retained.message(feed.numbers[feed.next], vhost.turn.now_us)
+            message = vhost.retained.message(feed.numbers[feed.next], vhost.now_us())
             feed.next += 1
             if message is not None:
                 vhost.clients.give_retained(client, feed.qos, feed.identifier, message)
