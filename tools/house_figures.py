@@ -2,7 +2,7 @@
 
 arrows up           imports inside `broker` that run against the order of its folders, and how many folders they join
 formats named       modules outside `wire`, `session` and `message` that name the format of a message
-paths of sessions   different `vhost.x.y` that sessions use
+names of a vhost    what sessions use of one: its own methods, and different paths into its parts such as `vhost.x.y`
 largest classes     classes with the most attributes of their own
 lines               of the source, and modules
 """
@@ -21,7 +21,8 @@ ORDER = (
     *("dead_letter", "publish", "catalog", "turn", "common", "mqtt", "limits", "auth"),
 )
 FORMATS = {"AMQP091", "AMQP10", "MQTT", "FORMAT_MASK"}
-PATH = re.compile(r"\bvhost((?:\.[a-z_]+)+)")
+PATH = re.compile(r"(?<!request\.)\bvhost\.([a-z_]+(?:\.[a-z_]+)*)")
+METHOD = re.compile(r"^    def ([a-z][a-z_]*)\(", re.MULTILINE)
 LARGEST = 10
 
 
@@ -75,6 +76,17 @@ def attributes(texts: dict[str, str]) -> list[tuple[int, str]]:
     return sorted(found, reverse=True)
 
 
+def names_of_vhost(texts: dict[str, str]) -> tuple[set[str], set[str]]:
+    """Return what sessions use of a vhost: its own methods and its name, and the paths into its parts."""
+    own = {"name", *METHOD.findall(texts["broker.vhost"])}
+    found: set[str] = set()
+    for module, text in texts.items():
+        if module.startswith("session."):
+            found.update(PATH.findall(text))
+    methods = {each.split(".")[0] for each in found} & own
+    return methods, {each for each in found if each.split(".")[0] not in own}
+
+
 def main() -> None:
     """Print all figures."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
@@ -84,10 +96,8 @@ def main() -> None:
     above = ("wire.", "session.", "message.")
     naming = [module for module, text in texts.items() if not module.startswith(above) and names_format(text)]
     print(f"modules outside wire, session and message that name formats: {len(naming)}: {', '.join(naming)}")
-    paths = {path for module, text in texts.items() if module.startswith("session.") for path in PATH.findall(text)}
-    print(
-        f"paths of a vhost that sessions use: {len(paths)}, of one name {len({each.split('.')[1] for each in paths})}"
-    )
+    methods, paths = names_of_vhost(texts)
+    print(f"methods of a vhost that sessions call: {len(methods)}, paths into its parts that they use: {len(paths)}")
     for count, name in attributes(texts)[:LARGEST]:
         print(f"attributes of {name}: {count}")
     lines = sum(text.count("\n") for text in texts.values())

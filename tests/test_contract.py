@@ -1,0 +1,47 @@
+"""What sessions use of a vhost: methods of the vhost itself, and the paths into its parts that are left.
+
+A new name in either list is a decision, to be made here and in ADR 49. What a session needs is a method of `Vhost`,
+composed of its parts. No new path into a part is added. A name that no session uses any more leaves its list.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.house_figures import modules, names_of_vhost
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "forebay"
+
+METHODS = """
+    bind_exchange bind_queue cancel catch_up check_owner close_channel consume consume_replies declare_exchange
+    declare_queue delete_exchange delete_queue detach_consumer exchange find_exchange find_queue get
+    has_consumers hold_records hurry is_paused is_topic_exchange join_body lsn name note_change note_event
+    now_us purge_queue queue queue_names queue_of release_records session_closed set_window take_early
+    unbind_exchange unbind_queue unwatch watch
+"""
+
+PATHS = """
+    admission.has_room admission.over_quota admission.take_room catalog.memory.check catalog.queue
+    clients.detach clients.give_retained clients.subscribe clients.unsubscribe common common.budget
+    common.budget.start_publish common.crowding.refusing common.looks.pace common.looks.pace.note
+    common.read_offers common.work dead_letters.reject deduplication deduplication.remember delayed
+    delayed.cancel delayed.has_places fanout fanout.crowding.look fanout.octets fanout.trie.spent
+    fanout.wide.open fanout.wide.ticket publishing publishing.delay publishing.publish publishing.retain
+    replies.append replies.by_name replies.close retained.message retained.numbers retained.search
+    router.command_route router.queues_at router.resolve router.route router.route_topic router.routes.dropped
+    sessions sessions.append_private sessions.attach sessions.check_room sessions.end_turn sessions.keep
+    sessions.log sessions.next_offset sessions.note_lost sessions.now_us sessions.operate sessions.pass_by
+    settling.ack settling.commit_offset settling.expire settling.extend settling.find_lease settling.may_settle
+    settling.nack settling.reject staging.abort staging.commit staging.is_committed staging.last_batch
+    staging.octets staging.stage store.durable store.job_running store.recovered store.rewriting
+"""
+
+
+def test_sessions_call_the_listed_methods_of_a_vhost_and_no_others() -> None:
+    methods, _ = names_of_vhost(dict(modules(SOURCE)))
+    assert sorted(methods) == sorted(METHODS.split())
+
+
+def test_sessions_use_the_listed_paths_into_parts_of_a_vhost_and_no_others() -> None:
+    _, paths = names_of_vhost(dict(modules(SOURCE)))
+    assert sorted(paths) == sorted(PATHS.split())
