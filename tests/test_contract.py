@@ -16,7 +16,7 @@ METHODS = """
     bind_exchange bind_queue cancel catch_up check_owner close_channel consume consume_replies declare_exchange
     declare_queue delete_exchange delete_queue detach_consumer exchange find_exchange find_queue get
     has_consumers hold_records hurry is_paused is_topic_exchange join_body lsn name note_change note_event
-    now_us purge_queue queue queue_names queue_of release_records session_closed set_window take_early
+    now_us purge_queue queue queue_names queue_of release_records session_closed set_credit set_window take_early
     unbind_exchange unbind_queue unwatch watch
 """
 

@@ -322,6 +322,10 @@ class Vhost(OpenVhost):
         """Set how many records a consumer may hold unsettled."""
         self.consumers.set_window(consumer, size)
 
+    def set_credit(self, consumer: Consumer, credit: i64, drains: bool) -> None:
+        """Set how many more records a consumer gets, whatever it settles; `drains`: those that there are now alone."""
+        self.consumers.flow(consumer, credit, drains)
+
     def close_channel(self, session_id: i64, channel: i64) -> None:
         """Cancel the consumers of a channel, and return what it got and did not settle."""
         self.consumers.close_channel(session_id, channel)

@@ -246,10 +246,10 @@ def consume(
         raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
     session = state.session
-    consumer = vhost.consumers.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, True)
-    vhost.consumers.flow(consumer, 0, False)
+    consumer = vhost.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, True)
+    vhost.set_credit(consumer, 0, False)
     session.has_delivered = True
-    queue = vhost.catalog.queues_by_id[consumer.queue]
+    queue = vhost.queue_of(consumer)
     link = SendingLink(state, output, runs, attach.name, attach.handle, consumer, queue, DeliveryEncoder(queue))
     state.receivers[consumer.id] = link
     return link
@@ -294,10 +294,10 @@ def is_paired(attach: Attach) -> bool:
 
 def find_queue(state: LinkContext, name: bytes, is_declared: bool) -> None:
     """Check that there is a queue; declare it if it may be missing."""
-    catalog = state.vhost.catalog
-    if is_declared and name not in catalog.queues:
+    vhost = state.vhost
+    if is_declared and vhost.find_queue(name) is None:
         declare_queue(state.session, name, True, False, False, {})
-    catalog.queue(name)
+    vhost.catalog.queue(name)  # whoever's it is
 
 
 def make_temporary(state: LinkContext) -> bytes:

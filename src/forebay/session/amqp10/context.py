@@ -70,13 +70,11 @@ class LinkContext:
         command, subject = command_at(exchange, key)
         if command in (COMMIT_OFFSET, EXTEND_LEASE):
             self.rights.check_queue(READ, subject)
-            queue = vhost.catalog.queues.get(subject)
-            if queue is not None:
-                vhost.catalog.check_owner(queue, self.session.id)
+            vhost.check_owner(subject, self.session.id)
         else:
             if exchange:
-                vhost.catalog.check_exchange(exchange)
-            self.rights.check_publish(exchange, key, vhost.catalog.is_topic_exchange(exchange))
+                vhost.exchange(exchange)
+            self.rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
         if command == MESSAGE:
             route = vhost.router.route(exchange, key, self.work)
         else:

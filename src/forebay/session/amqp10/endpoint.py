@@ -72,7 +72,7 @@ class SessionEndpoint:
         self.output = SessionOutput(state.out, channel, self.windows)
         self.confirms = SessionConfirms(state.out, channel)
         self.counts = Counts()
-        self.runs = UnsettledDeliveries(state.vhost.settling, self.counts)
+        self.runs = UnsettledDeliveries(state.vhost, self.counts)
         self.links: dict[int, LinkEndpoint] = {}
         self.is_ending = False
         self.backlog: list[tuple[SendingLink, Delivery]] = []
@@ -144,7 +144,7 @@ class SessionEndpoint:
         if isinstance(state, TransactionalState):
             transaction = self.find_transaction(state.txn_id)
             state = state.outcome
-        effect = settle_how(state, read.settled, self.state.vhost.turn.now_us)
+        effect = settle_how(state, read.settled, self.state.vhost.now_us())
         if effect is None:
             return
         if not read.settled:
@@ -272,7 +272,7 @@ class SessionEndpoint:
         state = self.state
         windows = self.windows
         most = state.frame_octets_max
-        now_us = state.vhost.turn.now_us
+        now_us = state.vhost.now_us()
         for place in range(count):
             index = delivery.index + place
             sections = encoder.sections(delivery, index, now_us)

@@ -110,7 +110,7 @@ class CoordinatorLink(LinkEndpoint):
             context.meter.note_pressing(outcome.pressing)
             assert outcome.status != REJECTED, "there was room for all of it"
         if transaction.outcomes:
-            context.vhost.store.hurry()  # acknowledgements wait for somebody else's commit otherwise
+            context.vhost.hurry()  # acknowledgements wait for somebody else's commit otherwise
         for settled in transaction.outcomes:
             effect = settled.effect
             settled.deliveries.settle(settled.first, settled.last, effect.kind, effect.delay_ms)

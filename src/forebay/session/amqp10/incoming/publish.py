@@ -77,6 +77,6 @@ def find_content_way(
 def check_copies(context: LinkContext, target: PublishTarget, headers: PublishHeaders) -> None:
     """Refuse a message whose further routing keys the user may not publish under."""
     exchange = target.route.exchange
-    is_topic = context.vhost.catalog.is_topic_exchange(exchange)
+    is_topic = context.vhost.is_topic_exchange(exchange)
     for key in headers.keys:
         context.rights.check_publish(exchange, key, is_topic)

@@ -6,7 +6,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.consuming.consumers import Consumers
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
@@ -51,7 +50,7 @@ class SendingLink(LinkEndpoint):
     ) -> None:
         super().__init__(name, handle, False)
         self.state = state
-        self.consumers: Consumers = state.vhost.consumers
+        self.vhost = state.vhost
         self.output = output
         self.runs = runs
         self.consumer = consumer
@@ -75,7 +74,7 @@ class SendingLink(LinkEndpoint):
             seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
             self.limit = (seen + min(flow.link_credit, CREDIT_MAX - 1)) & SERIAL_MASK
             credit = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
-            self.consumers.flow(self.consumer, credit, flow.drain)
+            self.vhost.set_credit(self.consumer, credit, flow.drain)
             self.is_draining = flow.drain
         if flow.echo:
             self.owes_flow = True
@@ -121,7 +120,7 @@ class SendingLink(LinkEndpoint):
         if not self.is_lost:
             self.runs.take_back(self, RETURN)
         self.runs.forget(self)
-        self.consumers.cancel(self.consumer)
+        self.vhost.cancel(self.consumer)
 
     def describe(self) -> dict[str, object]:
         return {
