@@ -13,6 +13,7 @@ from forebay.broker.mqtt.client_session import ANONYMOUS, STORED, ClientSession,
 from forebay.broker.mqtt.retained import RetainedMessage
 from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.publish.publishing import Publishing
+from forebay.core.errors import note_half_change
 from forebay.core.message import QOS_MASK, QOS_SHIFT, RETAINED
 from forebay.message.address import TOPIC_EXCHANGE
 from forebay.message.formats.table import topic_octet
@@ -39,36 +40,53 @@ class Clients:
 
         raises  RequestError: INVALID for no filter, TOO_MANY where there is no memory for it
         """
-        self.sessions.check_room(client, wanted)
-        if wanted.filter.startswith(SHARE_PREFIX):
-            self.shares.join(wanted.filter, client, self.turn.now_us)
-        elif is_topic(wanted.filter):
-            check_filter(wanted.filter)
-        is_new = self.sessions.subscribe(client, wanted)
-        if is_new:
-            fields: dict[str, object] = {"client_id": client.client_id, "filter": wanted.filter, "qos": int(wanted.qos)}
-            self.events.note("subscription.created", self.catalog.name, fields)
-        return is_new
+        try:
+            self.sessions.check_room(client, wanted)
+            if wanted.filter.startswith(SHARE_PREFIX):
+                self.shares.join(wanted.filter, client, self.turn.now_us)
+            elif is_topic(wanted.filter):
+                check_filter(wanted.filter)
+            is_new = self.sessions.subscribe(client, wanted)
+            if is_new:
+                fields: dict[str, object] = {"client_id": client.client_id, "filter": wanted.filter}
+                fields["qos"] = int(wanted.qos)
+                self.events.note("subscription.created", self.catalog.name, fields)
+            return is_new
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
         """End a subscription of an MQTT session; False where there is none."""
-        if filter.startswith(SHARE_PREFIX):
-            self.shares.leave(filter, client.number)
-        was_there = self.sessions.unsubscribe(client, filter)
-        if was_there:
-            self.events.note(
-                "subscription.removed", self.catalog.name, {"client_id": client.client_id, "filter": filter}
-            )
-        return was_there
+        try:
+            if filter.startswith(SHARE_PREFIX):
+                self.shares.leave(filter, client.number)
+            was_there = self.sessions.unsubscribe(client, filter)
+            if was_there:
+                self.events.note(
+                    "subscription.removed", self.catalog.name, {"client_id": client.client_id, "filter": filter}
+                )
+            return was_there
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def detach(self, client: ClientSession, connection: i64) -> None:
         """The connection of an MQTT session is gone."""
-        self.sessions.detach(client, connection, self.turn.now_us)
+        try:
+            self.sessions.detach(client, connection, self.turn.now_us)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def forget(self, client: ClientSession) -> None:
         """End an MQTT session whatever its expiry says; the connection that has it, if any, is the server's to end."""
-        self.sessions.connected.pop(int(client.connection), None)
-        self.sessions.end(client)
+        try:
+            self.sessions.connected.pop(int(client.connection), None)
+            self.sessions.end(client)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def end_sessions_of(self, user: str) -> None:
         """End the sessions of a user who was deleted: whoever is made under that name later is somebody else."""
@@ -78,30 +96,38 @@ class Clients:
 
     def fill(self, session_id: i64, full: bool) -> None:
         """A connection has more to send than it should, or less again: who publishes to it is held back meanwhile."""
-        client = self.sessions.connected.get(int(session_id))
-        if client is not None:
-            client.full = full
-            if full:
-                self.crowding.check(client, self.turn.now_us)
-            else:
-                self.crowding.look(client, self.turn.now_us)
+        try:
+            client = self.sessions.connected.get(int(session_id))
+            if client is not None:
+                client.full = full
+                if full:
+                    self.crowding.check(client, self.turn.now_us)
+                else:
+                    self.crowding.look(client, self.turn.now_us)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
         """Deliver a retained message to a client that has just subscribed."""
-        format = message.format | RETAINED
-        qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
-        recipient = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
-        recipient.identifiers = identifier_property(identifier)
-        properties = rest_of_expiry(message.properties, self.turn.now_us - message.stamp_us)
-        audience = Audience()
-        if recipient.queue == LOGGED:
-            octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
-            if self.publishing.admission.take_room(octets):
-                audience.logged.append(recipient)
-                self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
-            return
-        audience.direct.append(recipient)
-        self.publishing.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
+        try:
+            format = message.format | RETAINED
+            qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
+            recipient = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
+            recipient.identifiers = identifier_property(identifier)
+            properties = rest_of_expiry(message.properties, self.turn.now_us - message.stamp_us)
+            audience = Audience()
+            if recipient.queue == LOGGED:
+                octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
+                if self.publishing.admission.take_room(octets):
+                    audience.logged.append(recipient)
+                    self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
+                return
+            audience.direct.append(recipient)
+            self.publishing.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def publish_will(self, will: Will) -> None:
         block = without(will.properties, 1 << WILL_DELAY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from forebay.broker.catalog.commands.policies import ClearPolicy, SetPolicy
 from forebay.broker.catalog.policies import ALL, Policy, check_policy, target_of
 from forebay.broker.vhost import Vhost
+from forebay.core.errors import note_half_change
 
 
 def set_policy(
@@ -29,16 +30,24 @@ def set_policy(
 
 def put_policy(vhost: Vhost, policy: Policy) -> None:
     """Set a policy as `set_policy`, one that is checked."""
-    old = vhost.catalog.policies.table_of(policy.operator).get(policy.name)
-    vhost.catalog.execute(SetPolicy(policy))
-    look_at(vhost, [policy] if old is None else [old, policy])
+    try:
+        old = vhost.catalog.policies.table_of(policy.operator).get(policy.name)
+        vhost.catalog.execute(SetPolicy(policy))
+        look_at(vhost, [policy] if old is None else [old, policy])
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def clear_policy(vhost: Vhost, name: str, *, operator: bool = False) -> None:
     """Take a policy away; on disk when `vhost.lsn()` is. RequestError(NOT_FOUND) where there is none."""
-    policy = vhost.catalog.policies.find(name, operator)
-    vhost.catalog.execute(ClearPolicy(name, operator))
-    look_at(vhost, [policy])
+    try:
+        policy = vhost.catalog.policies.find(name, operator)
+        vhost.catalog.execute(ClearPolicy(name, operator))
+        look_at(vhost, [policy])
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def look_at(vhost: Vhost, changed: list[Policy]) -> None:

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from forebay.broker.common import Common, Gatherer, Sealed
 from forebay.broker.internal_log import InternalLog
+from forebay.core.errors import note_half_change
 from forebay.log.store import Store
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import Queue
@@ -57,23 +58,27 @@ class Turn(Gatherer):
 
     def seal(self, queue: Queue) -> None:
         """Make a block of what the queue has taken, and give it to the store."""
-        log = queue.log
-        block = log.seal(self.now_us)
-        share = self.common.share_of(queue)
-        if share and log.octets > share:
-            self.common.crowd(queue)
-        if block is not None:
-            queue.counts.published += block.count
-            if self.common.tracing:
-                self.common.sealed.append(Sealed(self.vhost, queue, block))
-        if block is not None and log.durable:
-            self.store.append(log, block)
-            if queue not in self.awaiting:
-                self.awaiting.append(queue)
-        elif queue.watches:
-            self.wake_watches(queue)
-        if block is not None and queue.trace is not None:
-            queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
+        try:
+            log = queue.log
+            block = log.seal(self.now_us)
+            share = self.common.share_of(queue)
+            if share and log.octets > share:
+                self.common.crowd(queue)
+            if block is not None:
+                queue.counts.published += block.count
+                if self.common.tracing:
+                    self.common.sealed.append(Sealed(self.vhost, queue, block))
+            if block is not None and log.durable:
+                self.store.append(log, block)
+                if queue not in self.awaiting:
+                    self.awaiting.append(queue)
+            elif queue.watches:
+                self.wake_watches(queue)
+            if block is not None and queue.trace is not None:
+                queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def wake_watches(self, queue: Queue) -> None:
         """Tell who waits for the queue that there is more to read, if there is."""

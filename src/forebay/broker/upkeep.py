@@ -14,6 +14,7 @@ from forebay.broker.turn import Turn
 from forebay.core.errors import (
     INVALID,
     RequestError,
+    note_half_change,
 )
 from forebay.queue.queue import EPHEMERAL, STREAM, Queue
 from forebay.queue.ready.ready_queue import TAKE_IN_RECORDS
@@ -83,55 +84,71 @@ class Upkeep:
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""
-        for queue in self.catalog.queues.values():
-            for group in queue.groups.values():
-                if isinstance(group, StreamGroup) and not group.name.startswith(b"\0"):
-                    if group.auto:
-                        group.commit_read()
-                    progress = group.take_progress()
-                    if progress:
-                        group.active_us = self.turn.now_us
-                        if queue.log.durable:
-                            self.store.note(CURSOR, queue.id, group.id, progress, False)
+        try:
+            for queue in self.catalog.queues.values():
+                for group in queue.groups.values():
+                    if isinstance(group, StreamGroup) and not group.name.startswith(b"\0"):
+                        if group.auto:
+                            group.commit_read()
+                        progress = group.take_progress()
+                        if progress:
+                            group.active_us = self.turn.now_us
+                            if queue.log.durable:
+                                self.store.note(CURSOR, queue.id, group.id, progress, False)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def purge(self, name: bytes) -> int:
         """Take away all ready messages of every work group, or of the stream; how many these were.
 
         It is on the disk with this turn's commit.
         """
-        queue = self.catalog.queue(name)
-        self.store.hurry()
-        self.dispatcher.catch_up(queue)
-        count = queue.ready()
-        if queue.kind == STREAM or queue.work_groups == 0:
-            queue.release(queue.log.end)
-            queue.counts.purged += count
-        for group in queue.groups.values():
-            group.purge()
-        self.store.note_start(queue.log)  # a queue that nobody ever consumed from has no settlements to be noted
-        self.turn.mark(queue)
-        return count
+        try:
+            queue = self.catalog.queue(name)
+            self.store.hurry()
+            self.dispatcher.catch_up(queue)
+            count = queue.ready()
+            if queue.kind == STREAM or queue.work_groups == 0:
+                queue.release(queue.log.end)
+                queue.counts.purged += count
+            for group in queue.groups.values():
+                group.purge()
+            self.store.note_start(queue.log)  # a queue that nobody ever consumed from has no settlements to be noted
+            self.turn.mark(queue)
+            return count
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
         """Delete a queue as `Catalog.delete_queue`, as it is after all that has happened so far."""
-        queue = self.catalog.queues.get(name)
-        if queue is not None:
-            self.dispatcher.catch_up(queue)
-        return self.catalog.delete_queue(name, if_unused, if_empty)
+        try:
+            queue = self.catalog.queues.get(name)
+            if queue is not None:
+                self.dispatcher.catch_up(queue)
+            return self.catalog.delete_queue(name, if_unused, if_empty)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def truncate(self, name: bytes, below: i64) -> i64:
         """Have a stream forget its records below an offset; where it starts by then. RequestError for other queues.
 
         It is on the disk with this turn's commit.
         """
-        queue = self.catalog.queue(name)
-        if queue.kind != STREAM:
-            raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
-        self.store.hurry()
-        queue.release(below)
-        self.store.note_start(queue.log)
-        self.turn.mark(queue)
-        return queue.start()
+        try:
+            queue = self.catalog.queue(name)
+            if queue.kind != STREAM:
+                raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
+            self.store.hurry()
+            queue.release(below)
+            self.store.note_start(queue.log)
+            self.turn.mark(queue)
+            return queue.start()
+        except Exception as error:
+            note_half_change(error)
+            raise
 
 
 def take_in_cost(queue: Queue) -> i64:

@@ -38,6 +38,7 @@ from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.publish.staging import Staging
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
+from forebay.core.errors import note_half_change
 from forebay.core.options import Options
 from forebay.directory.open_vhost import OpenVhost
 from forebay.directory.permissions import CONFIGURE, READ, Rights
@@ -409,17 +410,25 @@ class Vhost(OpenVhost):
 
     def session_closed(self, session_id: i64) -> None:
         """Take back everything that a connection had: leases at once, consumers, exclusive queues."""
-        self.consumers.close_session(session_id)
-        for queue in list(self.catalog.owned.get(session_id, [])):
-            self.catalog.remove_queue(queue)
-        self.entered.discard(session_id)
+        try:
+            self.consumers.close_session(session_id)
+            for queue in list(self.catalog.owned.get(session_id, [])):
+                self.catalog.remove_queue(queue)
+            self.entered.discard(session_id)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def pause(self, session_id: i64, paused: bool) -> None:
         """Stop or resume deliveries to a session whose connection does not keep up."""
-        client = self.sessions.connected.get(int(session_id))
-        if client is not None:
-            client.paused = paused
-        self.consumers.pause(session_id, paused)
+        try:
+            client = self.sessions.connected.get(int(session_id))
+            if client is not None:
+                client.paused = paused
+            self.consumers.pause(session_id, paused)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     # ---- the turn
 

@@ -25,6 +25,7 @@ from forebay.core.errors import (
     REFUSED,
     LimitReached,
     RequestError,
+    note_half_change,
 )
 from forebay.core.options import Options
 from forebay.directory.command import Command, decoded
@@ -150,70 +151,90 @@ class Vhosts:
 
         raises  RequestError(NOT_ALLOWED), which ends the connection; Undecided
         """
-        vhost = self.find(name)
-        user = principal.user
-        rights = self.directory.users.rights(principal, name)
-        most = vhost.catalog.settings.connections_max
-        rights.usage = self.directory.users.usage_of(user)
         try:
-            if most >= 0 and session_id not in vhost.entered and len(vhost.entered) >= most:
-                limit = f"connection limit ({most}) is reached"
-                raise LimitReached(f"access to vhost '{text(name)}' refused for user '{user}': {limit}")
-            rights.usage.enter(user, session_id)
-        except LimitReached as error:
-            self.common.events.note("limit.reached", name, {"user": user, "reason": error.text})
+            vhost = self.find(name)
+            user = principal.user
+            rights = self.directory.users.rights(principal, name)
+            most = vhost.catalog.settings.connections_max
+            rights.usage = self.directory.users.usage_of(user)
+            try:
+                if most >= 0 and session_id not in vhost.entered and len(vhost.entered) >= most:
+                    limit = f"connection limit ({most}) is reached"
+                    raise LimitReached(f"access to vhost '{text(name)}' refused for user '{user}': {limit}")
+                rights.usage.enter(user, session_id)
+            except LimitReached as error:
+                self.common.events.note("limit.reached", name, {"user": user, "reason": error.text})
+                raise
+            vhost.entered.add(session_id)
+            return rights
+        except Exception as error:
+            note_half_change(error)
             raise
-        vhost.entered.add(session_id)
-        return rights
 
     def leave(self, vhost: Vhost, rights: Rights, session_id: i64) -> None:
         """Take back what a connection has in a vhost, and what it counts there and for its user."""
-        rights.usage.leave(session_id)
-        vhost.session_closed(session_id)
+        try:
+            rights.usage.leave(session_id)
+            vhost.session_closed(session_id)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def add(self, name: bytes) -> Vhost:
         """Make a vhost, or give the one there is.
 
         raises  RequestError: INVALID for a name that cannot be, REFUSED where there were too many ever
         """
-        vhost = self.by_name.get(name)
-        if vhost is not None:
+        try:
+            vhost = self.by_name.get(name)
+            if vhost is not None:
+                return vhost
+            check_vhost_name(name)
+            number = self.directory.vhosts.next_number
+            if number >= VHOSTS_MAX:
+                raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
+            self.directory.change_vhosts(set_vhost(number, name, self.directory.vhosts.new_settings().fields()))
+            self.follow()
+            vhost = self.by_number[number]
+            vhost.touch()
+            vhost.finish_recovery(int(self.default.turn.now_us), True)
+            self.common.events.note("vhost.created", name, {})
             return vhost
-        check_vhost_name(name)
-        number = self.directory.vhosts.next_number
-        if number >= VHOSTS_MAX:
-            raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
-        self.directory.change_vhosts(set_vhost(number, name, self.directory.vhosts.new_settings().fields()))
-        self.follow()
-        vhost = self.by_number[number]
-        vhost.touch()
-        vhost.finish_recovery(int(self.default.turn.now_us), True)
-        self.common.events.note("vhost.created", name, {})
-        return vhost
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
-        merged = vhost.catalog.settings.merged(settings)
-        self.directory.change_vhosts(set_vhost(int(vhost.number), vhost.name, merged))
-        self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.fields())
+        try:
+            merged = vhost.catalog.settings.merged(settings)
+            self.directory.change_vhosts(set_vhost(int(vhost.number), vhost.name, merged))
+            self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.fields())
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def delete(self, name: bytes) -> None:
         """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
 
         raises  RequestError: NOT_FOUND, REFUSED for "/", PRECONDITION where it is protected
         """
-        vhost = self.by_name.get(name)
-        if vhost is None:
-            raise RequestError(NOT_FOUND, f"vhost: '{text(name)}' does not exist")
-        if vhost is self.default:
-            raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
-        if vhost.catalog.settings.protected:
-            raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
-        self.directory.change_vhosts(RemoveVhost(int(vhost.number)))
-        self.follow()
-        self.deleted.append(vhost)
-        self.common.deletes = True
-        self.common.events.note("vhost.deleted", name, {})
+        try:
+            vhost = self.by_name.get(name)
+            if vhost is None:
+                raise RequestError(NOT_FOUND, f"vhost: '{text(name)}' does not exist")
+            if vhost is self.default:
+                raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
+            if vhost.catalog.settings.protected:
+                raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
+            self.directory.change_vhosts(RemoveVhost(int(vhost.number)))
+            self.follow()
+            self.deleted.append(vhost)
+            self.common.deletes = True
+            self.common.events.note("vhost.deleted", name, {})
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def close(self, vhost: Vhost) -> None:
         """Forget a vhost and its logs."""

@@ -30,6 +30,8 @@ DAMAGED: Final = "damaged"  # it is there, and cannot be read
 
 INTERNAL: Final = "internal"  # nobody's doing but ours: the connection ends
 
+HALF_CHANGED: Final = "State that all connections share may be half changed."  # a note on an error
+
 # Scopes: how much of the connection an error ends.
 MESSAGE: Final = "message"
 CHANNEL: Final = "channel"
@@ -126,3 +128,19 @@ class DamagedBlock(CorruptFile, RequestError):
 
 class OutcomeUnknown(ForebayError):
     """The connection ended before the answer came: look before asking again."""
+
+
+def note_half_change(error: Exception) -> None:
+    """Note on an error that it has interrupted a change of state that all connections share.
+
+    Call this where such a change is made, and raise the error again. The note stops the broker if nothing handles the
+    error (ADR 19). A refusal gets no note, because it is raised before anything changes.
+    """
+    is_refusal = isinstance(error, ForebayError) and not isinstance(error, StorageError)
+    if not is_refusal and not has_half_changed(error):
+        error.add_note(HALF_CHANGED)
+
+
+def has_half_changed(error: BaseException) -> bool:
+    """Return whether an error bears the note of `note_half_change`."""
+    return HALF_CHANGED in getattr(error, "__notes__", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from forebay.core.errors import note_half_change
 from forebay.directory.command import Command
 from forebay.directory.open_vhost import OpenVhost
 from forebay.directory.parameters import ParameterCommand, Parameters
@@ -28,10 +29,14 @@ class Directory:
 
     def change_vhosts(self, command: VhostCommand) -> None:
         """Write down and apply a change of the list of vhosts; what is open follows by `Vhosts.follow`."""
-        command.check(self.vhosts)
-        payload = command.encoded()
-        self.store.note(BROKER, 0, 0, payload, True)
-        command.apply(self.vhosts)
+        try:
+            command.check(self.vhosts)
+            payload = command.encoded()
+            self.store.note(BROKER, 0, 0, payload, True)
+            command.apply(self.vhosts)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def forget_vhost(self, name: bytes) -> None:
         """Remove what was said of a vhost that is gone."""

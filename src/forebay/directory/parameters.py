@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError, note_half_change
 from forebay.directory.command import StateCommand
 from forebay.log.store import Store
 from forebay.routing.exchange import text
@@ -133,10 +133,14 @@ class Parameters:
 
     def execute(self, command: ParameterCommand) -> None:
         """Make a change; RequestError, with nothing changed, where it cannot be."""
-        command.check(self)
-        payload = command.encoded()
-        self.store.note(BROKER, 0, 0, payload, True)
-        command.apply(self)
+        try:
+            command.check(self)
+            payload = command.encoded()
+            self.store.note(BROKER, 0, 0, payload, True)
+            command.apply(self)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def commands(self) -> list[ParameterCommand]:
         """All that recovery has to apply to come to this state."""

@@ -16,6 +16,7 @@ from forebay.core.errors import (
     PRECONDITION,
     OptionError,
     RequestError,
+    note_half_change,
 )
 from forebay.core.option_groups import PermissionOptions
 from forebay.directory.logins.authorizer import Principal
@@ -102,15 +103,19 @@ class Users(UserTable):
 
         Those who are no more in it lose their connections.
         """
-        for name, user in list(self.by_name.items()):
-            if user.configured and name not in users:
-                del self.by_name[name]
-                self.note_deleted(name)
-                self.forget_user(name)
-        for place in self.fixed:
-            self.permissions.pop(place, None)
-        self.fixed = set()
-        self.configure(users, administrators, permissions)
+        try:
+            for name, user in list(self.by_name.items()):
+                if user.configured and name not in users:
+                    del self.by_name[name]
+                    self.note_deleted(name)
+                    self.forget_user(name)
+            for place in self.fixed:
+                self.permissions.pop(place, None)
+            self.fixed = set()
+            self.configure(users, administrators, permissions)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     # ---- users
 
@@ -143,9 +148,13 @@ class Users(UserTable):
 
     def delete(self, name: str) -> None:
         """Take a user away with its permissions; its connections are `deleted`'s to end."""
-        self.execute(RemoveUser(name))
-        self.note_deleted(name)
-        self.tell("user.deleted", {"user": name})
+        try:
+            self.execute(RemoveUser(name))
+            self.note_deleted(name)
+            self.tell("user.deleted", {"user": name})
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def take_deleted(self) -> list[str]:
         """Users that have gone since the last call."""
@@ -321,11 +330,15 @@ class Users(UserTable):
 
     def execute(self, command: UserCommand) -> None:
         """Make a change; RequestError, with nothing changed, where it cannot be."""
-        command.check(self)
-        payload = command.encoded()
-        self.store.note(BROKER, 0, 0, payload, True)
-        command.apply(self)
-        self.changed()
+        try:
+            command.check(self)
+            payload = command.encoded()
+            self.store.note(BROKER, 0, 0, payload, True)
+            command.apply(self)
+            self.changed()
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def commands(self) -> list[UserCommand]:
         """All that recovery has to apply to come to this state, without the configuration."""

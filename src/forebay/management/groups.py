@@ -7,7 +7,7 @@ from mypy_extensions import i64
 from forebay.broker.catalog.commands.queues import MoveGroup, RemoveGroup
 from forebay.broker.publish.owned_names import name_in
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
+from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError, note_half_change
 from forebay.management.explain.reasons import count
 from forebay.queue.group import Group
 from forebay.queue.queue import SHARE, Queue, group_key
@@ -36,20 +36,24 @@ def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> N
     if_unused  only if it has no consumers, nothing is with one, and no dead letter waits; else they lose it
     raises     RequestError(PRECONDITION): for the queue's own group, a shared subscription's, or one in use
     """
-    name = called(queue, group)
-    check_not_shared(queue)
-    if isinstance(group, WorkGroup) and not group.name and not group.filter:
-        raise RequestError(PRECONDITION, f"group '': it is queue '{text(queue.name)}'s own, and goes with it")
-    if if_unused:
-        check_unused(group, name)
-    for consumer in list(group.consumers):
-        consumer.lost = f"{name} was deleted"
-        vhost.turn.cancelled.append(consumer)
-        vhost.consumers.cancel(consumer)
-    if vhost.catalog.queues_by_id.get(queue.id) is not queue:
-        return  # it went with its last consumer
-    vhost.catalog.execute(RemoveGroup(int(queue.id), int(group.id)))
-    settle_up(vhost, queue)
+    try:
+        name = called(queue, group)
+        check_not_shared(queue)
+        if isinstance(group, WorkGroup) and not group.name and not group.filter:
+            raise RequestError(PRECONDITION, f"group '': it is queue '{text(queue.name)}'s own, and goes with it")
+        if if_unused:
+            check_unused(group, name)
+        for consumer in list(group.consumers):
+            consumer.lost = f"{name} was deleted"
+            vhost.turn.cancelled.append(consumer)
+            vhost.consumers.cancel(consumer)
+        if vhost.catalog.queues_by_id.get(queue.id) is not queue:
+            return  # it went with its last consumer
+        vhost.catalog.execute(RemoveGroup(int(queue.id), int(group.id)))
+        settle_up(vhost, queue)
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
@@ -59,19 +63,23 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     out. Its consumers stay; what they hold is no longer theirs.
     raises  RequestError(PRECONDITION): while dead letters of the group wait, or for a shared subscription
     """
-    check_not_shared(queue)
-    if isinstance(group, StreamGroup):
-        group.move(offset)
-        vhost.turn.mark(queue)
-        vhost.upkeep.commit_streams()
-        return
-    assert isinstance(group, WorkGroup)
-    if group.dead_letters.count:
-        waiting = count(int(group.dead_letters.count), "waiting dead letter")
-        raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
-    vhost.catalog.execute(MoveGroup(int(queue.id), int(group.id), int(offset)))
-    vhost.dispatcher.early = [each for each in vhost.dispatcher.early if each.lease is None or each.lease.left]
-    settle_up(vhost, queue)
+    try:
+        check_not_shared(queue)
+        if isinstance(group, StreamGroup):
+            group.move(offset)
+            vhost.turn.mark(queue)
+            vhost.upkeep.commit_streams()
+            return
+        assert isinstance(group, WorkGroup)
+        if group.dead_letters.count:
+            waiting = count(int(group.dead_letters.count), "waiting dead letter")
+            raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
+        vhost.catalog.execute(MoveGroup(int(queue.id), int(group.id), int(offset)))
+        vhost.dispatcher.early = [each for each in vhost.dispatcher.early if each.lease is None or each.lease.left]
+        settle_up(vhost, queue)
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def settle_up(vhost: Vhost, queue: Queue) -> None:

@@ -49,9 +49,9 @@ from forebay.node.back_pressure.rates import Rates
 from forebay.node.commit_gate import NEWER, CommitGate
 from forebay.node.connections import OpenConnections
 from forebay.node.deliveries import Deliveries
-from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import Endings
 from forebay.node.entry.handshakes import Handshakes
+from forebay.node.fault_policy import stops_broker
 from forebay.node.link import Link, LinkOwner
 from forebay.node.logins import NodeLogins, set_throttle
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
@@ -297,8 +297,8 @@ class Node(LinkOwner):
         self.leave(link)
 
     def note_fault(self, what: str, error: Exception) -> None:
-        """An error of our own has ended something; the node with it, where it leaves a doubt about what all share."""
-        if leaves_doubt(error):
+        """Record an internal error that has ended something, and stop the node if shared state may be half changed."""
+        if stops_broker(error):
             self.stop(OWN_STATE, error)
         else:
             self.out.faults.append(Fault(CONNECTION, what, error))

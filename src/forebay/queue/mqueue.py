@@ -16,6 +16,7 @@ from typing import Final, final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from forebay.core.errors import note_half_change
 from forebay.log.block import Block
 from forebay.queue.leases.lease import Consumer
 
@@ -293,26 +294,34 @@ class Mqueue:
         block  None: `first` is an offset in the log; else an index in this block
         zero   these go at QoS 0, whatever they were published with
         """
-        assert count > 0
-        level = self.level(priority)
-        level.push(consumer, block, first, count, zero)
-        self.count += count
-        self.turn = None
-        limit = self.limit
-        if limit > 0 and level.count > limit:
-            excess = level.count - limit
-            level.drop(excess, self.lost)
-            self.count -= excess
-            self.dropped += excess
+        try:
+            assert count > 0
+            level = self.level(priority)
+            level.push(consumer, block, first, count, zero)
+            self.count += count
+            self.turn = None
+            limit = self.limit
+            if limit > 0 and level.count > limit:
+                excess = level.count - limit
+                level.drop(excess, self.lost)
+                self.count -= excess
+                self.dropped += excess
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def push_front(
         self, consumer: Consumer, block: Block | None, first: i64, count: i64, zero: bool, priority: i64
     ) -> None:
         """Add messages that come back before all others of a level, whatever its limit; the newest run first."""
-        assert count > 0
-        self.level(priority).push_front(consumer, block, first, count, zero)
-        self.count += count
-        self.turn = None
+        try:
+            assert count > 0
+            self.level(priority).push_front(consumer, block, first, count, zero)
+            self.count += count
+            self.turn = None
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def head(self) -> bool:
         """Find the run whose turn it is; False if nothing waits."""
@@ -334,18 +343,22 @@ class Mqueue:
 
     def take(self, count: i64) -> None:
         """The first `count` messages of the run that `head` found are gone: sent, expired, or given to another."""
-        level = self.turn
-        assert level is not None and 0 <= count <= self.run_count, "take follows head"
-        alone = level.count == self.count
-        level.remove(level.find_head(), count)
-        level.credit -= count
-        self.count -= count
-        self.turn = None
-        if self.count == 0:
-            self.levels.clear()
-        elif alone or self.next_level() is None:
-            for other in self.levels:
-                other.renew()
+        try:
+            level = self.turn
+            assert level is not None and 0 <= count <= self.run_count, "take follows head"
+            alone = level.count == self.count
+            level.remove(level.find_head(), count)
+            level.credit -= count
+            self.count -= count
+            self.turn = None
+            if self.count == 0:
+                self.levels.clear()
+            elif alone or self.next_level() is None:
+                for other in self.levels:
+                    other.renew()
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def take_lost(self) -> list[int]:
         """Return first, end, ... of the messages in the log that have given way since the last call."""

@@ -1,6 +1,6 @@
 """Errors of our own: each is logged with its traceback and counted, and some end the process (ADR 19).
 
-Which these are, node/doubt.py says.
+node/fault_policy.py decides which.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from typing import Any, Final, NoReturn
 
-from forebay.node.doubt import leaves_doubt
+from forebay.node.fault_policy import stops_broker
 from forebay.node.ready import CONNECTION, STORAGE, Fault, Stop
 from forebay.server.telemetry.logs import flush_log
 
@@ -34,11 +34,11 @@ class Faults:
         self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
 
     def note(self, place: str, what: str, error: BaseException) -> None:
-        """Log an error and count it; does not come back where it leaves a doubt about what all connections share.
+        """Log an error and count it. Stop the process, without returning, if shared state may be half changed.
 
         what  ended by it, or was under way
         """
-        if leaves_doubt(error):
+        if stops_broker(error):
             self.stop(error)
         self.count(Fault(place, what, error))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import subprocess
 import sys
@@ -18,10 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from forebay.admin.http.early_answers import EarlyAnswers
 from forebay.admin.service import HttpService
 from forebay.broker.publish.headers import read_publish_headers
-from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.errors import HALF_CHANGED, NOT_FOUND, RequestError, StorageError, note_half_change
 from forebay.message.formats.table import EXCHANGE_FORMAT
-from forebay.node import doubt
-from forebay.node.doubt import leaves_doubt
+from forebay.node.fault_policy import stops_broker
 from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.ready import CONNECTION
@@ -31,7 +29,6 @@ from forebay.server.app import App
 from forebay.server.faults import CALLBACK, EXIT_SOFTWARE, REQUEST, Faults
 from forebay.server.listen import http_endpoints
 from forebay.server.system.chance import SystemRandom
-from forebay.session.amqp091.modes import on_tx_commit
 from forebay.session.session import Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.mqtt import raw as mqtt
@@ -386,6 +383,15 @@ def raised(function: Any, *given: object) -> Exception:
     return found.value
 
 
+def broken_off(error: Exception) -> None:
+    """Have a change of shared state be interrupted by an error."""
+    try:
+        raise error
+    except Exception as found:
+        note_half_change(found)
+        raise
+
+
 def refuse() -> None:
     raise RequestError(NOT_FOUND, "no queue 'q'")
 
@@ -395,21 +401,19 @@ def refuse() -> None:
     [
         (raised(check_topic, 1, 2, 3), False),
         (raised(read_publish_headers, EXCHANGE_FORMAT, None), False),
-        (raised(on_tx_commit, None, None), True),
+        (raised(broken_off, KeyError("half")), True),
+        (raised(broken_off, StorageError("disk")), True),
         (raised(refuse), False),
+        (raised(broken_off, RequestError(NOT_FOUND, "no queue 'q'")), False),
     ],
 )
-def test_the_traceback_says_what_may_be_half_done(error: Exception, expected: bool) -> None:
-    assert leaves_doubt(error) is expected
+def test_an_error_says_what_may_be_half_done(error: Exception, expected: bool) -> None:
+    assert stops_broker(error) is expected
 
 
-def test_every_place_that_the_boundary_names_is_there() -> None:
-    for name in (*doubt.SHARED, *doubt.APART):
-        importlib.import_module(name.removesuffix("."))
-    for module, step in (*doubt.APART_STEPS, *doubt.WHOLE):
-        found = importlib.import_module(module)
-        holders = [found, *(each for each in vars(found).values() if isinstance(each, type))]
-        assert any(step in vars(each) for each in holders), (module, step)
+def test_an_error_is_noted_once_however_many_changes_it_breaks_off() -> None:
+    error = raised(broken_off, raised(broken_off, KeyError("half")))
+    assert error.__notes__ == [HALF_CHANGED]
 
 
 def test_a_protocol_that_uvloop_s_tls_has_let_go_of_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,7 +37,7 @@ from forebay.broker.catalog.commands.queues import (
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import CATALOG, CURSOR, HELD, RESERVED, RETURNS, SETTLED, Topology
 from forebay.broker.limits.topology_memory import queue_octets
-from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError
+from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError, note_half_change
 from forebay.core.option_names import CLASSIC_TYPE
 from forebay.directory.command import decoded
 from forebay.log.store import FrameEntry
@@ -70,31 +70,39 @@ class Catalog(Topology):
 
     def add_exchange(self, wanted: DeclareExchange) -> None:
         """Make an exchange; RequestError if there is one of that name that differs."""
-        name = wanted.name
-        wanted.check(self)
-        old = self.bindings.exchanges.get(name)
-        if old is not None:
-            old.check_equivalent(
-                self.name, wanted.kind, wanted.durable, wanted.auto_delete, wanted.internal, wanted.arguments
-            )
-            return
-        if name.startswith(RESERVED):
-            raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
-        self.memory.check(0, exchange_octets(name, wanted.arguments), f"cannot declare exchange '{text(name)}'")
-        self.execute(wanted)
+        try:
+            name = wanted.name
+            wanted.check(self)
+            old = self.bindings.exchanges.get(name)
+            if old is not None:
+                old.check_equivalent(
+                    self.name, wanted.kind, wanted.durable, wanted.auto_delete, wanted.internal, wanted.arguments
+                )
+                return
+            if name.startswith(RESERVED):
+                raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
+            self.memory.check(0, exchange_octets(name, wanted.arguments), f"cannot declare exchange '{text(name)}'")
+            self.execute(wanted)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def delete_exchange(self, name: bytes, if_unused: bool) -> None:
         """Take an exchange away, and all bindings from it and to it; no error where there is none."""
-        refuse_default(name)
-        if name.startswith(RESERVED):
-            raise RequestError(
-                REFUSED, f"deletion of system exchange '{text(name)}' in vhost '{text(self.name)}' not allowed"
-            )
-        exchange = self.bindings.exchanges.get(name)
-        if exchange is not None and if_unused and not exchange.is_unused():
-            raise RequestError(PRECONDITION, f"exchange '{text(name)}' in vhost '{text(self.name)}' in use")
-        if exchange is not None:
-            self.execute(RemoveExchange(name))
+        try:
+            refuse_default(name)
+            if name.startswith(RESERVED):
+                raise RequestError(
+                    REFUSED, f"deletion of system exchange '{text(name)}' in vhost '{text(self.name)}' not allowed"
+                )
+            exchange = self.bindings.exchanges.get(name)
+            if exchange is not None and if_unused and not exchange.is_unused():
+                raise RequestError(PRECONDITION, f"exchange '{text(name)}' in vhost '{text(self.name)}' in use")
+            if exchange is not None:
+                self.execute(RemoveExchange(name))
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     # ---- queues
 
@@ -112,28 +120,32 @@ class Catalog(Topology):
 
         user  the name of the user that declares it; empty for the broker itself
         """
-        if name and durable and not exclusive and not auto_delete:
-            arguments = self.with_queue_type(arguments)
-        old = self.queues.get(name)
-        if old is not None:
-            self.check_owner(old, session_id)
-            any_type = self.queue_type_relaxed
-            old.spec.check_equivalent(self.place_of(name), durable, exclusive, auto_delete, arguments, any_type)
-            old.unused_since_us = 0  # who declares it uses it
-            return old
-        if name.startswith(RESERVED):
-            raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
-        self.check_queue_count(name)
-        self.memory.check(
-            session_id if exclusive else 0, queue_octets(name, arguments), f"cannot declare queue '{text(name)}'"
-        )
-        if not name:
-            check_declaration(self.place_of(name), True, durable, exclusive, auto_delete, arguments)
-            name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
-        owner = int(session_id) if exclusive else 0
-        id = int(self.next_queue)
-        command = DeclareQueue(id, name, arguments, durable, auto_delete, exclusive, owner, user=user)
-        return self.add_queue(command)
+        try:
+            if name and durable and not exclusive and not auto_delete:
+                arguments = self.with_queue_type(arguments)
+            old = self.queues.get(name)
+            if old is not None:
+                self.check_owner(old, session_id)
+                any_type = self.queue_type_relaxed
+                old.spec.check_equivalent(self.place_of(name), durable, exclusive, auto_delete, arguments, any_type)
+                old.unused_since_us = 0  # who declares it uses it
+                return old
+            if name.startswith(RESERVED):
+                raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
+            self.check_queue_count(name)
+            self.memory.check(
+                session_id if exclusive else 0, queue_octets(name, arguments), f"cannot declare queue '{text(name)}'"
+            )
+            if not name:
+                check_declaration(self.place_of(name), True, durable, exclusive, auto_delete, arguments)
+                name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
+            owner = int(session_id) if exclusive else 0
+            id = int(self.next_queue)
+            command = DeclareQueue(id, name, arguments, durable, auto_delete, exclusive, owner, user=user)
+            return self.add_queue(command)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def add_queue(self, command: DeclareQueue) -> Queue:
         """Make a queue of a name that none has."""
@@ -161,16 +173,20 @@ class Catalog(Topology):
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
         """Take a queue and its messages away; how many were ready. No error where there is none."""
-        queue = self.queues.get(name)
-        if queue is None:
-            return 0
-        if if_unused and queue.consumer_count():
-            raise RequestError(PRECONDITION, f"queue '{text(name)}' in vhost '{text(self.name)}' in use")
-        ready = queue.ready()
-        if if_empty and ready:
-            raise RequestError(PRECONDITION, f"queue '{text(name)}' in vhost '{text(self.name)}' not empty")
-        self.remove_queue(queue)
-        return ready
+        try:
+            queue = self.queues.get(name)
+            if queue is None:
+                return 0
+            if if_unused and queue.consumer_count():
+                raise RequestError(PRECONDITION, f"queue '{text(name)}' in vhost '{text(self.name)}' in use")
+            ready = queue.ready()
+            if if_empty and ready:
+                raise RequestError(PRECONDITION, f"queue '{text(name)}' in vhost '{text(self.name)}' not empty")
+            self.remove_queue(queue)
+            return ready
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def remove_queue(self, queue: Queue) -> None:
         self.execute(RemoveQueue(int(queue.id)))
@@ -207,30 +223,42 @@ class Catalog(Topology):
         self.remove_binding(BindingEnds(source, destination, routing_key, arguments, True))
 
     def add_binding(self, ends: BindingEnds) -> None:
-        bind = Bind(ends)
-        bind.check(self)
-        if not ends.is_there(self):
-            octets = binding_octets(ends.key, frozen(ends.arguments))
-            self.memory.check(0, octets, f"cannot bind to exchange '{text(ends.exchange)}'")
-            self.execute(bind)
+        try:
+            bind = Bind(ends)
+            bind.check(self)
+            if not ends.is_there(self):
+                octets = binding_octets(ends.key, frozen(ends.arguments))
+                self.memory.check(0, octets, f"cannot bind to exchange '{text(ends.exchange)}'")
+                self.execute(bind)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def remove_binding(self, ends: BindingEnds) -> None:
-        ends.check_names()
-        if ends.is_there(self):
-            self.execute(Unbind(ends))
+        try:
+            ends.check_names()
+            if ends.is_there(self):
+                self.execute(Unbind(ends))
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     # ---- groups
 
     def add_group(self, queue: Queue, name: bytes, filter: bytes, work: bool, start: i64, auto: bool) -> Group:
         """Make a group of a queue; its progress outlives a restart if it has a name or takes work."""
-        id = int(queue.next_group)
-        if self.queues_by_id.get(queue.id) is not queue:
-            return queue.add_group(id, name, filter, work, start, auto)  # the queue has gone in this very turn
-        self.execute(AddGroup(int(queue.id), id, name, filter, work, int(start), auto))
-        group = queue.groups[id]
-        if isinstance(group, WorkGroup) and queue.log.start < queue.log.end:
-            group.pass_over(left_out(self, queue))
-        return group
+        try:
+            id = int(queue.next_group)
+            if self.queues_by_id.get(queue.id) is not queue:
+                return queue.add_group(id, name, filter, work, start, auto)  # the queue has gone in this very turn
+            self.execute(AddGroup(int(queue.id), id, name, filter, work, int(start), auto))
+            group = queue.groups[id]
+            if isinstance(group, WorkGroup) and queue.log.start < queue.log.end:
+                group.pass_over(left_out(self, queue))
+            return group
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     # ---- recovery
 

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.catalog.topology import HELD
-from forebay.core.errors import REFUSED, RequestError
+from forebay.core.errors import REFUSED, RequestError, note_half_change
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
@@ -21,21 +21,29 @@ def hold(topology: Catalog, queue: Queue, name: bytes, offset: i64, ttl_us: i64,
     What the pin did not keep until now is on the disk with this turn's commit.
     raises  RequestError(REFUSED) where there are too many
     """
-    pins = queue.pins
-    offset = max(offset, queue.log.kept)
-    if name not in pins.by_name and len(pins.by_name) >= PINS_MAX:
-        raise RequestError(REFUSED, f"hold: queue '{text(queue.name)}' has {PINS_MAX} pins already")
-    is_urgent = not pins.keeps(name, offset)
-    note_pin(topology, queue, pins.put(name, offset, ttl_us, now_us), is_urgent)
-    queue.source.hold_pinned()
-    queue.unused_since_us = 0
-    return offset
+    try:
+        pins = queue.pins
+        offset = max(offset, queue.log.kept)
+        if name not in pins.by_name and len(pins.by_name) >= PINS_MAX:
+            raise RequestError(REFUSED, f"hold: queue '{text(queue.name)}' has {PINS_MAX} pins already")
+        is_urgent = not pins.keeps(name, offset)
+        note_pin(topology, queue, pins.put(name, offset, ttl_us, now_us), is_urgent)
+        queue.source.hold_pinned()
+        queue.unused_since_us = 0
+        return offset
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def release(topology: Catalog, queue: Queue, name: bytes) -> None:
     """End a retention pin; no error where there is none."""
-    note_pin(topology, queue, queue.pins.end(name), False)
-    queue.source.hold_pinned()
+    try:
+        note_pin(topology, queue, queue.pins.end(name), False)
+        queue.source.hold_pinned()
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def end_expired(topology: Catalog, queue: Queue, now_us: i64) -> None:

@@ -17,7 +17,7 @@ from forebay.broker.common import Common
 from forebay.broker.limits.topology_memory import TopologyMemory, queue_octets
 from forebay.broker.properties import MessageProperties
 from forebay.broker.turn import Turn
-from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.errors import NOT_FOUND, RequestError, note_half_change
 from forebay.core.options import Options
 from forebay.directory.permissions import allows
 from forebay.directory.vhost_list import VhostEntry
@@ -103,13 +103,17 @@ class Topology:
 
     def execute(self, command: TopologyCommand[Topology]) -> None:
         """Make a change, and those that follow from it; RequestError, with nothing changed, where it cannot be."""
-        command.check(self)
-        payload = command.encoded()
-        if command.is_durable(self):
-            self.store.note(CATALOG, int(self.number), 0, payload, command.urgent)
-        command.tell(self)
-        for following in self.apply(command):
-            self.execute(following)
+        try:
+            command.check(self)
+            payload = command.encoded()
+            if command.is_durable(self):
+                self.store.note(CATALOG, int(self.number), 0, payload, command.urgent)
+            command.tell(self)
+            for following in self.apply(command):
+                self.execute(following)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def apply(self, command: TopologyCommand[Topology]) -> list[TopologyCommand[Topology]]:
         """Do what a command says, and nothing of what follows from it."""

@@ -23,6 +23,7 @@ from forebay.core.errors import (
     REFUSED,
     DamagedBlock,
     RequestError,
+    note_half_change,
 )
 from forebay.message.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
 from forebay.message.events import QUEUE_NAME
@@ -91,47 +92,43 @@ class Consumers:
         arguments  see `ConsumerArguments`
         cancels    it is cancelled when it holds a record for too long; else the record just returns
         """
-        filter = b""
-        is_address = queue.startswith(QUEUE_PREFIX)
-        if is_address:
-            queue, filter = queue_address(queue)
-        elif queue.startswith(DEAD_LETTER_PREFIX):
-            queue, filter = dead_letter_address(queue)
-        if filter == b"#":
-            filter = b""
-        if filter:
-            check_filter(filter)
-        if is_address and queue not in self.catalog.queues:
-            self.router.addressed_queue(queue)
-        where = self.catalog.queue(queue)
-        self.catalog.check_owner(where, session_id)
-        self.dispatcher.catch_up(where)
-        asked = ConsumerArguments(arguments, self.name, where.name)
-        work = is_work(where, asked)
-        asked.check_kind(arguments, where, work)
-        octets = consumer_octets(tag, arguments)
-        self.catalog.memory.check(session_id, octets, f"consumer of '{text(where.name)}'")
-        group = self.group_for(where, asked, filter, work)
-        group.reader.check_sound()
-        check_exclusive(self.name, where, group, exclusive)
-        consumer = Consumer(self.next_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED)
-        self.next_id += 1
-        consumer.prefetch = credit
-        consumer.exclusive = exclusive
-        consumer.priority = asked.priority
-        consumer.arguments = arguments or None
-        self.set_timeout(where, consumer, cancels, asked.timeout_us)
-        consumer.queue_name = where.name
-        consumer.group_name = group_key(group.name, group.filter)
-        consumer.paused = session_id in self.paused
-        self.join(where, group, consumer, asked)
-        where.had_consumer = True
-        where.unused_since_us = 0
-        self.by_session.setdefault(session_id, []).append(consumer)
-        self.catalog.memory.add(session_id, octets)
-        self.turn.mark(where)
-        self.tell_consumer("consumer.created", where, consumer)
-        return consumer
+        try:
+            is_address = queue.startswith(QUEUE_PREFIX)
+            queue, filter = queue_and_filter(queue)
+            if is_address and queue not in self.catalog.queues:
+                self.router.addressed_queue(queue)
+            where = self.catalog.queue(queue)
+            self.catalog.check_owner(where, session_id)
+            self.dispatcher.catch_up(where)
+            asked = ConsumerArguments(arguments, self.name, where.name)
+            work = is_work(where, asked)
+            asked.check_kind(arguments, where, work)
+            octets = consumer_octets(tag, arguments)
+            self.catalog.memory.check(session_id, octets, f"consumer of '{text(where.name)}'")
+            group = self.group_for(where, asked, filter, work)
+            group.reader.check_sound()
+            check_exclusive(self.name, where, group, exclusive)
+            consumer = Consumer(self.next_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED)
+            self.next_id += 1
+            consumer.prefetch = credit
+            consumer.exclusive = exclusive
+            consumer.priority = asked.priority
+            consumer.arguments = arguments or None
+            self.set_timeout(where, consumer, cancels, asked.timeout_us)
+            consumer.queue_name = where.name
+            consumer.group_name = group_key(group.name, group.filter)
+            consumer.paused = session_id in self.paused
+            self.join(where, group, consumer, asked)
+            where.had_consumer = True
+            where.unused_since_us = 0
+            self.by_session.setdefault(session_id, []).append(consumer)
+            self.catalog.memory.add(session_id, octets)
+            self.turn.mark(where)
+            self.tell_consumer("consumer.created", where, consumer)
+            return consumer
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def tell_consumer(self, type: str, queue: Queue, consumer: Consumer) -> None:
         """Tell listeners to events of a consumer, unless that is how they listen."""
@@ -170,11 +167,15 @@ class Consumers:
 
     def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
         """Attach a consumer of answers, see `Replies`."""
-        opened = self.replies.open(self.next_id, session_id, channel, tag)
-        self.next_id += 1
-        opened.consumer.paused = session_id in self.paused
-        self.by_session.setdefault(session_id, []).append(opened.consumer)
-        return opened
+        try:
+            opened = self.replies.open(self.next_id, session_id, channel, tag)
+            self.next_id += 1
+            opened.consumer.paused = session_id in self.paused
+            self.by_session.setdefault(session_id, []).append(opened.consumer)
+            return opened
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def group_for(self, queue: Queue, asked: ConsumerArguments, filter: bytes, work: bool) -> Group:
         """The group that a consumer asks for, made where there is none."""
@@ -213,29 +214,41 @@ class Consumers:
 
     def detach(self, consumer: Consumer) -> None:
         """Give a consumer nothing more; it may settle what it holds, and `cancel` takes that back."""
-        queue = self.catalog.queues_by_id.get(consumer.queue)
-        group = None if queue is None else queue.groups.get(consumer.group)
-        if queue is not None and group is not None:
-            group.detach(consumer)
-            self.leave_unused(queue)
+        try:
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            group = None if queue is None else queue.groups.get(consumer.group)
+            if queue is not None and group is not None:
+                group.detach(consumer)
+                self.leave_unused(queue)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def set_window(self, consumer: Consumer, size: i64) -> None:
         """Let a consumer hold so many records from now on; UNLIMITED for any number."""
-        consumer.set_window(size)
-        queue = self.catalog.queues_by_id.get(consumer.queue)
-        if queue is not None:
-            self.turn.mark(queue)
+        try:
+            consumer.set_window(size)
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            if queue is not None:
+                self.turn.mark(queue)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
         """Let a consumer have so many more records from now on, whatever it settles.
 
         drains  what is left of it when there is nothing more to deliver is lost: `consumer.drains` is False then
         """
-        queue = self.catalog.queues_by_id.get(consumer.queue)
-        group = None if queue is None else queue.groups.get(consumer.group)
-        if queue is not None and group is not None:
-            group.flow(consumer, credit, drains)
-            self.turn.mark(queue)
+        try:
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            group = None if queue is None else queue.groups.get(consumer.group)
+            if queue is not None and group is not None:
+                group.flow(consumer, credit, drains)
+                self.turn.mark(queue)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def leave_unused(self, queue: Queue) -> None:
         """A queue may end with its last consumer."""
@@ -244,53 +257,61 @@ class Consumers:
 
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
-        own = self.by_session.get(consumer.session_id)
-        if own is not None and leave(own, consumer) >= 0:
-            self.give_back(consumer)
-        queue = self.catalog.queues_by_id.get(consumer.queue)
-        if queue is None:
-            return
-        group = queue.groups.get(consumer.group)
-        if group is None:
-            return
-        group.remove(consumer, self.parting)
-        self.dispatcher.forget(consumer)
-        if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
-            queue.drop_group(group)
-        self.turn.mark(queue)
-        self.tell_consumer("consumer.deleted", queue, consumer)
-        self.leave_unused(queue)
+        try:
+            own = self.by_session.get(consumer.session_id)
+            if own is not None and leave(own, consumer) >= 0:
+                self.give_back(consumer)
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            if queue is None:
+                return
+            group = queue.groups.get(consumer.group)
+            if group is None:
+                return
+            group.remove(consumer, self.parting)
+            self.dispatcher.forget(consumer)
+            if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
+                queue.drop_group(group)
+            self.turn.mark(queue)
+            self.tell_consumer("consumer.deleted", queue, consumer)
+            self.leave_unused(queue)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
         """One record of the queue's nameless work group, at once; None where none is ready."""
-        where = self.catalog.queue(queue)
-        self.catalog.check_owner(where, session_id)
-        if where.kind == STREAM:
-            raise RequestError(
-                NOT_IMPLEMENTED,
-                f"basic.get not supported by stream queues queue '{text(where.name)}' in vhost '{text(self.name)}'",
-            )
-        group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
-        assert isinstance(group, WorkGroup)
-        check_gettable(self.name, where)
-        group.reader.check_sound()
-        getters = self.getters.setdefault(int(session_id), {})
-        key = (int(channel), int(where.id))
-        getter = getters.get(key)
-        if getter is None:
-            getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
-            getter.queue_name = where.name
-            self.set_timeout(where, getter, True, 0)
-            getters[key] = getter
-        self.turn.now_us = self.catalog.store.clock.now_us()
-        self.dispatcher.catch_up(where)
-        getter.no_ack = no_ack
-        where.unused_since_us = self.turn.now_us
-        self.turn.mark(where)
         try:
-            return group.take_one(getter, self.turn.now_us)
-        except DamagedBlock as error:
-            group.reader.halt(error)
+            where = self.catalog.queue(queue)
+            self.catalog.check_owner(where, session_id)
+            if where.kind == STREAM:
+                raise RequestError(
+                    NOT_IMPLEMENTED,
+                    f"basic.get not supported by stream queues queue '{text(where.name)}' in vhost '{text(self.name)}'",
+                )
+            group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
+            assert isinstance(group, WorkGroup)
+            check_gettable(self.name, where)
+            group.reader.check_sound()
+            getters = self.getters.setdefault(int(session_id), {})
+            key = (int(channel), int(where.id))
+            getter = getters.get(key)
+            if getter is None:
+                getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
+                getter.queue_name = where.name
+                self.set_timeout(where, getter, True, 0)
+                getters[key] = getter
+            self.turn.now_us = self.catalog.store.clock.now_us()
+            self.dispatcher.catch_up(where)
+            getter.no_ack = no_ack
+            where.unused_since_us = self.turn.now_us
+            self.turn.mark(where)
+            try:
+                return group.take_one(getter, self.turn.now_us)
+            except DamagedBlock as error:
+                group.reader.halt(error)
+                raise
+        except Exception as error:
+            note_half_change(error)
             raise
 
     def close_session(self, session_id: i64) -> None:
@@ -309,9 +330,13 @@ class Consumers:
 
     def close_channel(self, session_id: i64, channel: i64) -> None:
         """Take back what a channel got one by one; its consumers are cancelled by the session."""
-        getters = self.getters.get(session_id, {})
-        for key in [key for key in getters if key[0] == channel]:
-            self.return_gotten(getters.pop(key))
+        try:
+            getters = self.getters.get(session_id, {})
+            for key in [key for key in getters if key[0] == channel]:
+                self.return_gotten(getters.pop(key))
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def return_gotten(self, getter: Consumer) -> None:
         queue = self.catalog.queues_by_id.get(getter.queue)
@@ -321,15 +346,33 @@ class Consumers:
 
     def pause(self, session_id: i64, paused: bool) -> None:
         """Stop or resume deliveries to a session whose connection does not keep up."""
-        if paused:
-            self.paused.add(session_id)
-        else:
-            self.paused.discard(session_id)
-        for consumer in self.by_session.get(session_id, []):
-            consumer.paused = paused
-            queue = self.catalog.queues_by_id.get(consumer.queue)
-            if queue is not None and not paused:
-                self.turn.mark(queue)
+        try:
+            if paused:
+                self.paused.add(session_id)
+            else:
+                self.paused.discard(session_id)
+            for consumer in self.by_session.get(session_id, []):
+                consumer.paused = paused
+                queue = self.catalog.queues_by_id.get(consumer.queue)
+                if queue is not None and not paused:
+                    self.turn.mark(queue)
+        except Exception as error:
+            note_half_change(error)
+            raise
+
+
+def queue_and_filter(address: bytes) -> tuple[bytes, bytes]:
+    """Return the name of the queue that a consumer names, and its filter, which is "" for all messages."""
+    filter = b""
+    if address.startswith(QUEUE_PREFIX):
+        address, filter = queue_address(address)
+    elif address.startswith(DEAD_LETTER_PREFIX):
+        address, filter = dead_letter_address(address)
+    if filter == b"#":
+        return address, b""
+    if filter:
+        check_filter(filter)
+    return address, filter
 
 
 def is_work(queue: Queue, asked: ConsumerArguments) -> bool:

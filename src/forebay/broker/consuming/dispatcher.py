@@ -8,6 +8,7 @@ from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.catalog.topology import RETURNS, SETTLED
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.turn import Turn
+from forebay.core.errors import note_half_change
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
@@ -37,32 +38,40 @@ class Dispatcher:
 
         For whoever asks what is left of it then: consumers come first, and what is too much or too old is not there.
         """
-        self.dead_letters.forward_refused()
-        if not queue.dirty:
-            return
-        self.turn.now_us = self.store.clock.now_us()
-        if queue.log.writer.count:
-            self.turn.seal(queue)
-        if queue.work_groups == 0 and queue.needs_group():
-            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
-        queue.dispatch(self.turn.now_us, self.early)
+        try:
+            self.dead_letters.forward_refused()
+            if not queue.dirty:
+                return
+            self.turn.now_us = self.store.clock.now_us()
+            if queue.log.writer.count:
+                self.turn.seal(queue)
+            if queue.work_groups == 0 and queue.needs_group():
+                self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+            queue.dispatch(self.turn.now_us, self.early)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def take_early(self, consumer: Consumer) -> list[Delivery]:
         """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""
-        queue = self.catalog.queues_by_id.get(consumer.queue)
-        if queue is None or not queue.dirty:
-            return []
-        self.catch_up(queue)
-        own: list[Delivery] = []
-        others: list[Delivery] = []
-        for delivery in self.early:
-            if delivery.consumer is consumer:
-                own.append(delivery)
-            else:
-                others.append(delivery)
-        self.early = others
-        self.common.delivered += own
-        return own
+        try:
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            if queue is None or not queue.dirty:
+                return []
+            self.catch_up(queue)
+            own: list[Delivery] = []
+            others: list[Delivery] = []
+            for delivery in self.early:
+                if delivery.consumer is consumer:
+                    own.append(delivery)
+                else:
+                    others.append(delivery)
+            self.early = others
+            self.common.delivered += own
+            return own
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def forget(self, consumer: Consumer) -> None:
         """A consumer has just given back everything."""
@@ -127,19 +136,23 @@ class Dispatcher:
 
     def note_progress(self, queue: Queue) -> None:
         """Log the settlements of a queue, and let its source forget what no reader needs."""
-        log = queue.log
-        for group in queue.groups.values():
-            if isinstance(group, WorkGroup):
-                progress = group.take_progress()
-                returns = group.attempts.take_notes()
-                if progress:
-                    group.active_us = self.turn.now_us
-                if log.durable:
-                    if returns:
-                        self.store.note(RETURNS, queue.id, group.id, returns, False)
+        try:
+            log = queue.log
+            for group in queue.groups.values():
+                if isinstance(group, WorkGroup):
+                    progress = group.take_progress()
+                    returns = group.attempts.take_notes()
                     if progress:
-                        self.store.note(SETTLED, queue.id, group.id, progress, False)
-        queue.source.truncate()
+                        group.active_us = self.turn.now_us
+                    if log.durable:
+                        if returns:
+                            self.store.note(RETURNS, queue.id, group.id, returns, False)
+                        if progress:
+                            self.store.note(SETTLED, queue.id, group.id, progress, False)
+            queue.source.truncate()
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def synced(self) -> None:
         """Take note that what the store had in hand is on disk: readers that wait for that may have it."""

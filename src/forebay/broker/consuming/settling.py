@@ -13,6 +13,7 @@ from forebay.core.errors import (
     INVALID,
     NOT_FOUND,
     RequestError,
+    note_half_change,
 )
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import NACKED, Lease
@@ -40,41 +41,61 @@ class Settling:
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
         """Settle records of a lease; how many were held by it until now."""
-        group = self.group_of(lease)
-        return 0 if group is None else group.ack(lease, first, count)
+        try:
+            group = self.group_of(lease)
+            return 0 if group is None else group.ack(lease, first, count)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64, how: i64 = NACKED) -> i64:
         """Give records of a lease back: to the front of the queue, or to be leased again after a delay.
 
         how  NACKED by who held them, FAILED, or UNTRIED
         """
-        group = self.group_of(lease)
-        if group is None:
-            return 0
-        return group.give_back(lease, first, count, self.turn.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
+        try:
+            group = self.group_of(lease)
+            if group is None:
+                return 0
+            return group.give_back(lease, first, count, self.turn.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""
-        group = self.group_of(lease)
-        return 0 if group is None else group.reject(lease, first, count)
+        try:
+            group = self.group_of(lease)
+            return 0 if group is None else group.reject(lease, first, count)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def expire(self, lease: Lease, first: i64, count: i64) -> i64:
         """Let records of a lease die of their expiry, and return how many of them the lease held."""
-        group = self.group_of(lease)
-        if isinstance(group, WorkGroup):
-            return group.expire_held(lease, first, count)
-        return 0 if group is None else group.reject(lease, first, count)
+        try:
+            group = self.group_of(lease)
+            if isinstance(group, WorkGroup):
+                return group.expire_held(lease, first, count)
+            return 0 if group is None else group.reject(lease, first, count)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
         """Let records of a lease be held for so long from now on, or for 0 as long as if they were delivered now.
 
         Never shorter than before; how many of them were held by the lease.
         """
-        group = self.group_of(lease)
-        if not isinstance(group, WorkGroup):
-            return 0
-        length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
-        return group.leases.extend(lease, first, count, self.turn.now_us + length_us)
+        try:
+            group = self.group_of(lease)
+            if not isinstance(group, WorkGroup):
+                return 0
+            length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
+            return group.leases.extend(lease, first, count, self.turn.now_us + length_us)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
         """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
@@ -102,14 +123,20 @@ class Settling:
 
         raises  RequestError: no such group or offset
         """
-        where = self.catalog.queue(queue)
-        found = where.find_group(group)
-        if not isinstance(found, StreamGroup):
-            raise RequestError(NOT_FOUND, f"no stream group '{text(group)}' on queue '{text(queue)}'")
-        if offset < 0 or offset > where.log.end:
-            raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
-        found.commit(offset)
-        found.take_progress()
-        if where.log.durable:  # though it was there before: what says so, and the group itself, may not be on the disk
-            self.catalog.store.note(CURSOR, where.id, found.id, found.snapshot(), True)
-        self.turn.mark(where)
+        try:
+            where = self.catalog.queue(queue)
+            found = where.find_group(group)
+            if not isinstance(found, StreamGroup):
+                raise RequestError(NOT_FOUND, f"no stream group '{text(group)}' on queue '{text(queue)}'")
+            if offset < 0 or offset > where.log.end:
+                raise RequestError(
+                    INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'"
+                )
+            found.commit(offset)
+            found.take_progress()
+            if where.log.durable:  # also an offset that it had: that, and the group itself, may not be on the disk
+                self.catalog.store.note(CURSOR, where.id, found.id, found.snapshot(), True)
+            self.turn.mark(where)
+        except Exception as error:
+            note_half_change(error)
+            raise

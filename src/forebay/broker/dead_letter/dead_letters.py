@@ -25,7 +25,7 @@ from mypy_extensions import i64
 from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
-from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
+from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError, note_half_change
 from forebay.core.message import REJECTED, UNROUTABLE
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
 from forebay.message.deaths import REJECTED as DEATH_REJECTED
@@ -279,33 +279,37 @@ class DeadLetters:
         raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
                 or what `dead_letter_queue` raises
         """
-        queue = self.publishing.catalog.queues_by_id.get(lease.consumer.queue)
-        group = None if queue is None else queue.groups.get(lease.consumer.group)
-        if queue is None or group is None:
-            return
-        if len(reason) > REASON_OCTETS_MAX:
-            raise RequestError(INVALID, f"reason: {len(reason)} octets, at most {REASON_OCTETS_MAX}")
-        block = queue.log.block(offset)
-        assert block is not None and block.base <= offset, "a record that is held is in the log"
-        index = offset - block.base
-        marks = marks_for(self.publishing, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
-        if queue.limits.dlq:
-            target = dead_letter_queue(self.publishing, DEAD_LETTER_PREFIX + queue.name)
-            record = record_at(block, index)
-            deaths = deaths_of(record.annotations)
-            deaths.marks = marks
-            record.annotations = with_deaths(record.annotations, deaths)
-            self.mover.hand_over(Route(record.exchange, record.routing_key, [target], None), record)
-            self.note_moved(DEATH_REJECTED)
-        elif queue.limits.dead_letter_exchange is not None:
-            obstacle = self.forward(queue, for_exchange(record_at(block, index)), DEATH_REJECTED, marks)
-            if obstacle:
-                raise RequestError(REFUSED, f"dead-letter exchange: {obstacle}")
-        self.publishing.turn.mark(queue)
-        if isinstance(group, WorkGroup):
-            group.discard(lease, offset, 1)
-        else:
-            group.ack(lease, offset, 1)
+        try:
+            queue = self.publishing.catalog.queues_by_id.get(lease.consumer.queue)
+            group = None if queue is None else queue.groups.get(lease.consumer.group)
+            if queue is None or group is None:
+                return
+            if len(reason) > REASON_OCTETS_MAX:
+                raise RequestError(INVALID, f"reason: {len(reason)} octets, at most {REASON_OCTETS_MAX}")
+            block = queue.log.block(offset)
+            assert block is not None and block.base <= offset, "a record that is held is in the log"
+            index = offset - block.base
+            marks = marks_for(self.publishing, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
+            if queue.limits.dlq:
+                target = dead_letter_queue(self.publishing, DEAD_LETTER_PREFIX + queue.name)
+                record = record_at(block, index)
+                deaths = deaths_of(record.annotations)
+                deaths.marks = marks
+                record.annotations = with_deaths(record.annotations, deaths)
+                self.mover.hand_over(Route(record.exchange, record.routing_key, [target], None), record)
+                self.note_moved(DEATH_REJECTED)
+            elif queue.limits.dead_letter_exchange is not None:
+                obstacle = self.forward(queue, for_exchange(record_at(block, index)), DEATH_REJECTED, marks)
+                if obstacle:
+                    raise RequestError(REFUSED, f"dead-letter exchange: {obstacle}")
+            self.publishing.turn.mark(queue)
+            if isinstance(group, WorkGroup):
+                group.discard(lease, offset, 1)
+            else:
+                group.ack(lease, offset, 1)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
 
 @final

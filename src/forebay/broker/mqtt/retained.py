@@ -15,7 +15,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import RECORD_OVERHEAD, RETAINED_LOG, LedgerLog
-from forebay.core.errors import DamagedBlock
+from forebay.core.errors import DamagedBlock, note_half_change
 from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.message.formats.table import format_of, topic_octet
@@ -122,22 +122,26 @@ class Retained(LedgerLog):
 
     def put(self, topic: bytes, format: u8, properties: bytes, body: bytes, now_us: i64) -> str:
         """Store a topic's message in place of any other, or with an empty body remove it; why not, or an empty text."""
-        if not body:
-            self.source.truncate()
-            # Where it is gone already, the client still waits until the disk says so too.
-            if self.forget(topic) or self.dropped or self.ledger.undurable:
-                self.removed = True
+        try:
+            if not body:
+                self.source.truncate()
+                # Where it is gone already, the client still waits until the disk says so too.
+                if self.forget(topic) or self.dropped or self.ledger.undurable:
+                    self.removed = True
+                return ""
+            refusal = self.refusal(topic, properties, body)
+            if refusal:
+                return refusal
+            self.forget(topic)
+            offset = self.log.end + self.log.writer.count
+            self.log.append(format, b"", topic, properties, body)
+            self.take(topic, offset, len(body), expiry_us(i64(format), properties, now_us))
+            if self.log.writer.bodies.size() > SEAL_OCTETS:
+                self.make_readable(now_us)
             return ""
-        refusal = self.refusal(topic, properties, body)
-        if refusal:
-            return refusal
-        self.forget(topic)
-        offset = self.log.end + self.log.writer.count
-        self.log.append(format, b"", topic, properties, body)
-        self.take(topic, offset, len(body), expiry_us(i64(format), properties, now_us))
-        if self.log.writer.bodies.size() > SEAL_OCTETS:
-            self.make_readable(now_us)
-        return ""
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def refusal(self, topic: bytes, properties: bytes, body: bytes) -> str:
         """The reason not to store a message; an empty text if it may be stored."""
@@ -154,12 +158,16 @@ class Retained(LedgerLog):
 
     def put_volatile(self, topic: bytes, body: bytes, now_us: i64) -> None:
         """Put a message as `put`, in memory only and without a limit."""
-        self.forget(topic)
-        if body:
-            number = self.next_volatile
-            self.next_volatile -= 1
-            self.volatile[int(number)] = RetainedMessage(topic, i64(topic_octet(0, True)), b"", body, now_us)
-            self.tree.set(topic, number)
+        try:
+            self.forget(topic)
+            if body:
+                number = self.next_volatile
+                self.next_volatile -= 1
+                self.volatile[int(number)] = RetainedMessage(topic, i64(topic_octet(0, True)), b"", body, now_us)
+                self.tree.set(topic, number)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def take(self, topic: bytes, offset: i64, octets: i64, due_us: i64) -> None:
         """A record is its topic's message from now on."""

@@ -37,7 +37,7 @@ from forebay.broker.mqtt.noted_sessions import (
 )
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.mqtt.wide_deliveries import OFFLINE_POINTS, ONLINE_POINTS
-from forebay.core.errors import REFUSED, RequestError
+from forebay.core.errors import REFUSED, RequestError, note_half_change
 from forebay.core.units import US_PER_S
 from forebay.log.block import Block
 from forebay.log.store import Store
@@ -144,38 +144,43 @@ class Sessions(InternalLog):
         expiry_s  how long it outlives the connection; 0: not at all, even where the client comes back at once [3.1.4-3]
         raises    RequestError(REFUSED) if there are too many sessions
         """
-        old = self.find(client_id, owner.user)
-        is_there = old is not None and old.durable and old.expiry_s > 0 and not clean_start
-        if old is not None:
-            if old.connection:
-                self.fanout.crowding.relieve(old)
-                self.taken.append(int(old.connection))
-                self.connected.pop(int(old.connection), None)
-            self.settle_will(old, is_there)
-            if not is_there:
-                self.end(old)
-        if is_there:
-            assert old is not None
-            client = old
-            self.offline.pop(int(client.number), None)
-            client.away_to = self.next_offset()
-            self.mark(client)
-        else:
-            client = self.make(client_id, expiry_s)
-        client.owner = owner
-        client.connection = connection
-        client.resumed = is_there
-        self.connected[int(connection)] = client
-        client.paused = False
-        client.full = False
-        client.given_up = 0 < self.rules.crowd_at < client.mqueue.count  # what has gathered is nobody's fault of now
-        client.expiry_s = expiry_s
-        client.ended_us = 0
-        client.will = will
-        client.will_due_us = 0
-        self.fanout.client_changed(client)
-        self.describe(client, True)
-        return client
+        try:
+            old = self.find(client_id, owner.user)
+            is_there = old is not None and old.durable and old.expiry_s > 0 and not clean_start
+            if old is not None:
+                if old.connection:
+                    self.fanout.crowding.relieve(old)
+                    self.taken.append(int(old.connection))
+                    self.connected.pop(int(old.connection), None)
+                self.settle_will(old, is_there)
+                if not is_there:
+                    self.end(old)
+            if is_there:
+                assert old is not None
+                client = old
+                self.offline.pop(int(client.number), None)
+                client.away_to = self.next_offset()
+                self.mark(client)
+            else:
+                client = self.make(client_id, expiry_s)
+            client.owner = owner
+            client.connection = connection
+            client.resumed = is_there
+            self.connected[int(connection)] = client
+            client.paused = False
+            client.full = False
+            # Nobody who publishes now is held back for what has gathered.
+            client.given_up = 0 < self.rules.crowd_at < client.mqueue.count
+            client.expiry_s = expiry_s
+            client.ended_us = 0
+            client.will = will
+            client.will_due_us = 0
+            self.fanout.client_changed(client)
+            self.describe(client, True)
+            return client
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def make(self, client_id: bytes, expiry_s: i64) -> ClientSession:
         if self.sessions_max and i64(len(self.by_number)) >= self.sessions_max:
@@ -348,60 +353,76 @@ class Sessions(InternalLog):
         self, client: ClientSession, audience: Audience, format: u8, topic: bytes, properties: bytes, body: bytes
     ) -> None:
         """One message for one session; its audience has that session's recipient, or none where it is on its way."""
-        self.append(audience, format, with_number(b"", RECIPIENT, client.number), topic, properties, body)
+        try:
+            self.append(audience, format, with_number(b"", RECIPIENT, client.number), topic, properties, body)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def end_turn(self, now_us: i64) -> None:
         """Seal what was appended, and find who gets it: see `take_deliveries`."""
-        self.now_us = now_us
-        writer = self.log.writer
-        if writer.count == 0:
-            return
-        runs = self.runs
-        self.runs = Runs()
-        runs.cut()
-        block = self.log.seal(now_us)
-        assert block is not None
-        self.store.append(self.log, block)
-        index: i64 = 0
-        for at in range(len(runs.audiences)):
-            count = runs.counts[at]
-            recipients = runs.audiences[at].logged
-            if len(recipients) > WIDE_MIN:
-                self.fanout.wide.add(recipients, block, index, count, None)
-            else:
-                for recipient in recipients:
-                    self.out.append(Delivery(recipient, block, index, count, None))
-            index += count
+        try:
+            self.now_us = now_us
+            writer = self.log.writer
+            if writer.count == 0:
+                return
+            runs = self.runs
+            self.runs = Runs()
+            runs.cut()
+            block = self.log.seal(now_us)
+            assert block is not None
+            self.store.append(self.log, block)
+            index: i64 = 0
+            for at in range(len(runs.audiences)):
+                count = runs.counts[at]
+                recipients = runs.audiences[at].logged
+                if len(recipients) > WIDE_MIN:
+                    self.fanout.wide.add(recipients, block, index, count, None)
+                else:
+                    for recipient in recipients:
+                        self.out.append(Delivery(recipient, block, index, count, None))
+                index += count
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def keep(self, recipient: Recipient, block: Block, index: i64, count: i64) -> None:
         """Let records of the log wait for a session; what gives way to them is noted."""
-        client = recipient.client
-        mqueue = client.mqueue
-        dropped = mqueue.dropped
-        offset = block.base + index
-        zero = recipient.qos == 0
-        if zero and client.refuses:
-            self.pass_by(client, offset, count)
-            return
-        if mqueue.rules.priorities:
-            for step in range(count):
-                priority = mqueue.rules.priority(topic_at(block, index + step))
-                mqueue.push(recipient, None, offset + step, 1, zero, priority)
-        else:
-            mqueue.push(recipient, None, offset, count, zero, 0)
-        if mqueue.lost:
-            self.note_lost(client)
-        if mqueue.dropped != dropped:
-            self.fanout.losers[client] = None
-        if client.connection:
-            self.fanout.crowding.check(client, self.now_us)
+        try:
+            client = recipient.client
+            mqueue = client.mqueue
+            dropped = mqueue.dropped
+            offset = block.base + index
+            zero = recipient.qos == 0
+            if zero and client.refuses:
+                self.pass_by(client, offset, count)
+                return
+            if mqueue.rules.priorities:
+                for step in range(count):
+                    priority = mqueue.rules.priority(topic_at(block, index + step))
+                    mqueue.push(recipient, None, offset + step, 1, zero, priority)
+            else:
+                mqueue.push(recipient, None, offset, count, zero, 0)
+            if mqueue.lost:
+                self.note_lost(client)
+            if mqueue.dropped != dropped:
+                self.fanout.losers[client] = None
+            if client.connection:
+                self.fanout.crowding.check(client, self.now_us)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def pass_by(self, client: ClientSession, offset: i64, count: i64) -> None:
         """Records of QoS 0, of which nobody awaits anything, are not kept where too much waits already."""
-        client.mqueue.dropped += count
-        self.fanout.losers[client] = None
-        for each in range(offset, offset + count):
-            self.operate(client, TAKEN, 0, each, False)
+        try:
+            client.mqueue.dropped += count
+            self.fanout.losers[client] = None
+            for each in range(offset, offset + count):
+                self.operate(client, TAKEN, 0, each, False)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def keep_out(self) -> None:
         """Let what is in `out` wait, as all that is not in a packet has to."""
@@ -414,9 +435,13 @@ class Sessions(InternalLog):
 
     def note_lost(self, client: ClientSession) -> None:
         """Note what of the log has given way in a message queue."""
-        for first, end in pairs(client.mqueue.take_lost()):
-            for each in range(first, end):
-                self.operate(client, TAKEN, 0, each, False)
+        try:
+            for first, end in pairs(client.mqueue.take_lost()):
+                for each in range(first, end):
+                    self.operate(client, TAKEN, 0, each, False)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def take_wills(self) -> list[tuple[ClientSession, Will]]:
         """Return the wills to be published, with the sessions that left them, since the last call."""
@@ -495,12 +520,16 @@ class Sessions(InternalLog):
 
     def operate(self, client: ClientSession, operation: i64, id: i64, offset: i64, urgent: bool) -> None:
         """Note what happened to a packet; if urgent, what is written after it waits for the disk."""
-        if not client.durable:
-            return
-        client.operate(operation, id, offset)
-        if urgent:
-            client.urgent = True
-        self.mark(client)
+        try:
+            if not client.durable:
+                return
+            client.operate(operation, id, offset)
+            if urgent:
+                client.urgent = True
+            self.mark(client)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def mark(self, client: ClientSession) -> None:
         if not client.noted:

@@ -13,6 +13,7 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
+from forebay.core.errors import note_half_change
 from forebay.core.message import REJECTED
 from forebay.log.store import Store
 from forebay.message.formats.table import AT_QOS_0
@@ -54,11 +55,15 @@ class Admission:
 
     def take_room(self, octets: i64) -> bool:
         """Count so much towards what the log has room for; False if the disk is full."""
-        common = self.common
-        if octets > common.room and not self.make_room(octets):
-            return False
-        common.room -= octets
-        return True
+        try:
+            common = self.common
+            if octets > common.room and not self.make_room(octets):
+                return False
+            common.room -= octets
+            return True
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def has_room(self, octets: i64) -> bool:
         """True if `take_room` would give so much."""

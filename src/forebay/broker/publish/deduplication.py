@@ -19,7 +19,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import ANNOTATION_OVERHEAD, DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
-from forebay.core.errors import INVALID, DamagedBlock, RequestError
+from forebay.core.errors import INVALID, DamagedBlock, RequestError, note_half_change
 from forebay.log.store import FrameEntry, Store
 from forebay.message.address import NAME_OCTETS_MAX
 from forebay.message.annotations import (
@@ -114,11 +114,15 @@ class Deduplication(InternalLog):
 
     def remember(self, identity: Identity) -> None:
         """The message that `is_known` found to be new has been taken in this turn."""
-        if identity.producer:
-            self.last[identity.producer_name] = int(identity.sequence)
-            self.take(identity.producer_name)
-        if identity.key:
-            self.take(identity.key_name)
+        try:
+            if identity.producer:
+                self.last[identity.producer_name] = int(identity.sequence)
+                self.take(identity.producer_name)
+            if identity.key:
+                self.take(identity.key_name)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def take(self, name: bytes) -> None:
         """A record of this hash is to be appended at the turn's end, in place of any other."""

@@ -12,7 +12,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import DELAYED_LOG, LedgerLog
-from forebay.core.errors import INVALID, REFUSED, DamagedBlock, RequestError
+from forebay.core.errors import INVALID, REFUSED, DamagedBlock, RequestError, note_half_change
 from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.message.annotations import DELAY_KEY, DUE, annotation, number_annotation, with_annotation, with_number
@@ -106,14 +106,18 @@ class Delayed(LedgerLog):
 
     def cancel(self, name: bytes) -> bool:
         """Forget a message by its key, or else by its offset in decimal digits; False if none waits under that name."""
-        offset = self.offset_of(name)
-        if offset < 0:
-            return False
-        self.leave(int(offset))
-        if len(self.times) > SLACK and len(self.times) > 2 * len(self.waiting):
-            self.times = [each for each in self.times if each[1] in self.waiting]
-            heapq.heapify(self.times)
-        return True
+        try:
+            offset = self.offset_of(name)
+            if offset < 0:
+                return False
+            self.leave(int(offset))
+            if len(self.times) > SLACK and len(self.times) > 2 * len(self.waiting):
+                self.times = [each for each in self.times if each[1] in self.waiting]
+                heapq.heapify(self.times)
+            return True
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def offset_of(self, name: bytes) -> i64:
         """The offset of the message of this key, or of this offset in decimal digits; -1 where none waits."""
@@ -164,10 +168,14 @@ class Delayed(LedgerLog):
         heapq.heappush(self.times, (int(due_us), int(offset)))
 
     def leave(self, offset: int) -> None:
-        key = self.waiting.pop(offset)
-        if key:
-            del self.keys[key]
-        self.gone.append(offset)
+        try:
+            key = self.waiting.pop(offset)
+            if key:
+                del self.keys[key]
+            self.gone.append(offset)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     # ---- looking
 

@@ -16,7 +16,7 @@ from forebay.broker.publish.headers import read_publish_headers, route_with_head
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
-from forebay.core.errors import REFUSED, RequestError
+from forebay.core.errors import REFUSED, RequestError, note_half_change
 from forebay.core.message import ACCEPTED, EXPIRES, KEYED, REJECTED
 from forebay.message.formats.table import format_of
 from forebay.message.record import StoredRecord
@@ -92,18 +92,24 @@ class Mover:
 
     def publish_due(self, message: DelayedMessage) -> PublishOutcome:
         """Publish a message whose time has come. NO_ROOM alone is a reason to try again."""
-        publishing = self.publishing
-        format = format_of(message.format)
-        if format.keys_are_topics:
-            return publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
-        headers = read_publish_headers(format, message.properties)
         try:
-            route = publishing.router.route(message.exchange, message.topic)
-            route = route_with_headers(publishing, route, headers, u8(message.format))
-        except RequestError as error:  # its exchange is gone
-            return PublishOutcome(REJECTED, error.text)
-        record = StoredRecord(message.format, message.exchange, message.topic, headers.properties, message.body, b"")
-        return self.send(route, record, False, True)
+            publishing = self.publishing
+            format = format_of(message.format)
+            if format.keys_are_topics:
+                return publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
+            headers = read_publish_headers(format, message.properties)
+            try:
+                route = publishing.router.route(message.exchange, message.topic)
+                route = route_with_headers(publishing, route, headers, u8(message.format))
+            except RequestError as error:  # its exchange is gone
+                return PublishOutcome(REJECTED, error.text)
+            record = StoredRecord(
+                message.format, message.exchange, message.topic, headers.properties, message.body, b""
+            )
+            return self.send(route, record, False, True)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
 
 def refusing_queues(route: Route, octets: i64) -> list[Queue]:

@@ -20,7 +20,7 @@ from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.turn import Turn
-from forebay.core.errors import RequestError
+from forebay.core.errors import RequestError, note_half_change
 from forebay.core.message import (
     ACCEPTED,
     EXPIRES,
@@ -96,56 +96,57 @@ class Publishing:
         annotations  of a record that was in a queue already; subscribers get the headers that they stand for
         owed         the broker has taken it long ago: no session's quota refuses it
         """
-        audience, queues, flow = route.audience, route.queues, route.flow
-        if not queues and audience is None and not route.copies:
-            return self.miss(flow)
-        if route.durable:
-            octets = len(properties) + len(body) + len(annotations)
-            refusal = self.admission.admit(route, format, octets, owed)
-            if refusal is not None:
-                return refusal
-        self.published += 1
-        flow.published_in += 1
-        flow.published_out += route.reach
-        is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
-        outcome = TAKEN
-        stored = format
-        if queues and MARKED_LATE[i64(format)]:
-            stored = format & STORED_MASK | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
-        for queue in queues:
-            writer = queue.log.writer
-            if queue.limits.refuses and queue.refuses(len(body)):
-                outcome = self.refuse(outcome, queue, stored, route, properties, body, annotations)
-                continue
-            if is_long and writer.count:
-                self.turn.seal(queue)
-            if queue.kind == SHARE or annotations:
-                self.append_annotated(queue, route, format, stored, properties, body, annotations)
-            else:
-                if stored & MARKS:
-                    self.heed(queue, i64(stored))
-                writer.append(stored, route.exchange, route.routing_key, properties, body)
-            if not queue.dirty:
-                queue.dirty = True
-                self.turn.dirty.append(queue)
-            if queue.crowded:
-                outcome = outcome.pressed(queue)
-            if is_long or writer.bodies.size() > BLOCK_OCTETS:
-                self.turn.seal(queue)
-        if annotations and (audience is not None or route.copies):
-            properties = rendered(i64(format), properties, annotations)
-        if audience is not None:
-            if AT_QOS_0[i64(format)]:
-                audience = audience.zero
-            if audience.direct:
-                self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
-            if audience.logged:
-                self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
-        if route.copies:
-            self.publish_copies(route, u8(format_of(i64(format)).number), properties, body)
-        if self.events.publishes or (audience is not None and self.crowding.count):
-            outcome = self.conclude(route, audience, format, body, outcome)
-        return outcome
+        try:
+            audience, queues, flow = route.audience, route.queues, route.flow
+            if not queues and audience is None and not route.copies:
+                return self.miss(flow)
+            if route.durable:
+                refusal = self.admission.admit(route, format, len(properties) + len(body) + len(annotations), owed)
+                if refusal is not None:
+                    return refusal
+            self.published += 1
+            flow.published_in += 1
+            flow.published_out += route.reach
+            outcome, stored, is_long = TAKEN, format, len(body) >= LONG_OCTETS  # a long one is alone in its block
+            if queues and MARKED_LATE[i64(format)]:
+                stored = format & STORED_MASK | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
+            for queue in queues:
+                writer = queue.log.writer
+                if queue.limits.refuses and queue.refuses(len(body)):
+                    outcome = self.refuse(outcome, queue, stored, route, properties, body, annotations)
+                    continue
+                if is_long and writer.count:
+                    self.turn.seal(queue)
+                if queue.kind == SHARE or annotations:
+                    self.append_annotated(queue, route, format, stored, properties, body, annotations)
+                else:
+                    if stored & MARKS:
+                        self.heed(queue, i64(stored))
+                    writer.append(stored, route.exchange, route.routing_key, properties, body)
+                if not queue.dirty:
+                    queue.dirty = True
+                    self.turn.dirty.append(queue)
+                if queue.crowded:
+                    outcome = outcome.pressed(queue)
+                if is_long or writer.bodies.size() > BLOCK_OCTETS:
+                    self.turn.seal(queue)
+            if annotations and (audience is not None or route.copies):
+                properties = rendered(i64(format), properties, annotations)
+            if audience is not None:
+                if AT_QOS_0[i64(format)]:
+                    audience = audience.zero
+                if audience.direct:
+                    self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
+                if audience.logged:
+                    self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
+            if route.copies:
+                self.publish_copies(route, u8(format_of(i64(format)).number), properties, body)
+            if self.events.publishes or (audience is not None and self.crowding.count):
+                outcome = self.conclude(route, audience, format, body, outcome)
+            return outcome
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def miss(self, flow: ExchangeCounts) -> PublishOutcome:
         """A message leads nowhere."""
@@ -265,17 +266,21 @@ class Publishing:
 
     def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> PublishOutcome:
         """Keep the message for those who subscribe later, or forget the one there is: TAKEN, or why not."""
-        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
-        if not self.admission.take_room(octets):
-            return NO_ROOM
-        refusal = self.retained.put(topic, format, properties, body, self.turn.now_us)
-        if refusal:
-            self.admission.rejected += 1
-            return PublishOutcome(REJECTED, refusal)
-        self.events.note(
-            events.RETAINED, self.catalog.name, events.message_fields(TOPIC_EXCHANGE, topic, i64(format), body)
-        )
-        return TAKEN
+        try:
+            octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
+            if not self.admission.take_room(octets):
+                return NO_ROOM
+            refusal = self.retained.put(topic, format, properties, body, self.turn.now_us)
+            if refusal:
+                self.admission.rejected += 1
+                return PublishOutcome(REJECTED, refusal)
+            self.events.note(
+                events.RETAINED, self.catalog.name, events.message_fields(TOPIC_EXCHANGE, topic, i64(format), body)
+            )
+            return TAKEN
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def delay(
         self,
@@ -288,9 +293,13 @@ class Publishing:
         exchange: bytes = b"",
     ) -> PublishOutcome:
         """Keep a message until its time: TAKEN, or why not. RequestError as `Delayed.put`."""
-        overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key)
-        octets = len(properties) + len(body) + overhead + len(topic) + len(exchange)
-        if not self.admission.take_room(octets):
-            return NO_ROOM
-        self.delayed.put(key, due_us, format, topic, properties, body, exchange)
-        return TAKEN
+        try:
+            overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key)
+            octets = len(properties) + len(body) + overhead + len(topic) + len(exchange)
+            if not self.admission.take_room(octets):
+                return NO_ROOM
+            self.delayed.put(key, due_us, format, topic, properties, body, exchange)
+            return TAKEN
+        except Exception as error:
+            note_half_change(error)
+            raise

@@ -13,6 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.common import Common
+from forebay.core.errors import note_half_change
 from forebay.log.block import BlockWriter
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
 
@@ -59,23 +60,31 @@ class Replies:
 
     def close(self, consumer: Consumer) -> None:
         """Accept no more answers for this consumer; no error where it is closed."""
-        closed = self.by_consumer.pop(int(consumer.id), None)
-        if closed is not None:
-            del self.by_name[closed.name]
+        try:
+            closed = self.by_consumer.pop(int(consumer.id), None)
+            if closed is not None:
+                del self.by_name[closed.name]
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def append(self, name: bytes, format: u8, properties: bytes, body: bytes) -> bool:
         """An answer for this name; False if nobody has it, or its connection has taken too few of them."""
-        to = self.by_name.get(name)
-        if to is None:
-            return False
-        if not to.consumer.paused:
-            to.backlog = 0
-        elif to.backlog > BACKLOG_OCTETS_MAX:
-            return False
-        to.backlog += len(properties) + len(body)
-        self.writer.append(format, b"", name, properties, body)
-        self.to.append(to)
-        return True
+        try:
+            to = self.by_name.get(name)
+            if to is None:
+                return False
+            if not to.consumer.paused:
+                to.backlog = 0
+            elif to.backlog > BACKLOG_OCTETS_MAX:
+                return False
+            to.backlog += len(properties) + len(body)
+            self.writer.append(format, b"", name, properties, body)
+            self.to.append(to)
+            return True
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
         """Deliver the turn's answers."""

@@ -24,7 +24,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import INTERNAL, RECORD_OVERHEAD, STAGING_LOG, LedgerLog
 from forebay.broker.publish.owned_names import name_in
-from forebay.core.errors import PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import PRECONDITION, REFUSED, RequestError, note_half_change
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, trusted_block
 from forebay.log.store import FrameEntry, Store
 from forebay.message.annotations import STAGED, annotation, with_annotation
@@ -159,15 +159,19 @@ class Staging(LedgerLog):
 
     def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes, now_us: i64) -> None:
         """Keep the octets of a block for a batch that is not committed."""
-        assert not self.is_committed(query, batch)
-        offset: i64 = self.log.end + self.log.writer.count
-        transaction = msgspec.msgpack.encode([query, int(batch), part, int(rows)])
-        self.log.append_annotated(
-            u8(EXCHANGE_FORMAT.number), b"", b"", b"", block, with_annotation(b"", STAGED, transaction)
-        )
-        self.wait(query, batch, part, rows, len(block), offset, now_us)
-        if self.log.writer.bodies.size() > SEAL_OCTETS:
-            self.make_readable(now_us)
+        try:
+            assert not self.is_committed(query, batch)
+            offset: i64 = self.log.end + self.log.writer.count
+            transaction = msgspec.msgpack.encode([query, int(batch), part, int(rows)])
+            self.log.append_annotated(
+                u8(EXCHANGE_FORMAT.number), b"", b"", b"", block, with_annotation(b"", STAGED, transaction)
+            )
+            self.wait(query, batch, part, rows, len(block), offset, now_us)
+            if self.log.writer.bodies.size() > SEAL_OCTETS:
+                self.make_readable(now_us)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def wait(self, query: str, batch: i64, part: str, rows: i64, octets: i64, offset: i64, now_us: i64) -> None:
         staged = self.staged.get((query, int(batch)))
@@ -190,37 +194,41 @@ class Staging(LedgerLog):
         raises  RequestError, and nothing is decided: PRECONDITION where not just these rows are staged (the end of a
                 part may be lost in a crash), REFUSED where too many commits are remembered that none can go
         """
-        last = self.last_of(query)
-        if last is not None and batch <= last.batch:
-            last.used_us = now_us
-            del self.last[last.query]
-            self.last[last.query] = last
-            known = self.open.get((last.query, int(batch))) or last
-            if known.batch == batch:
-                return known
-            none = CommittedBatch(query, batch, now_us, [])
-            none.finished = True
-            return none
-        staged = self.staged.get((query, int(batch)))
-        made = CommittedBatch(query, batch, now_us, list(parts))
-        for name, rows in parts.items():
-            part = None if staged is None else staged.parts.get(name)
-            there: i64 = 0 if part is None else part.rows
-            if part is None or there != rows:
-                text = f"only {there} of {rows} rows" if there < rows else f"{there} rows, not {rows},"
-                raise RequestError(
-                    PRECONDITION,
-                    f"commit: {text} of part '{name}' of batch {batch} of query '{name_in(query)}' are staged",
-                )
-            made.offsets += part.offsets
-        self.make_place(query)
-        self.note(COMMITTED, made.note(), True)
-        self.last.pop(query, None)
-        self.last[query] = made
-        self.open[query, int(batch)] = made
-        for each in [each for each in self.staged if each[0] == query and each[1] <= batch]:
-            self.throw_away(each, parts if each[1] == batch else {})
-        return made
+        try:
+            last = self.last_of(query)
+            if last is not None and batch <= last.batch:
+                last.used_us = now_us
+                del self.last[last.query]
+                self.last[last.query] = last
+                known = self.open.get((last.query, int(batch))) or last
+                if known.batch == batch:
+                    return known
+                none = CommittedBatch(query, batch, now_us, [])
+                none.finished = True
+                return none
+            staged = self.staged.get((query, int(batch)))
+            made = CommittedBatch(query, batch, now_us, list(parts))
+            for name, rows in parts.items():
+                part = None if staged is None else staged.parts.get(name)
+                there: i64 = 0 if part is None else part.rows
+                if part is None or there != rows:
+                    text = f"only {there} of {rows} rows" if there < rows else f"{there} rows, not {rows},"
+                    raise RequestError(
+                        PRECONDITION,
+                        f"commit: {text} of part '{name}' of batch {batch} of query '{name_in(query)}' are staged",
+                    )
+                made.offsets += part.offsets
+            self.make_place(query)
+            self.note(COMMITTED, made.note(), True)
+            self.last.pop(query, None)
+            self.last[query] = made
+            self.open[query, int(batch)] = made
+            for each in [each for each in self.staged if each[0] == query and each[1] <= batch]:
+                self.throw_away(each, parts if each[1] == batch else {})
+            return made
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def make_place(self, query: str) -> None:
         """Forget queries until another can be remembered."""
@@ -238,10 +246,14 @@ class Staging(LedgerLog):
 
     def abort(self, query: str, batch: i64) -> None:
         """Throw away what was staged for a batch; RequestError(PRECONDITION) where it is committed."""
-        if self.is_committed(query, batch):
-            raise RequestError(PRECONDITION, f"abort: batch {batch} of query '{name_in(query)}' is committed")
-        if (query, int(batch)) in self.staged:
-            self.throw_away((query, int(batch)), {})
+        try:
+            if self.is_committed(query, batch):
+                raise RequestError(PRECONDITION, f"abort: batch {batch} of query '{name_in(query)}' is committed")
+            if (query, int(batch)) in self.staged:
+                self.throw_away((query, int(batch)), {})
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def throw_away(self, name: tuple[str, int], kept: dict[str, int]) -> None:
         """Settle what was staged for a batch, but for these parts."""

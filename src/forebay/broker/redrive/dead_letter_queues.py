@@ -15,7 +15,7 @@ from typing import Final
 
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError, note_half_change
 from forebay.core.message import PLAIN_BODY
 from forebay.filter.parser import Filter
 from forebay.message.address import DEAD_LETTER_PREFIX
@@ -248,12 +248,16 @@ def redrive(
     raises  RequestError: NOT_FOUND without such a queue, or without an origin; REFUSED where there is no room. What
             was sent back before the error stays sent back
     """
-    queue, group = work_of(vhost, name)
-    if to and vhost.catalog.queue(to) is queue:
-        raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
-    portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
-    carry(vhost, queue, group, portion, chosen, partial(send_back, vhost, to=to), ranges is not None)
-    return portion
+    try:
+        queue, group = work_of(vhost, name)
+        if to and vhost.catalog.queue(to) is queue:
+            raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
+        portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
+        carry(vhost, queue, group, portion, chosen, partial(send_back, vhost, to=to), ranges is not None)
+        return portion
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def carry(
@@ -299,12 +303,16 @@ def discard(
     scan: int = SCANNED_AT_ONCE,
 ) -> Portion:
     """Settle messages that the filter wants; RequestError: NOT_FOUND without such a queue, INVALID for a stream."""
-    queue, group = work_of(vhost, name)
-    portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
-    take_out(group, {offset_of(letter) for letter in chosen})
-    vhost.turn.mark(queue)
-    portion.done = len(chosen)
-    return portion
+    try:
+        queue, group = work_of(vhost, name)
+        portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
+        take_out(group, {offset_of(letter) for letter in chosen})
+        vhost.turn.mark(queue)
+        portion.done = len(chosen)
+        return portion
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def edit(
@@ -321,26 +329,30 @@ def edit(
     raises   RequestError: NOT_FOUND where nothing of that offset waits in the queue, PRECONDITION where a consumer
              holds it, REFUSED where there is no room
     """
-    queue, group = work_of(vhost, name)
-    block = queue.log.block(offset) if offset < queue.log.end else None
-    if offset < queue.log.start or block is None or block.base > offset or not queue.needed(offset, offset + 1):
-        raise RequestError(NOT_FOUND, f"offset: {offset} is not in queue '{text(name)}'")
-    if not is_waiting(group, offset):
-        raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")
-    record = record_at(block, offset - block.base)
-    if headers:
-        if not MADE_HEADERS.isdisjoint(headers):  # they are not the broker's any more
-            record.properties = rendered(record.format, record.properties, record.annotations)
-            record.annotations = without_deaths(record.annotations)
-        names = [name.encode() for name in headers]
-        said = [(name, value) for name, value in headers.items() if value is not None]
-        record.properties = format_of(record.format).edit(record.properties, names, said)
-    if body is not None:
-        record.body = format_of(record.format).body_of(body, PLAIN_BODY)
-    key = record.routing_key if routing_key is None else routing_key
-    vhost.mover.hand_over(Route(record.exchange, key, [queue], None), record)
-    take_out(group, {offset})
-    vhost.turn.mark(queue)
+    try:
+        queue, group = work_of(vhost, name)
+        block = queue.log.block(offset) if offset < queue.log.end else None
+        if offset < queue.log.start or block is None or block.base > offset or not queue.needed(offset, offset + 1):
+            raise RequestError(NOT_FOUND, f"offset: {offset} is not in queue '{text(name)}'")
+        if not is_waiting(group, offset):
+            raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")
+        record = record_at(block, offset - block.base)
+        if headers:
+            if not MADE_HEADERS.isdisjoint(headers):  # they are not the broker's any more
+                record.properties = rendered(record.format, record.properties, record.annotations)
+                record.annotations = without_deaths(record.annotations)
+            names = [name.encode() for name in headers]
+            said = [(name, value) for name, value in headers.items() if value is not None]
+            record.properties = format_of(record.format).edit(record.properties, names, said)
+        if body is not None:
+            record.body = format_of(record.format).body_of(body, PLAIN_BODY)
+        key = record.routing_key if routing_key is None else routing_key
+        vhost.mover.hand_over(Route(record.exchange, key, [queue], None), record)
+        take_out(group, {offset})
+        vhost.turn.mark(queue)
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def work_of(vhost: Vhost, name: bytes) -> tuple[Queue, WorkGroup]:

@@ -19,7 +19,7 @@ from forebay.broker.redrive.dead_letter_queues import (
     work_of,
 )
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.core.errors import INVALID, REFUSED, RequestError, note_half_change
 from forebay.directory.permissions import Rights
 from forebay.filter.parser import Filter
 from forebay.message.formats.conversion import for_exchange
@@ -72,15 +72,19 @@ def move(
     raises  RequestError: NOT_FOUND without the queue, or the target; INVALID where they are one, or the queue a stream.
             Undecided, and nothing has moved
     """
-    queue, group = work_of(vhost, name)
-    if target.queue is None:
-        vhost.catalog.check_exchange(target.exchange)
-    elif vhost.catalog.queue(target.queue) is queue:
-        raise RequestError(INVALID, f"to: '{text(name)}' is the queue itself")
-    portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
-    decide(vhost, target, chosen)
-    carry(vhost, queue, group, portion, chosen, partial(send, vhost, target=target), True)
-    return portion
+    try:
+        queue, group = work_of(vhost, name)
+        if target.queue is None:
+            vhost.catalog.check_exchange(target.exchange)
+        elif vhost.catalog.queue(target.queue) is queue:
+            raise RequestError(INVALID, f"to: '{text(name)}' is the queue itself")
+        portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
+        decide(vhost, target, chosen)
+        carry(vhost, queue, group, portion, chosen, partial(send, vhost, target=target), True)
+        return portion
+    except Exception as error:
+        note_half_change(error)
+        raise
 
 
 def decide(vhost: Vhost, target: RedriveTarget, chosen: list[RecordSubject]) -> None:

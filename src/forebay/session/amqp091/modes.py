@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.errors import PRECONDITION, RequestError, note_half_change
 from forebay.session.amqp091.channel import Channel
 from forebay.session.amqp091.tx import Transaction
 from forebay.session.session import Session
@@ -66,12 +66,16 @@ def transaction_of(channel: Channel) -> Transaction:
 
 def on_tx_commit(session: Session, channel: Channel) -> None:
     """Do all that was held back, in this turn and so in one frame; the answer leaves when that is on the disk."""
-    transaction = transaction_of(channel)
-    channel.publisher.commit()
-    if transaction.settlements:
-        # Acknowledgements wait for somebody else's commit otherwise.
-        session.vhost.hurry()
-        channel.settle_held(transaction.settlements)
-    transaction.clear()
-    channel.link.committed = True
-    put_method(session.out, channel.number, TX_COMMIT_OK, b"")
+    try:
+        transaction = transaction_of(channel)
+        channel.publisher.commit()
+        if transaction.settlements:
+            # Acknowledgements wait for somebody else's commit otherwise.
+            session.vhost.hurry()
+            channel.settle_held(transaction.settlements)
+        transaction.clear()
+        channel.link.committed = True
+        put_method(session.out, channel.number, TX_COMMIT_OK, b"")
+    except Exception as error:
+        note_half_change(error)
+        raise

@@ -19,7 +19,7 @@ from forebay.broker.publish.deduplication import Identity, address_of, identity_
 from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
+from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError, note_half_change
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
 from forebay.directory.permissions import WRITE, Rights
@@ -235,9 +235,13 @@ class Inbox:
 
     def remember(self, identity: Identity, outcome: PublishOutcome) -> None:
         """Remember a message that `is_done` found to be new, and that has been published."""
-        self.identity = None
-        if outcome.status == ACCEPTED:
-            self.vhost.deduplication.remember(identity)
+        try:
+            self.identity = None
+            if outcome.status == ACCEPTED:
+                self.vhost.deduplication.remember(identity)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def special_properties(self, topic: bytes, properties: bytes, seen: i64) -> tuple[bytes, bytes]:
         """Topic and kept properties where the block has what concerns this connection only."""
@@ -405,35 +409,43 @@ class Inbox:
 
     def write_answer(self, packet: Publish, code: i64, block: bytes) -> None:
         """Append PUBACK or PUBREC to what leaves when the turn is on disk."""
-        if packet.qos == 2:
-            self.encoder.others_sent += 1
-            if code < codes.FAILURE:
-                self.client.received.add(int(packet.packet_id))
-                self.unreleased += 1
-                self.vhost.sessions.operate(self.client, RECEIVED, packet.packet_id, 0, True)
-            write_ack(self.held, PUBREC, packet.packet_id, code, block)
-            return
-        write_ack(self.held, PUBACK, packet.packet_id, code, block)
-        self.ack_count += 1
-        self.unconfirmed += 1
+        try:
+            if packet.qos == 2:
+                self.encoder.others_sent += 1
+                if code < codes.FAILURE:
+                    self.client.received.add(int(packet.packet_id))
+                    self.unreleased += 1
+                    self.vhost.sessions.operate(self.client, RECEIVED, packet.packet_id, 0, True)
+                write_ack(self.held, PUBREC, packet.packet_id, code, block)
+                return
+            write_ack(self.held, PUBACK, packet.packet_id, code, block)
+            self.ack_count += 1
+            self.unconfirmed += 1
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def release(self, id: i64) -> None:
         """PUBREL: the identifier may mean a new message from here on."""
-        client = self.client
-        self.encoder.others_sent += 1
-        if int(id) not in client.received:
-            # It may be the repetition of one whose note is not on the disk yet.
-            out = self.held if client.durable else self.out
-            write_ack(out, PUBCOMP, id, codes.ID_NOT_FOUND if self.version == V5 else 0, b"")
-            return
-        client.received.discard(int(id))
-        self.unreleased = max(self.unreleased - 1, i64(0))
-        if client.durable:
-            # Were it forgotten only in memory, a crash would have the next message of this identifier dropped.
-            self.vhost.sessions.operate(client, FORGOTTEN, id, 0, True)
-            write_ack(self.held, PUBCOMP, id, 0, b"")
-        else:
-            write_ack(self.out, PUBCOMP, id, 0, b"")
+        try:
+            client = self.client
+            self.encoder.others_sent += 1
+            if int(id) not in client.received:
+                # It may be the repetition of one whose note is not on the disk yet.
+                out = self.held if client.durable else self.out
+                write_ack(out, PUBCOMP, id, codes.ID_NOT_FOUND if self.version == V5 else 0, b"")
+                return
+            client.received.discard(int(id))
+            self.unreleased = max(self.unreleased - 1, i64(0))
+            if client.durable:
+                # Were it forgotten only in memory, a crash would have the next message of this identifier dropped.
+                self.vhost.sessions.operate(client, FORGOTTEN, id, 0, True)
+                write_ack(self.held, PUBCOMP, id, 0, b"")
+            else:
+                write_ack(self.out, PUBCOMP, id, 0, b"")
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def reason_block(self, text: str) -> bytes:
         """A property block with this reason string; empty where the client does not want it [MQTT-3.1.2-29]."""

@@ -50,7 +50,7 @@ from forebay.directory.user_commands import (
 from forebay.directory.vhost_commands import CountVhosts, RemoveVhost, VhostCommand, set_vhost
 from forebay.directory.vhost_settings import VhostSettings
 from forebay.log.store import FrameEntry
-from forebay.node.doubt import leaves_doubt
+from forebay.node.fault_policy import stops_broker
 from forebay.queue.queue import EPHEMERAL
 from tests.vhosts import OneVhost
 
@@ -214,7 +214,7 @@ def test_what_the_log_cannot_hold_is_refused_before_anything_changes(broker: One
     for change in changes:
         with pytest.raises(RequestError, match=r"half a character|64 bit") as refused:
             change()
-        assert not leaves_doubt(refused.value)
+        assert not stops_broker(refused.value)
     assert state(broker) == before
     broker.turn()
     assert broker.store.settled_lsn() == written
