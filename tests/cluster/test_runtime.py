@@ -14,6 +14,7 @@ import pytest
 
 from tests.behaviour.kinds import open_channel
 from tests.cluster.nodes import Cluster
+from tests.cluster.test_metrics import scraped
 from tests.etcd import Etcd
 from tests.waiting import until
 
@@ -38,6 +39,25 @@ def wrong():
 
 serve = serving.serve
 serving.serve = lambda source, loaded, makers=(), tell=None: serve(source, loaded, [*makers, WrongService], tell)
+sys.argv = ["forebay", *sys.argv[4:]]
+from forebay.cli.main import main
+main()
+"""
+
+WRONG_MEMBER = """
+import asyncio, sys
+from forebay.server.cluster.member_process import MemberProcess
+
+opens = MemberProcess.open
+
+def wrong():
+    raise KeyError("of a callback")
+
+def open_and_be_wrong(member):
+    opens(member)
+    member.loop.call_soon(wrong)
+
+MemberProcess.open = open_and_be_wrong
 sys.argv = ["forebay", *sys.argv[4:]]
 from forebay.cli.main import main
 main()
@@ -109,3 +129,26 @@ def test_an_error_in_a_callback_of_a_leader_is_counted_as_one_of_its_own(alone: 
     until(lambda: "an error of the broker's own ended a callback" in node.log_text(), node.log_text)
     assert "KeyError: 'of a callback'" in node.log_text()
     assert node.is_running()
+
+
+def test_a_follower_tells_of_internal_errors_as_a_leader_does(tmp_path: Path, etcd: Etcd) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WRONG_MEMBER)
+    cluster = Cluster(tmp_path, etcd, "ab", cluster={"members": 2}, prometheus="127.0.0.1:0")
+    leader, follower = cluster.nodes["a"], cluster.nodes["b"]
+    follower.wrapper = [sys.executable, str(program)]
+    try:
+        leader.start()
+        until(lambda: cluster.record().get("leader") == "a", leader.log_text)
+        follower.start()
+        until(lambda: scraped(follower)["forebay_internal_errors_total", "callback"] == 1, follower.log_text)
+        assert scraped(leader)["forebay_internal_errors_total", "callback"] == 0
+        until(lambda: internal_errors(cluster) == {"a": 0, "b": 1}, cluster.told)
+    finally:
+        for node in cluster.nodes.values():
+            node.abandon()
+
+
+def internal_errors(cluster: Cluster) -> dict[str, int | None]:
+    """Return the internal errors of each node, as the leader shows them."""
+    return {each["node"]: each["internal_errors"] for each in cluster.status()["members"]}

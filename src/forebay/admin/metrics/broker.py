@@ -357,12 +357,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
         identity,
     ),
     Spread(
-        counter(
-            "forebay_internal_errors",
-            family.NODE,
-            "Internal errors, by what each ended: a connection, an HTTP request, a callback.",
-            ("where",),
-        ),
+        family.INTERNAL_ERRORS,
         lambda look: {(place,): count for place, count in look.app.faults.counts.items()},
     ),
     Spread(

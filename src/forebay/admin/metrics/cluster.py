@@ -231,6 +231,8 @@ def follower_metrics(state: ClusterState, accept: str) -> tuple[str, bytes]:
     out.add(BUILD, [(labelled(BUILD.labels, (forebay.__version__,)), 1)])
     for metric, read_own in PROCESS:
         out.add(metric, [(UNLABELLED, read_own(state))])
+    metric = family.INTERNAL_ERRORS
+    out.add(metric, [(labelled(metric.labels, (place,)), each) for place, each in state.member.faults.counts.items()])
     status = state.status()
     for row in CLUSTER_ROWS:
         value = row.read(status)

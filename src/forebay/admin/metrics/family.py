@@ -91,3 +91,11 @@ def gauge(name: str, group: str, doc: str, labels: tuple[str, ...] = ()) -> Metr
 def histogram(name: str, group: str, doc: str) -> Metric:
     """A metric that is counted by size."""
     return Metric(name, HISTOGRAM, doc, group)
+
+
+INTERNAL_ERRORS: Final = counter(
+    "forebay_internal_errors",
+    NODE,
+    "Internal errors, by what each ended: a connection, an HTTP request, a callback.",
+    ("where",),
+)

@@ -98,6 +98,7 @@ class ClusterState(Cluster):
             "disk_free_octets": stats.disk_free_octets if stats is not None else None,
             "memory_octets": stats.memory_octets if stats is not None else None,
             "read_octets": stats.read_octets if stats is not None else None,
+            "internal_errors": stats.internal_errors if stats is not None else None,
         }
 
     def is_running(self, name: str, known: Fields) -> bool:
@@ -177,7 +178,8 @@ class ClusterState(Cluster):
     def tell_stats(self) -> None:
         """Take this node's stats, and tell them."""
         member = self.member
-        own = self.stats[self.node] = own_stats(member.disk, self.draining.is_drained, self.reads.octets)
+        errors = member.faults.counts.total()
+        own = self.stats[self.node] = own_stats(member.disk, self.draining.is_drained, self.reads.octets, errors)
         if member.group.role != LEADER and member.group.leader:
             tell_stats(member.links, member.group.leader, own)
 

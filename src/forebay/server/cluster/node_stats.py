@@ -31,6 +31,7 @@ class NodeStats(msgspec.Struct, frozen=True):
     started_ms  since 1970
     drained     it sends its clients to other nodes
     read_octets  of blocks that readers were sent, since its process began
+    internal_errors  errors of its own that its process has counted
     """
 
     version: str = ""
@@ -40,13 +41,14 @@ class NodeStats(msgspec.Struct, frozen=True):
     started_ms: int = 0
     drained: bool = False
     read_octets: int = 0
+    internal_errors: int = 0
 
 
-def own_stats(disk: DataDisk, drained: bool = False, read_octets: int = 0) -> NodeStats:
-    """The stats of this process."""
+def own_stats(disk: DataDisk, drained: bool = False, read_octets: int = 0, internal_errors: int = 0) -> NodeStats:
+    """Return the stats of this process."""
     started_ms = int(1000 * STARTED_S)
-    free = disk.free_octets()
-    return NodeStats(__version__, disk.total, free, resident_octets(), started_ms, drained, read_octets)
+    free, memory = disk.free_octets(), resident_octets()
+    return NodeStats(__version__, disk.total, free, memory, started_ms, drained, read_octets, internal_errors)
 
 
 def tell_stats(links: Links, leader: str, stats: NodeStats) -> None:
