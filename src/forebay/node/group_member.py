@@ -33,7 +33,7 @@ from forebay.log.replication.mirror import ForeignLog
 from forebay.log.shipment import Shipment
 from forebay.log.store import Job, Recovery, Store
 from forebay.log.wal import Commit
-from forebay.node.disk_room import DiskRoom, RoomTrial
+from forebay.node.back_pressure.disk_room import DiskRoom, RoomTrial
 from forebay.node.wanted import store_options
 from forebay.replica.member import Member
 from forebay.replica.messages import Run

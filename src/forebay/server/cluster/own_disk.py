@@ -13,8 +13,8 @@ from typing import Final
 
 from forebay.core.errors import DiskFull
 from forebay.log.folder.identity import StoreIdentity, promise
+from forebay.node.back_pressure.disk_room import LEADING, RoomTrial
 from forebay.node.back_pressure.disk_silence import DiskSilence
-from forebay.node.disk_room import LEADING, RoomTrial
 from forebay.node.group_member import GroupMember
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.system.disk import DataDisk, FreeSpace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-from forebay.node.disk_room import LOOK_US, LOOK_US_MAX, TRIAL, DiskRoom
+from forebay.node.back_pressure.disk_room import LOOK_US, LOOK_US_MAX, TRIAL, DiskRoom
 from tests.replicated import Following
 from tests.stores import NO_LIMIT
 
