@@ -25,6 +25,7 @@ from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
+from forebay.node.shutdown import say_goodbye, stop_reading
 from tests.stores import SMALL, SmallDisk, TestClock
 
 STEPS_MAX = 10_000  # without an octet for whoever waits for one
@@ -355,9 +356,9 @@ class NodeRig:
     def stop(self) -> None:
         """End as server/drain.py has a broker end, whose clients go as soon as they are told."""
         node = self.node
-        node.take_leave()
+        stop_reading(node)
         self.settle()
-        node.say_goodbye()
+        say_goodbye(node)
         self.do(node.take())
         self.settle()
         for line in list(self.lines):

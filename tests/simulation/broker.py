@@ -17,6 +17,7 @@ from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
+from forebay.node.shutdown import say_goodbye, stop_reading
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.session.amqp091.connection import Amqp091Session
@@ -226,9 +227,9 @@ class Broker:
 
     def close(self) -> None:
         """Stop in good order."""
-        self.node.take_leave()
+        stop_reading(self.node)
         self.quiet()
-        self.node.say_goodbye()
+        say_goodbye(self.node)
         self.node.vhosts.commit_streams()
         self.quiet()
         self.node.ended = True

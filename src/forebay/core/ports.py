@@ -17,6 +17,14 @@ class Clock(ABC):
         """Microseconds since 1970-01-01 UTC; never decreases."""
 
 
+class MonotonicClock(ABC):
+    """Time that never goes back, for time-outs between nodes and leases."""
+
+    @abstractmethod
+    def now_us(self) -> int:
+        """Return the time in microseconds since an origin that the process chose."""
+
+
 class Random(ABC):
     """Chance, from outside."""
 

@@ -9,10 +9,13 @@ from forebay.broker.common import Common
 from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import LOGIN
 from forebay.core.options import Options
+from forebay.core.ports import Clock, Random
 from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import Auth, LoginNews
+from forebay.directory.logins.scram import make_scram
 from forebay.directory.logins.throttle import Throttle
+from forebay.directory.users import Users
 from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.back_pressure.newcomers import Newcomers
 from forebay.node.link import Link
@@ -82,6 +85,15 @@ class NodeLogins:
             self.common.audit.note(origin, "login", {}, each.detail)
             fields: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
             self.common.events.note("auth.failure", b"", fields)
+
+
+def make_auth(options: Options, users: Users, clock: Clock, chance: Random) -> Auth:
+    """Make the check of logins that the options ask for."""
+    mechanisms = make_scram(options.users, options.mqtt_auth_methods, chance)
+    throttle = Throttle(0, 0)
+    throttle.now_us = clock.now_us()  # for logins before the first tick
+    set_throttle(throttle, options)
+    return Auth(options.users, options.loopback_users, mechanisms, users, throttle)
 
 
 def set_throttle(throttle: Throttle, options: Options) -> None:

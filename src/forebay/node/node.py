@@ -16,7 +16,9 @@
 What came in is decided at once. `is_due` says that a turn is to be made, in which everything is sealed, delivered and
 given to the disk. Between two turns `take` gives what has come together so far. `answered` and `job_done` bring back
 what `Ready.proofs` and `Ready.job` asked for, `wake` is due at `Ready.again_us`. A node that must not go on says so in
-`Ready.stop`, and does nothing more. The only place from which a confirm can leave is `synced`.
+`Ready.stop`, and does nothing more. The only place from which a confirm can leave is `synced`; of a node that leads a
+group (`led_group.py`) it is `take`, which hears from the member what is committed, and says in `Ready.group` what the
+member asks for.
 """
 
 from __future__ import annotations
@@ -27,16 +29,13 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from forebay.broker.joining import Joining
-from forebay.broker.limits.hold_reasons import LOGIN, SEND_BACKLOG, SHUTDOWN
+from forebay.broker.limits.hold_reasons import LOGIN, SEND_BACKLOG
 from forebay.broker.quota import Quota
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
 from forebay.directory.logins.authorizer import Proof
-from forebay.directory.logins.login import Auth
-from forebay.directory.logins.scram import make_scram
-from forebay.directory.logins.throttle import Throttle
 from forebay.log.room import Growth
 from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.log.wal import Commit
@@ -52,8 +51,9 @@ from forebay.node.deliveries import Deliveries
 from forebay.node.endings import Endings
 from forebay.node.entry.handshakes import Handshakes
 from forebay.node.fault_policy import stops_broker
+from forebay.node.led_group import LedGroup, LedNode
 from forebay.node.link import Link, LinkOwner
-from forebay.node.logins import NodeLogins, set_throttle
+from forebay.node.logins import NodeLogins, make_auth
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
 from forebay.node.seconds import NO_LIMIT, Surroundings, look_at
 from forebay.node.telemetry.alarms import Alarms
@@ -71,7 +71,7 @@ ALONE: Final = -1  # instead of an epoch: there is no group
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Node(LinkOwner):
+class Node(LinkOwner, LedNode):
     """One broker.
 
     connections  those that have a handshake or a session, by its number
@@ -80,6 +80,7 @@ class Node(LinkOwner):
     dirty        connections that take part in it
     waiting      connections whose session is told of every sync
     handles      how many connections the process may have
+    group        that this node leads; None for a node that is alone
     gate         deliveries wait there for the commit in a group; None on a single node
     stopping     it takes its leave: nobody is let in
     ended        nothing happens any more
@@ -93,6 +94,7 @@ class Node(LinkOwner):
         chance: Random,
         built_us: int = 0,
         store: Store | None = None,
+        group: LedGroup | None = None,
     ) -> None:
         self.stats = BrokerStats(options, clock.now_us(), built_us)
         super().__init__(self.stats.totals)
@@ -106,11 +108,7 @@ class Node(LinkOwner):
         self.common = self.vhosts.common
         self.vhosts.common.secret = self.vhosts.directory.users.secret = chance.octets(SECRET_OCTETS)
         self.wanted = Wanted(self.vhosts)
-        mechanisms = make_scram(options.users, options.mqtt_auth_methods, chance)
-        throttle = Throttle(0, 0)
-        throttle.now_us = clock.now_us()  # of who logs in before the first tick
-        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.directory.users, throttle)
-        set_throttle(throttle, options)
+        self.auth = make_auth(options, self.vhosts.directory.users, clock, chance)
         self.connections: dict[int, Link] = {}
         self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable
         shares = Quota(self.vhosts, options)
@@ -130,7 +128,8 @@ class Node(LinkOwner):
         )
         self.endings = Endings(self.auth, self.pressure, self.rates, self.stats, self.announcer, self.journal)
         self.tracer: Tracer | None = None
-        self.gate: CommitGate | None = None
+        self.group = group
+        self.gate = None if group is None else CommitGate()
         self.handles = NO_LIMIT
         self.next_session = 1
         self.ticks = 0
@@ -173,18 +172,14 @@ class Node(LinkOwner):
         self.store.start(self.checkpoint(), epoch)
         self.vhosts.sweep(now_us)
         declare_configured(self.vhosts, self.options)
+        if self.group is not None:
+            self.group.begin(self.store.lsn - 1)
 
     def begin(self) -> None:
         """Tell of what happens from now on."""
-        self.tell_of_events()
+        self.announcer.configure(self.options)
         if self.stats.interval_s:
             self.tell_stats(self.clock.now_us())
-
-    def tell_of_events(self) -> None:
-        """Have events told as the options say."""
-        options = self.options
-        self.announcer.stream.keep(options.events, options.events_max_age_s, options.events_octets_max)
-        self.announcer.changed()
 
     def trace(self, tracer: Tracer) -> None:
         """From now on this one is told of messages on their way."""
@@ -365,14 +360,17 @@ class Node(LinkOwner):
             self.housekeeping_due = self.is_due = True
 
     def synced(self, commit: Commit, error: BaseException | None = None) -> None:
-        """A write and sync came back: from here on its records are durable, or nothing is."""
+        """Record that a commit is on this node's disk, or that it failed. Alone, its records are durable now."""
         if error is not None:
             self.stop(STORAGE, error)
-            return
-        self.committed(self.store.synced(commit))
+        elif self.group is None:
+            self.committed(self.store.synced(commit))
+        else:  # durable once it is committed: `take` has that
+            self.store.written(commit)
+            self.is_due = True
+            self.group.written(commit.lsn)
 
     def committed(self, lsn: int) -> None:
-        """All frames up to this one are durable, wherever they have to be: what waits for that leaves."""
         self.is_due = True
         self.look_at_files()
         self.vhosts.synced()
@@ -398,10 +396,14 @@ class Node(LinkOwner):
 
     def take(self) -> Ready:
         """The requests to the world around that have come together since the last time."""
+        of_group = None
+        if self.group is not None and self.stopped is None:
+            of_group = self.group.take(self)
         ready = self.out
         self.out = Ready()
         ready.stop = self.stopped
         ready.durable = self.store.durable
+        ready.group = of_group
         ready.again_us = self.rates.due_us()
         if self.flow.changed:
             ready.reading, self.flow.changed = self.flow.changed, []
@@ -416,6 +418,7 @@ class Node(LinkOwner):
             return self.take()
         out = self.out
         now_us = out.now_us = self.clock.now_us()
+        self.check_lease()
         self.begin_turn(out, now_us)
         out.delivery = self.deliveries.run(now_us, self.gate, self.tracer, self.dirty)
         self.vhosts.note_sessions()
@@ -434,6 +437,8 @@ class Node(LinkOwner):
         # At the end of a turn, and nowhere else: what belongs together is in one frame then.
         out.commit = store.flush() if self.flush_due else store.commit()
         self.flush_due = False
+        if self.group is not None and out.commit is not None:
+            self.group.appended(out.commit.lsn)
         if store.log_room.is_ahead:
             out.growth = store.log_room.take_due(store.frame)
         durable = store.durable
@@ -456,6 +461,13 @@ class Node(LinkOwner):
             self.pass_on(self.gate, durable)
         out.awaited = lsn > durable and bool(self.waiting)
         self.end_turn(now_us)
+        return self.take()
+
+    def flush(self) -> Ready:
+        """Return what is to be done, with a commit of all that is noted, also of what nobody waits for."""
+        commit = self.out.commit = self.store.flush()
+        if self.group is not None and commit is not None:
+            self.group.appended(commit.lsn)
         return self.take()
 
     def begin_turn(self, out: Ready, now_us: int) -> None:
@@ -504,6 +516,10 @@ class Node(LinkOwner):
             self.out.send.append(link)
             if link.paused and not link.full and not link.kept_octets:
                 link.fill(False)
+
+    def check_lease(self) -> None:
+        if self.group is not None:
+            self.open_gate(self.group.can_deliver())
 
     def open_gate(self, is_open: bool) -> None:
         """A leader may deliver from the next turn on, or no longer."""
@@ -568,30 +584,3 @@ class Node(LinkOwner):
         sessions = [each.session for each in self.connections.values() if each.session is not None]
         self.stats.tell(self.vhosts.all(), sessions, now_us)
         self.is_due = True
-
-    # ---- the end
-
-    def take_leave(self) -> None:
-        """Let nobody in, and read nobody."""
-        self.stopping = True
-        self.is_due = True
-        for link in self.open:
-            if not link.closing:
-                self.flow.hold(link, SHUTDOWN)
-
-    def say_goodbye(self) -> None:
-        """Tell every client; those that have to answer are read again for it."""
-        self.vhosts.take_leave()
-        for link in list(self.open):
-            session = link.session
-            if link.closing:
-                continue
-            if session is None:
-                if self.handshakes.shut_down(link, self.flow):
-                    self.out.send.append(link)
-                continue
-            session.vhost.pause(session.id, True)  # it settles nothing any more
-            link.attempt(session.shut_down)
-            if not link.closing:
-                self.flow.release_all(link)
-                self.release(link, session, self.store.durable)

@@ -11,6 +11,7 @@ from forebay.directory.logins.authorizer import Proof
 from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
+from forebay.node.group_member import GroupReady
 from forebay.node.link import Link
 from forebay.node.telemetry.events import Told
 from forebay.node.telemetry.journal import Line
@@ -55,6 +56,7 @@ class Ready:
     stop     the process has to end, and nothing else of this is to be done
     commit   to be run, which writes and syncs; then `Node.synced`
     job      to be run, which rewrites files; then `Node.job_done`
+    group    of the group that the node leads; None for a node that is alone
     growth   to be run, which reserves room for the log; then `Node.job_done`
     lines    for the log
     faults   errors of our own
@@ -84,6 +86,7 @@ class Ready:
         "durable",
         "events",
         "faults",
+        "group",
         "growth",
         "job",
         "lines",
@@ -99,6 +102,7 @@ class Ready:
         self.stop: Stop | None = None
         self.commit: Commit | None = None
         self.job: Job | None = None
+        self.group: GroupReady | None = None
         self.growth: Growth | None = None
         self.cut: list[Link] = []
         self.send: list[Link] = []

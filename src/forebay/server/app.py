@@ -24,6 +24,7 @@ from forebay.log.folder.identity import alone_identity
 from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
+from forebay.node.group_member import GroupReady
 from forebay.node.node import TICKS_A_SECOND, Node
 from forebay.node.peer import Peer
 from forebay.node.ready import Ready
@@ -151,7 +152,7 @@ class App(Host):
     def tell_of_events(self) -> None:
         """Have events told as the options say."""
         self.event_log.log(self.options.log_events)
-        self.node.tell_of_events()
+        self.announcer.configure(self.options)
 
     def trace(self, tracer: Tracer) -> None:
         """Tell a tracer of messages on their way from now on."""
@@ -281,6 +282,8 @@ class App(Host):
             self.faults.end(ready.stop)
         if ready.commit is not None:
             self.start_commit(ready.commit)
+        if ready.group is not None:
+            self.pass_on(ready.group)
         if ready.job is not None:
             self.work.submit_job(ready.job)
         if ready.growth is not None:
@@ -303,6 +306,9 @@ class App(Host):
         if ready.proofs:
             self.logins.take(ready.proofs)
 
+    def pass_on(self, ready: GroupReady) -> None:
+        """Do what the member of a group asks for. A broker that is alone has no group."""
+
     def note(self, ready: Ready) -> None:
         """Tell people and listeners of a turn, before clients see what came of it."""
         if ready.lines:
@@ -324,11 +330,14 @@ class App(Host):
         for level, words, given in lines:
             logger.log(level, words, *given)
 
-    def start_commit(self, commit: Commit | None) -> None:
+    def start_commit(self, commit: Commit) -> None:
         """Have this written and synced."""
-        if commit is not None:
-            self.histograms.begin_commit(commit.octets)
-            self.work.submit(commit)
+        self.histograms.begin_commit(commit.octets)
+        self.work.submit(commit)
+
+    def flush(self) -> None:
+        """Write all that is noted, also what nobody waits for."""
+        self.do(self.node.flush())
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
         """A write and sync came back."""
@@ -351,7 +360,7 @@ class App(Host):
             self.answer_written(ready.durable)
         self.turn()
         if node.stopping:
-            self.start_commit(self.store.flush())
+            self.flush()
             if not self.store.in_flight():
                 self.idle.set()
 

@@ -11,6 +11,7 @@ import logging
 import threading
 from typing import Final
 
+from forebay.node.shutdown import say_goodbye, stop_reading
 from forebay.server.app import App
 from forebay.server.net import Connection
 
@@ -26,10 +27,10 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     hurry  once it is set, nobody is waited for but the disk
     """
     app.leaving = True
-    app.node.take_leave()
+    stop_reading(app.node)
     app.turn()
     await written(app)
-    app.node.say_goodbye()
+    say_goodbye(app.node)
     app.do(app.node.take())
     app.look()
     await left(app, hurry)
@@ -102,7 +103,7 @@ def is_awaited(connection: Connection, now_us: int) -> bool:
 async def written(app: App) -> None:
     """Wait until everything noted is on the disk and no commit on its way, or the time of `disk_limit_s` is over."""
     app.idle.clear()
-    app.start_commit(app.store.flush())
+    app.flush()
     if app.store.in_flight():
         try:
             await asyncio.wait_for(app.idle.wait(), disk_limit_s(app))

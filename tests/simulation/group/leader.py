@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from forebay.node.led_group import LedGroup
 from forebay.node.ready import Ready
 from tests.simulation.broker import OPTIONS, TICKS_A_SECOND, Broker, Line, SimNode, SimStore
 
@@ -29,7 +30,8 @@ class LeaderBroker(Broker):
         store = member.store
         assert isinstance(store, SimStore)
         clock = process.machine.clock
-        self.begin(clock, kind(OPTIONS, member.disk, clock, process.group.chance, 0, store))
+        self.group = LedGroup(member, process)
+        self.begin(clock, kind(OPTIONS, member.disk, clock, process.group.chance, 0, store, self.group))
         self.node.gate = process.group.setup.gate()
         self.has_delivered = False
         self.node.load_from(member.recovery(), member.epoch)
@@ -51,13 +53,18 @@ class LeaderBroker(Broker):
             super().receive(line, octets)
 
     def turn(self) -> int:
-        self.set_gate()
+        self.note_lease()
         return super().turn()
 
     def do(self, ready: Ready) -> None:
         super().do(ready)
-        if ready.commit is not None:
-            self.process.appended(int(ready.commit.lsn))
+        if ready.group is not None:
+            self.note_lease()
+            self.process.obey(ready.group)
+
+    def step(self) -> None:
+        """Do what the group asks for between turns."""
+        self.do(self.node.take())
 
     def sync(self) -> None:
         """The own disk has what is on its way there, and then whatever is on its way anywhere arrives."""
@@ -69,9 +76,8 @@ class LeaderBroker(Broker):
         commit, self.commit = self.commit, None
         if commit is not None and not self.is_over:
             commit.run()
-            self.store.written(commit)
-            self.node.is_due = True
-            self.process.written(int(commit.lsn))
+            self.node.synced(commit)
+            self.step()
 
     def second(self) -> None:
         """Do what is due each second, though no time goes by, and what files have to be rewritten for it."""
@@ -80,13 +86,6 @@ class LeaderBroker(Broker):
         self.turn()
         self.write()
         self.end_job()
-
-    def committed(self, lsn: int) -> None:
-        """All in sync have the frames up to here."""
-        self.store.commit_to(lsn)
-        self.set_gate()
-        self.node.committed(lsn)
-        self.do(self.node.take())
 
     def part(self) -> None:
         """As `server/cluster/draining.py`: tell clients to go, as nothing else that was written for them may leave."""
@@ -100,7 +99,13 @@ class LeaderBroker(Broker):
     def forget(self, line: Line) -> None:
         line.drop()
 
-    def set_gate(self) -> None:
-        is_open = self.process.can_deliver()
-        self.has_delivered = self.has_delivered or is_open
-        self.node.open_gate(is_open)
+    def abandon(self) -> None:
+        """Serve nobody any more, as another leads."""
+        self.group.abandon(self.node)
+
+    def check_lease(self) -> None:
+        self.note_lease()
+        self.node.check_lease()
+
+    def note_lease(self) -> None:
+        self.has_delivered = self.has_delivered or self.process.can_deliver()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.core.errors import DiskFull, RequestError
 from forebay.core.options import Options
-from forebay.core.ports import Clock, Disk, Random
+from forebay.core.ports import Clock, Disk, MonotonicClock, Random
 from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty, clear
 from forebay.node.back_pressure.disk_silence import DiskSilence
 from forebay.node.group_member import GroupMember, GroupReady
@@ -41,7 +41,7 @@ class SimGroupMember(GroupMember):
         return SimStore(self.disk, self.clock, STORE_OPTIONS, True)
 
 
-class Process:
+class Process(MonotonicClock):
     """One process, from its start until it dies or is to begin anew.
 
     broker    while it leads
@@ -84,6 +84,9 @@ class Process:
     def now(self) -> int:
         return self.machine.now()
 
+    def now_us(self) -> int:
+        return self.now()
+
     def can_deliver(self) -> bool:
         return not self.is_over and self.member.can_deliver(self.now())
 
@@ -116,16 +119,6 @@ class Process:
             self.member.written(commit, self.now())
         return True
 
-    def appended(self, lsn: int) -> None:
-        if not self.is_over:
-            self.member.appended(lsn, self.now())
-            self.step()
-
-    def written(self, lsn: int) -> None:
-        if not self.is_over:
-            self.member.written_own(lsn, self.now())
-            self.step()
-
     def tick(self) -> None:
         """Look at the clock."""
         now = self.now()
@@ -145,7 +138,7 @@ class Process:
         self.member.replica.admit(self.group.present(), now)
         self.step()
         if self.broker is not None and not self.is_over:
-            self.broker.set_gate()
+            self.broker.check_lease()
 
     def every_second(self, now: int) -> None:
         if self.broker is not None:
@@ -178,22 +171,27 @@ class Process:
         """Do all that the member asks for."""
         if self.is_over or self.copying is not None:
             return
+        if self.broker is not None:
+            self.broker.step()
+            return
         ready = self.member.take(self.now())
+        if self.obey(ready):
+            self.is_to_lead = self.is_to_lead or ready.leads
+            if self.is_to_lead and not self.member.under_way:
+                self.lead()
+
+    def obey(self, ready: GroupReady) -> bool:
+        """Do what the member asks for; whether the process goes on with the files that it has."""
         self.group.told += [f"{self.name}: {event}" for event in ready.events]
         if ready.deposed:
             self.begin_anew()
-            return
+            return False
         self.pass_on(ready)
         if ready.copy_from:
             self.begin_copying(ready.copy_from)
         elif ready.needs_copy:
             self.begin_empty(ready.needs_copy)
-        else:
-            self.is_to_lead = self.is_to_lead or ready.leads
-            if self.is_to_lead and not self.member.under_way:
-                self.lead()
-            elif ready.committed and self.broker is not None:
-                self.broker.committed(ready.committed)
+        return not ready.copy_from and not ready.needs_copy
 
     def pass_on(self, ready: GroupReady) -> None:
         group = self.group
@@ -216,8 +214,7 @@ class Process:
         except DiskFull as error:
             self.cannot_lead(error)
             return
-        self.appended(self.broker.barrier)
-        self.written(self.broker.barrier)
+        self.step()
 
     def cannot_lead(self, error: DiskFull) -> None:
         """There is no room for what a leader begins with: another is to lead."""
@@ -234,7 +231,7 @@ class Process:
         self.is_over = True
         self.release()
         if self.broker is not None:
-            self.broker.node.ended = True
+            self.broker.abandon()
 
     # ---- a copy of the files of the leader
 

@@ -11,6 +11,7 @@ import pytest
 from forebay.core.errors import StorageError
 from forebay.directory.logins.passwords import SALT_OCTETS, hash_password
 from forebay.node.ready import OWN_STATE, STORAGE
+from forebay.node.shutdown import say_goodbye, stop_reading
 from tests.conformance.amqp091 import raw as amqp
 from tests.conformance.mqtt import raw as mqtt
 from tests.conformance.mqtt.v5.flows import LONG_S, expiry
@@ -176,9 +177,9 @@ def test_what_a_client_sends_is_taken_however_it_is_cut(rig: NodeRig) -> None:
 def test_leave_is_taken_of_every_client(rig: NodeRig) -> None:
     with amqp.connect(rig) as client:
         reader = mqtt.connected(rig, "c")
-        rig.node.take_leave()
+        stop_reading(rig.node)
         rig.settle()
-        rig.node.say_goodbye()
+        say_goodbye(rig.node)
         rig.do(rig.node.take())
         client.expect(0, amqp.CLOSE)
         client.send(amqp.method(0, amqp.CLOSE_OK))

@@ -20,6 +20,7 @@ from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, QOS_SHIFT
+from forebay.core.options import Options
 from forebay.core.reading.nearest import hint
 from forebay.core.units import US_PER_S
 from forebay.message.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_fields
@@ -95,6 +96,11 @@ class Announcer:
         self.number = 0
         self._known: dict[Link, dict[str, object]] = {}  # whose login was told
         self._alarms: list[str] = []
+
+    def configure(self, options: Options) -> None:
+        """Announce the events that the options name."""
+        self.stream.keep(options.events, options.events_max_age_s, options.events_octets_max)
+        self.changed()
 
     def add(self, listener: Listener) -> None:
         """From now on this one hears, too."""

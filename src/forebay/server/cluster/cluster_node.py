@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from forebay.core.options import Options
+from forebay.core.ports import MonotonicClock
 from forebay.core.units import MS_PER_S
-from forebay.node.group_member import GroupMember
+from forebay.node.group_member import GroupMember, GroupReady
 from forebay.replica.membership import PresentNode
 from forebay.replica.register import RegisterValue
 from forebay.server.app import App
@@ -23,7 +24,7 @@ from forebay.server.system.chance import SystemRandom
 from forebay.server.system.disk import DataDisk
 
 
-class ClusterNode(ABC):
+class ClusterNode(MonotonicClock):
     """The things that parts of a process look at, and what they have it do; `MemberProcess` is one.
 
     group      what it is a process for
@@ -52,20 +53,12 @@ class ClusterNode(ABC):
     ended: bool
 
     @abstractmethod
-    def now_us(self) -> int:
-        """The time of the clock that never goes back."""
-
-    @abstractmethod
     def step(self) -> None:
         """Do all that the member asks for."""
 
     @abstractmethod
-    def appended(self, lsn: int) -> None:
-        """A commit has been given to the own disk."""
-
-    @abstractmethod
-    def written(self, lsn: int) -> None:
-        """Note that the frames up to there are on this disk."""
+    def obey(self, ready: GroupReady) -> bool:
+        """Do what the member of the group asks for. Return whether the process goes on with the files that it has."""
 
     @abstractmethod
     def is_drained(self, node: str) -> bool:
@@ -87,7 +80,7 @@ class ClusterNode(ABC):
         """Write down how far the stream groups have read, for the next leader; if this node leads."""
         if self.app is not None:
             self.app.vhosts.commit_streams()
-            self.app.start_commit(self.app.store.flush())
+            self.app.flush()
 
     def record(self) -> RegisterValue | None:
         """The register as it was seen last."""

@@ -13,9 +13,9 @@ from pathlib import Path
 import forebay
 from forebay.core.options import Options
 from forebay.log.wal import Commit
-from forebay.node.commit_gate import CommitGate
+from forebay.node.group_member import GroupReady
+from forebay.node.led_group import LedGroup
 from forebay.node.node import Node
-from forebay.node.ready import Ready
 from forebay.server.app import NANOSECONDS, App
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.cluster.reads.offers import Offers
@@ -26,22 +26,16 @@ from forebay.server.transport.tls import TlsContexts
 
 
 class LeaderApp(App):
-    """A broker that leads in one epoch, from its take-over to the end of its process.
-
-    is_doing  what a turn is ready with is being done
-    late      all frames up to here were committed meanwhile; 0 where none were
-    """
+    """A broker that leads in one epoch, from its take-over to the end of its process."""
 
     def __init__(
         self, member: ClusterNode, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts
     ) -> None:
         self.member = member
-        self.is_doing = False
-        self.late = 0
+        self.group = LedGroup(member.group, member)
         super().__init__(options, loop, tls)
         self.faults = member.faults
         self.disk.synced = self.histograms.synced
-        self.node.gate = CommitGate()
         self.vhosts.common.read_offers = Offers(member)
         self.addresses = dict(member.listeners.addresses)
 
@@ -50,8 +44,8 @@ class LeaderApp(App):
 
     def make_node(self) -> Node:
         built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
-        group = self.member.group
-        return Node(self.options, self.disk, self.clock, SystemRandom(), built_us, group.store)
+        store = self.member.group.store
+        return Node(self.options, self.disk, self.clock, SystemRandom(), built_us, store, self.group)
 
     def load(self) -> None:
         """Finish what every follower does all the time; the loop waits for the disk once more."""
@@ -62,67 +56,33 @@ class LeaderApp(App):
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
         return self.member.listeners.serve(make, endpoint.name)
 
-    # ---- what is on the disk, and what is committed
+    # ---- the group
 
-    def turn(self) -> None:
-        self.set_gate()
-        super().turn()
-
-    def do(self, ready: Ready) -> None:
-        """Do the work; what is committed meanwhile is told of when all of this has been sent."""
-        if self.is_doing:
-            super().do(ready)
-            return
-        self.is_doing = True
-        try:
-            super().do(ready)
-        finally:
-            self.is_doing = False
-        if self.late:
-            late, self.late = self.late, 0
-            self.committed(late)
-
-    def set_gate(self) -> None:
-        """Let deliveries leave, or not, as the lease is at this moment."""
-        self.node.open_gate(self.member.group.can_deliver(self.member.now_us()))
-
-    def look_at_gate(self) -> None:
-        """Set the gate between turns: see `set_gate`."""
-        self.set_gate()
-        self.look()
-
-    def start_commit(self, commit: Commit | None) -> None:
+    def start_commit(self, commit: Commit) -> None:
         super().start_commit(commit)
-        if commit is not None:
-            self.histograms.ship(commit.lsn)
-            self.member.appended(commit.lsn)
+        self.histograms.ship(commit.lsn)
 
-    def synced(self, commit: Commit, error: BaseException | None) -> None:
-        """The own disk has it: the next commit may go, and others may have had this one before."""
-        if error is not None:
-            super().synced(commit, error)
-            return
-        self.store.written(commit)
-        self.node.is_due = True
-        self.member.written(commit.lsn)
-        self.let_durable()
+    def pass_on(self, ready: GroupReady) -> None:
+        if ready.committed:
+            self.histograms.on_committed(ready.committed)
+            self.histograms.on_durable(ready.committed)
+            if self.unwritten:
+                self.answer_written(ready.committed)
+        self.member.obey(ready)
 
-    def committed(self, lsn: int) -> None:
-        """All in sync have the frames up to here: what waited for that leaves at once.
+    def step_group(self) -> None:
+        """Do what the group asks for between turns. What it has committed leaves at once.
 
         Whatever else that brings is of the next turn, with what has come from sockets by then.
         """
-        if self.is_doing:
-            self.late = lsn
-            return
-        self.store.commit_to(lsn)
-        self.histograms.on_committed(lsn)
-        self.set_gate()
-        self.node.committed(lsn)
-        ready = self.node.take()
-        if ready.stop is None:
-            self.histograms.on_durable(ready.durable)
-        self.do(ready)
-        if self.unwritten:
-            self.answer_written(ready.durable)
+        self.do(self.node.take())
+        self.look()
+
+    def abandon(self) -> None:
+        """Serve nobody any more, as another leads."""
+        self.group.abandon(self.node)
+
+    def check_lease(self) -> None:
+        """Have deliveries leave, or wait, as the lease is now."""
+        self.node.check_lease()
         self.look()

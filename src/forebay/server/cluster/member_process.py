@@ -356,22 +356,6 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.guard(lambda: self.group.store.done(job, error))
         self.guard(self.step)
 
-    # ---- from the broker, while it leads
-
-    def appended(self, lsn: int) -> None:
-        """A commit has been given to the own disk."""
-        if self.ended:
-            return  # another leads, and nobody will hear of it
-        self.group.appended(lsn, self.now_us())
-        self.step()
-
-    def written(self, lsn: int) -> None:
-        """Note that the frames up to there are on this disk."""
-        if self.ended:
-            return
-        self.group.written_own(lsn, self.now_us())
-        self.step()
-
     # ---- what is to be done
 
     def tick(self) -> None:
@@ -400,7 +384,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.step()
         self.state.look(now)
         if self.app is not None:
-            self.app.look_at_gate()
+            self.app.check_lease()
         self.loop.call_later(TICK_S, self.guard, self.tick)
 
     def every_second(self, now: int) -> None:
@@ -417,24 +401,11 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         """Do all that the member asks for."""
         if self.ended or self.filling.taker is not None:
             return
+        if self.app is not None:
+            self.app.step_group()
+            return
         ready = self.group.take(self.now_us())
-        for line in ready.events:
-            logger.info("cluster: %s", line)
-        if ready.deposed and self.leaving:
-            self.ended = True
-            if self.app is not None:
-                self.app.node.ended = True
-            self.handed_over.set()
-            return
-        if ready.deposed:
-            self.begin_anew(f"{self.group.leader or 'another node'} leads in epoch {self.group.epoch}")
-            return
-        self.pass_on(ready)
-        if ready.copy_from:
-            self.filling.begin(ready.copy_from)
-            return
-        if ready.needs_copy:
-            self.filling.begin_empty(ready.needs_copy)
+        if not self.obey(ready):
             return
         self.is_to_lead = self.is_to_lead or ready.leads
         job = self.group.store.job_running
@@ -443,8 +414,23 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         elif self.is_to_lead and not self.group.under_way:
             self.is_to_lead = False
             self.lead()
-        elif ready.committed and self.app is not None:
-            self.app.committed(ready.committed)
+
+    def obey(self, ready: GroupReady) -> bool:
+        for line in ready.events:
+            logger.info("cluster: %s", line)
+        if ready.deposed and self.leaving:
+            self.ended = True
+            self.handed_over.set()
+            return False
+        if ready.deposed:
+            self.begin_anew(f"{self.group.leader or 'another node'} leads in epoch {self.group.epoch}")
+            return False
+        self.pass_on(ready)
+        if ready.copy_from:
+            self.filling.begin(ready.copy_from)
+        elif ready.needs_copy:
+            self.filling.begin_empty(ready.needs_copy)
+        return not ready.copy_from and not ready.needs_copy
 
     def pass_on(self, ready: GroupReady) -> None:
         """Give others what is theirs to do."""
@@ -476,9 +462,6 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         except DiskFull as error:
             self.cannot_lead(error)
             return
-        lsn = app.store.lsn - 1
-        self.group.appended(lsn, self.now_us())
-        self.group.written_own(lsn, self.now_us())
         self.state.recovery_ms = (self.now_us() - began) // US_PER_MS
         logger.info("cluster: leads after %d ms of recovery", self.state.recovery_ms)
         self.led.set()
@@ -494,7 +477,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         logger.warning("cluster: begins anew as a follower: %s", why)
         self.ended = True
         if self.app is not None:
-            self.app.node.ended = True
+            self.app.abandon()
         if self.draining.is_drained and self.app is not None:
             self.draining.part()
             self.await_clients(self.now_us() + int(PART_S * 1000) * US_PER_MS)

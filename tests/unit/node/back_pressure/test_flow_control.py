@@ -9,6 +9,7 @@ import pytest
 
 from forebay.broker.limits.hold_reasons import NAMES, SENTENCES
 from forebay.directory.logins.passwords import SALT_OCTETS, hash_password
+from forebay.node.shutdown import say_goodbye, stop_reading
 from tests.conformance.amqp091 import raw as amqp
 from tests.conformance.mqtt import raw as mqtt
 from tests.node_rig import Line, NodeRig
@@ -87,9 +88,9 @@ def test_a_broker_that_stops(make: Make) -> None:
     rig = make()
     with amqp.connect(rig):
         (line,) = rig.lines
-        rig.node.take_leave()
+        stop_reading(rig.node)
         assert why(line) == ["shutdown"] and not is_read(line)
-        rig.node.say_goodbye()
+        say_goodbye(rig.node)
         assert why(line) == [] and is_read(line)
 
 
