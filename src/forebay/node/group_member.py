@@ -84,7 +84,6 @@ class GroupReady:
         self.read = False
         self.change: Change | None = None
         self.commits: list[Commit] = []
-        self.job: Job | None = None
         self.copy_from = ""
         self.needs_copy = ""
         self.events: list[str] = []

@@ -438,8 +438,6 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             self.links.send(peer, octets)
         for commit in ready.commits:
             self.commits.put(commit)
-        if ready.job is not None:
-            self.jobs.put(ready.job)
         if ready.read:
             self.register.read()
         if ready.change is not None:
