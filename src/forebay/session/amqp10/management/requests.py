@@ -128,8 +128,8 @@ class Management:
             return self.route(verb, path, body)
         except BadRequest as error:
             return ManagementAnswer(error.status, error.reason)
-        except RequestError as error:
-            return ManagementAnswer(STATUS.get(error.reason, BAD_REQUEST), error.text)
+        except RequestError as refused:  # by another name: compiled, a variable has the type of its first value
+            return ManagementAnswer(STATUS.get(refused.reason, BAD_REQUEST), refused.text)
 
     def route(self, verb: str, path: str, body: object) -> ManagementAnswer:
         """Find what the path means, and do it."""
