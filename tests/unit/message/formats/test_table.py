@@ -18,6 +18,9 @@ MAY_NAME = {
     "message.formats.mqtt": {"MQTT"},
     "session.amqp091.deliver": {"AMQP091"},
     "session.amqp091.publish": {"AMQP091"},
+    "session.amqp10.incoming.publish": {"AMQP10"},
+    "session.amqp10.incoming.receiving": {"AMQP10"},
+    "session.amqp10.outgoing.encode": {"AMQP10"},
     "session.mqtt.incoming.publish": {"MQTT"},
     "session.mqtt.outgoing.encode": {"MQTT"},
 }
@@ -28,6 +31,7 @@ MAY_MASK = {
     "message.formats.table",
     "message.properties",
     "session.amqp091.deliver",
+    "session.amqp10.outgoing.encode",
     "session.mqtt.outgoing.encode",
     "spark.arrow.batches",
     "spark.arrow.properties",
