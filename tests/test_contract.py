@@ -13,27 +13,26 @@ from tools.house_figures import modules, names_of_vhost
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "forebay"
 
 METHODS = """
-    bind_exchange bind_queue cancel catch_up check_owner close_channel consume consume_replies declare_exchange
-    declare_queue delete_exchange delete_queue detach_consumer exchange find_exchange find_queue get
-    has_consumers hold_records hurry is_paused is_topic_exchange join_body lsn name note_change note_event
-    now_us purge_queue queue queue_names queue_of release_records session_closed set_credit set_window take_early
-    unbind_exchange unbind_queue unwatch watch
+    abort_batch attach_client bind_exchange bind_queue cancel catch_up check_owner check_subscription close_channel
+    close_replies commit_batch consume consume_replies declare_exchange declare_queue delete_exchange delete_queue
+    detach_client detach_consumer exchange find_exchange find_queue get give_retained has_consumers
+    has_reply_consumer hold_records hurry is_committed is_durable is_paused is_topic_exchange join_body last_batch
+    lsn name note_change note_event now_us purge_queue queue queue_names queue_of release_records retained_message
+    retained_numbers search_retained session_closed set_credit set_window stage subscribe take_early take_room
+    unbind_exchange unbind_queue unsubscribe unwatch watch
 """
 
 PATHS = """
-    admission.has_room admission.over_quota admission.take_room catalog.memory.check catalog.queue
-    clients.detach clients.give_retained clients.subscribe clients.unsubscribe common common.budget
-    common.budget.start_publish common.crowding.refusing common.looks.pace common.looks.pace.note
-    common.read_offers common.work dead_letters.reject deduplication deduplication.remember delayed
-    delayed.cancel delayed.has_places fanout fanout.crowding.look fanout.octets fanout.trie.spent
-    fanout.wide.open fanout.wide.ticket publishing publishing.delay publishing.publish publishing.retain
-    replies.append replies.by_name replies.close retained.message retained.numbers retained.search
-    router.command_route router.queues_at router.resolve router.route router.route_topic router.routes.dropped
-    sessions sessions.append_private sessions.attach sessions.check_room sessions.end_turn sessions.keep
-    sessions.log sessions.next_offset sessions.note_lost sessions.now_us sessions.operate sessions.pass_by
-    settling.ack settling.commit_offset settling.expire settling.extend settling.find_lease settling.may_settle
-    settling.nack settling.reject staging.abort staging.commit staging.is_committed staging.last_batch
-    staging.octets staging.stage store.durable store.job_running store.recovered store.rewriting
+    admission.has_room admission.over_quota catalog.queue common common.budget common.budget.start_publish
+    common.crowding.refusing common.looks.pace common.looks.pace.note common.read_offers common.work
+    dead_letters.reject deduplication deduplication.remember delayed delayed.cancel delayed.has_places fanout
+    fanout.crowding.look fanout.octets fanout.trie.spent fanout.wide.open fanout.wide.ticket publishing
+    publishing.delay publishing.publish publishing.retain replies.append router.command_route router.queues_at
+    router.resolve router.route router.route_topic router.routes.dropped sessions sessions.append_private
+    sessions.end_turn sessions.keep sessions.log sessions.next_offset sessions.note_lost sessions.now_us
+    sessions.operate sessions.pass_by settling.ack settling.commit_offset settling.expire settling.extend
+    settling.find_lease settling.may_settle settling.nack settling.reject store.job_running store.recovered
+    store.rewriting
 """
 
 

@@ -23,8 +23,9 @@ from forebay.broker.consuming.shares import Shares
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.internal_log import INTERNAL
 from forebay.broker.joining import Joining
+from forebay.broker.mqtt.client_session import ClientSession, Owner, Subscription, Will
 from forebay.broker.mqtt.fanout import Fanout
-from forebay.broker.mqtt.retained import Retained
+from forebay.broker.mqtt.retained import Retained, RetainedMessage, RetainedSearch
 from forebay.broker.mqtt.session_recovery import StoredSessions
 from forebay.broker.mqtt.session_rules import hold_us_of, mqueue_rules, session_octets_of
 from forebay.broker.publish.admission import Admission
@@ -35,7 +36,7 @@ from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staged_rows import StagedRows
-from forebay.broker.publish.staging import Staging
+from forebay.broker.publish.staging import CommittedBatch, Staging
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.errors import note_half_change
@@ -357,6 +358,90 @@ class Vhost(OpenVhost):
     def unwatch(self, watch: Watch) -> None:
         """Have a connection wait no more."""
         self.common.watches.remove(watch)
+
+    # ---- the contract: MQTT sessions and what is retained
+
+    def attach_client(
+        self, client_id: bytes, connection: i64, clean: bool, expiry_s: i64, will: Will | None, owner: Owner
+    ) -> ClientSession:
+        """Take up or make the session of a client identifier for a connection: see `Sessions.attach`."""
+        return self.sessions.attach(client_id, connection, clean, expiry_s, will, owner)
+
+    def detach_client(self, client: ClientSession, connection: i64) -> None:
+        """Note that the connection of an MQTT session is gone."""
+        self.clients.detach(client, connection)
+
+    def check_subscription(self, client: ClientSession, wanted: Subscription, session_id: i64, octets: i64) -> None:
+        """Refuse with RequestError(TOO_MANY) if there is no memory for a subscription and its consumer's `octets`."""
+        self.sessions.check_room(client, wanted)
+        self.catalog.memory.check(session_id, octets, "topic filter")
+
+    def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
+        """Add or replace a subscription of an MQTT session, and return whether it is new."""
+        return self.clients.subscribe(client, wanted)
+
+    def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
+        """End a subscription of an MQTT session, and return whether there was one."""
+        return self.clients.unsubscribe(client, filter)
+
+    def search_retained(self, filter: bytes) -> RetainedSearch:
+        """Return the search for retained topics that a filter matches, to be run."""
+        return self.retained.search(filter)
+
+    def retained_numbers(self, filter: bytes) -> list[int]:
+        """Return the numbers, for `retained_message`, of retained topics that a filter matches."""
+        return self.retained.numbers(filter)
+
+    def retained_message(self, number: i64) -> RetainedMessage | None:
+        """Return a retained message, None if it is there no longer or has expired."""
+        return self.retained.message(number, self.turn.now_us)
+
+    def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
+        """Deliver a retained message to an MQTT session."""
+        self.clients.give_retained(client, qos, identifier, message)
+
+    # ---- the contract: direct replies
+
+    def has_reply_consumer(self, name: bytes) -> bool:
+        """Return whether a consumer of direct replies has this name."""
+        return name in self.replies.by_name
+
+    def close_replies(self, consumer: Consumer) -> None:
+        """Accept no more direct replies for a consumer; nothing happens if it is closed."""
+        self.replies.close(consumer)
+
+    # ---- the contract: batches of staged rows
+
+    def take_room(self, octets: i64) -> bool:
+        """Return whether the disk has room for so many octets, and count them if it has."""
+        return self.admission.take_room(octets)
+
+    def is_durable(self, lsn: i64) -> bool:
+        """Return whether the disk has everything up to an lsn."""
+        return lsn <= self.store.durable
+
+    def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes) -> bool:
+        """Keep a block of rows for a batch that is not committed; return False, and keep none, if there is no room."""
+        if not self.admission.take_room(self.staging.octets(block)):
+            return False
+        self.staging.stage(query, batch, part, rows, block, self.turn.now_us)
+        return True
+
+    def commit_batch(self, query: str, batch: i64, parts: dict[str, int]) -> CommittedBatch:
+        """Decide that the staged parts of a batch are published: see `Staging.commit`."""
+        return self.staging.commit(query, batch, parts, self.turn.now_us)
+
+    def abort_batch(self, query: str, batch: i64) -> None:
+        """Delete what is staged for a batch; RequestError(PRECONDITION) if it is committed."""
+        self.staging.abort(query, batch)
+
+    def is_committed(self, query: str, batch: i64) -> bool:
+        """Return whether this batch of a query, or a later one, is committed."""
+        return self.staging.is_committed(query, batch)
+
+    def last_batch(self, query: str) -> i64:
+        """Return the last batch of a query that was committed, -1 if none is known."""
+        return self.staging.last_batch(query)
 
     # ---- the directory
 

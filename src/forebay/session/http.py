@@ -67,15 +67,15 @@ class EventSession(Session):
         """Be given what is published to topics, and what is retained; RequestError for no filter."""
         vhost = self.vhost
         name = b"http-%d-%d" % (int(vhost.sessions.now_us), self.id)
-        client = vhost.sessions.attach(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
+        client = vhost.attach_client(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
         self.client = client
-        vhost.clients.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
+        vhost.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
         if not retained:
             return
-        for number in vhost.retained.numbers(filter)[:RETAINED_AT_ONCE]:
-            message = vhost.retained.message(number, vhost.now_us())
+        for number in vhost.retained_numbers(filter)[:RETAINED_AT_ONCE]:
+            message = vhost.retained_message(number)
             if message is not None:
-                vhost.clients.give_retained(client, 0, 0, message)
+                vhost.give_retained(client, 0, 0, message)
 
     def consume(self, queue: bytes, credit: i64, arguments: dict[str, object]) -> None:
         """Be given the messages of a queue; RequestError as `Vhost.consume`.
@@ -179,7 +179,7 @@ class EventSession(Session):
     def closed(self) -> None:
         client = self.client
         if client is not None:
-            self.vhost.clients.detach(client, self.id)
+            self.vhost.detach_client(client, self.id)
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:

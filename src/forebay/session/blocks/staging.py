@@ -57,9 +57,9 @@ class Stager:
             raise RequestError(REFUSED, f"{request.op}: no vhost is entered")
         query = owned_name(rights.user, "query", request.query)
         if request.op == TRANSACTION:
-            return {"batch": int(vhost.staging.last_batch(query))}
+            return {"batch": int(vhost.last_batch(query))}
         if request.op == ABORT:
-            vhost.staging.abort(query, request.batch)
+            vhost.abort_batch(query, request.batch)
             return {}
         assert request.op == COMMIT, request.op
         commit = self.commit
@@ -67,12 +67,12 @@ class Stager:
             octets: i64 = COMMIT_OCTETS
             for part in request.parts:
                 octets += len(part.encode()) + PART_OCTETS
-            if not vhost.admission.take_room(octets):
+            if not vhost.take_room(octets):
                 raise RequestError(REFUSED, f"commit: {NO_ROOM.reason}")
-            self.again = vhost.staging.is_committed(query, request.batch)
-            commit = vhost.staging.commit(query, request.batch, request.parts, vhost.now_us())
+            self.again = vhost.is_committed(query, request.batch)
+            commit = vhost.commit_batch(query, request.batch, request.parts)
             self.commit = commit
-        if not commit.finished or commit.lsn > vhost.store.durable:
+        if not commit.finished or not vhost.is_durable(commit.lsn):
             return None
         self.commit = None
         return {"rows": int(commit.rows), "unroutable": int(commit.unroutable), "again": self.again}
@@ -84,7 +84,7 @@ class Stager:
         """
         stage = decode_stage(data, at, end)
         query = owned_name(rights.user, "query", stage.query)
-        if vhost.staging.is_committed(query, stage.batch):
+        if vhost.is_committed(query, stage.batch):
             return {"rows": 0, "again": True}
         octets = data[at + stage.block_at : end]
         try:
@@ -97,9 +97,8 @@ class Stager:
         self.check_addresses(vhost, rights, block)
         self.check_properties(vhost, rights, block)
         self.check_bodies(block)
-        if not vhost.admission.take_room(vhost.staging.octets(octets)):
+        if not vhost.stage(query, stage.batch, stage.part, block.count, octets):
             raise RequestError(REFUSED, f"stage: {NO_ROOM.reason}")
-        vhost.staging.stage(query, stage.batch, stage.part, block.count, octets, vhost.now_us())
         self.rows += block.count
         self.octets += len(octets)
         return {"rows": int(block.count), "again": False}

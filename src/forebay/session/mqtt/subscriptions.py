@@ -118,7 +118,7 @@ class Subscriptions:
                     continue  # it stays: the next connection may find the file mended, or memory for it
                 if error.reason == REFUSED:
                     note_denied(self.vhost, SUBSCRIBE_DENIED, self.rights.user, error.text)
-                self.vhost.clients.unsubscribe(client, subscription.filter)
+                self.vhost.unsubscribe(client, subscription.filter)
         client.checked = self.rights.stamp
 
     # ---- SUBSCRIBE
@@ -165,10 +165,10 @@ class Subscriptions:
 
     def add_topic(self, wanted: Subscription, handling: i64) -> None:
         """Subscribe to topics; what is retained on them follows as the client wants it [MQTT-3.3.1-9 to -11]."""
-        new = self.vhost.clients.subscribe(self.client, wanted)
+        new = self.vhost.subscribe(self.client, wanted)
         if handling == RETAIN_NEVER or (handling == RETAIN_IF_NEW and not new):
             return
-        self.search = self.vhost.retained.search(wanted.filter)
+        self.search = self.vhost.search_retained(wanted.filter)
         self.searched = wanted
 
     def find_retained(self) -> None:
@@ -201,7 +201,7 @@ class Subscriptions:
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
             if shared and old.arguments == wanted.arguments:
-                self.vhost.clients.subscribe(self.client, wanted)
+                self.vhost.subscribe(self.client, wanted)
                 old.recipient = self.shared_recipient(wanted)  # what it has in flight stays its own
                 return
             if old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
@@ -210,17 +210,16 @@ class Subscriptions:
         if shared:
             if wanted.arguments:
                 ConsumerArguments(wanted.arguments, self.vhost.name, filter)  # refused before there is a member more
-            self.vhost.clients.subscribe(self.client, wanted)
+            self.vhost.subscribe(self.client, wanted)
             self.consume(wanted)
         else:
             self.consume(wanted)
-            self.vhost.clients.subscribe(self.client, wanted)
+            self.vhost.subscribe(self.client, wanted)
 
     def check_memory(self, wanted: Subscription) -> None:
         """Refuse with RequestError(TOO_MANY) if there is no memory for the subscription and its consumer."""
-        self.vhost.sessions.check_room(self.client, wanted)
         octets = consumer_octets(wanted.filter, wanted.arguments)
-        self.vhost.catalog.memory.check(self.session_id, octets, "topic filter")
+        self.vhost.check_subscription(self.client, wanted, self.session_id, octets)
 
     def check_queue(self, wanted: Subscription) -> None:
         """RequestError where the filter names no one queue, or nothing could be settled at QoS 0."""
@@ -290,7 +289,7 @@ class Subscriptions:
         queue = None if self.queues is None else self.queues.get(filter)
         if queue is not None:
             self.drop_queue(queue)
-        return self.vhost.clients.unsubscribe(self.client, filter)
+        return self.vhost.unsubscribe(self.client, filter)
 
     def drop_queue(self, subscription: QueueSubscription) -> None:
         assert self.queues is not None
@@ -313,7 +312,7 @@ class Subscriptions:
         if queue.recipient is not None and self.vhost.find_queue(queue.filter) is not None:
             self.consume(subscription)  # the share became durable
             return False
-        self.vhost.clients.unsubscribe(self.client, queue.filter)
+        self.vhost.unsubscribe(self.client, queue.filter)
         return True
 
 

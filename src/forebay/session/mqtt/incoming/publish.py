@@ -226,7 +226,7 @@ class Inbox:
         outcome = TAKEN
         seen = self.vhost.deduplication
         if not seen.is_known(topic_address(topic), identity, self.vhost.now_us()):
-            if self.vhost.admission.take_room(seen.octets(identity)):
+            if self.vhost.take_room(seen.octets(identity)):
                 self.identity = identity
                 return False
             outcome = NO_ROOM
