@@ -240,7 +240,7 @@ class Amqp10Session(Session):
             return
         self.released = True
         for endpoint in list(self.endpoints.values()):
-            endpoint.release()
+            endpoint.release(True)
         self.endpoints = {}
         self.vhost.session_closed(self.id)
 
@@ -252,7 +252,7 @@ class Amqp10Session(Session):
     def deliver(self, delivery: Delivery) -> None:
         link = self.state.receivers.get(delivery.consumer.id)
         if isinstance(link, SendingLink):
-            self.endpoints[int(link.output.channel)].deliver(link, delivery)
+            self.endpoints[int(link.output.channel)].deliveries.deliver(link, delivery)
 
     def cancelled(self, consumer: Consumer) -> None:
         link = self.state.receivers.get(consumer.id)

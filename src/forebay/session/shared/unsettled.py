@@ -153,9 +153,10 @@ class UnsettledDeliveries:
                 count += end - start
             start = end + 1
         if begun <= run.next:
-            run.next = max(run.next, stop)
             if holes is not None:
-                self.close_holes(run, holes)
+                self.close_holes(run, holes, stop)
+            else:
+                run.next = max(run.next, stop)
         else:
             if holes is None:
                 holes = run.holes = set()
@@ -168,11 +169,13 @@ class UnsettledDeliveries:
         self.unsettled -= count
         return count
 
-    def close_holes(self, run: UnsettledRun, holes: set[int]) -> None:
-        """Move `next` over the holes that it has reached, and forget those below it."""
-        while run.next in holes:
+    def close_holes(self, run: UnsettledRun, holes: set[int], stop: i64) -> None:
+        """Move `next` to `stop`, and over the holes behind it; forget the holes below `next`."""
+        while run.next < stop or run.next in holes:
+            holes.discard(run.next)
             run.next += 1
-        run.holes = {tag for tag in holes if tag >= run.next} or None
+        if not holes:
+            run.holes = None
 
     def apply(self, run: UnsettledRun, tag: i64, count: i64, how: i64, delay_ms: i64) -> None:
         """Settle records of a run in their queue."""
@@ -189,13 +192,24 @@ class UnsettledDeliveries:
 
     def take_back(self, holder: DeliveryHolder, how: i64) -> None:
         """Settle everything that is out at one holder."""
+        if holder.unsettled == 0:
+            return
         for run in self.runs:
             if run.holder is holder and run.left:
                 self.settle_in(run, run.next, run.end, how, 0)
         self.forget_settled()
 
+    def take_back_all(self, how: i64) -> None:
+        """Settle everything that is out."""
+        for run in self.runs:
+            if run.left:
+                self.settle_in(run, run.next, run.end, how, 0)
+        self.forget_settled()
+
     def forget(self, holder: DeliveryHolder) -> None:
         """Forget what is out at one holder: its queue is gone, or has taken all of it back."""
+        if holder.unsettled == 0:
+            return
         for run in self.runs:
             if run.holder is holder and run.left:
                 self.unsettled -= run.left
@@ -204,6 +218,15 @@ class UnsettledDeliveries:
                 self.settled_runs += 1
         holder.unsettled = 0
         self.forget_settled()
+
+    def forget_all(self) -> None:
+        """Forget everything that is out: the queues take it back when its consumers are gone."""
+        for run in self.runs:
+            run.holder.unsettled = 0
+        self.runs.clear()
+        self.head = 0
+        self.unsettled = 0
+        self.settled_runs = 0
 
     def forget_settled(self) -> None:
         """Pass over settled runs at the head; take them out once they are many."""

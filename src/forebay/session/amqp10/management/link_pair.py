@@ -228,15 +228,9 @@ def typed_body(value: object) -> object:
     return value
 
 
-def pair_links(links: list[LinkEndpoint], name: str) -> None:
-    """Let the requests that come by the link of a name be answered by the one in the other direction."""
-    requests: ManagementRequests | None = None
-    answers: ManagementResponses | None = None
-    for link in links:
-        if link.name == name and link.is_attached:
-            if isinstance(link, ManagementRequests):
-                requests = link
-            elif isinstance(link, ManagementResponses):
-                answers = link
-    if requests is not None:
-        requests.answers = answers
+def pair_links(link: LinkEndpoint, other: LinkEndpoint | None) -> None:
+    """Let the requests that come by one of two links of a name be answered by the other."""
+    if isinstance(link, ManagementRequests) and isinstance(other, ManagementResponses):
+        link.answers = other
+    elif isinstance(link, ManagementResponses) and isinstance(other, ManagementRequests):
+        other.answers = link

@@ -20,6 +20,7 @@ from forebay.wire.amqp10.performatives import Flow, Transfer
 from forebay.wire.amqp10.states import NOT_ALLOWED
 
 CREDIT_MAX: Final = 1 << 31  # more is as good as no limit
+DEFAULT_OUTCOME: Final = RETURN  # of what the client holds when its link or session ends
 
 
 @final
@@ -31,10 +32,13 @@ class SendingLink(LinkEndpoint):
     runs        the unsettled deliveries of the session
     limit       delivery-count at which the credit ends
     waiting     records that are the link's already and wait for the session's window
+    is_stalled  its consumer gets nothing more before these are sent
+    is_listed   the session has it among the links to answer
     is_draining the client has asked for what there is, and to hear when that was all
     owes_flow   the client has asked how the link stands
     owned       queue that ends with the link; b"" for none
     is_durable  the queue stays when the link is detached, and goes when it is closed
+    is_lost     the queue is gone, or has taken back what the client holds
     """
 
     def __init__(
@@ -58,6 +62,8 @@ class SendingLink(LinkEndpoint):
         self.encoder = encoder
         self.limit: i64 = 0
         self.waiting: i64 = 0
+        self.is_stalled = False
+        self.is_listed = False
         self.is_draining = False
         self.owes_flow = False
         self.owned = b""
@@ -73,15 +79,31 @@ class SendingLink(LinkEndpoint):
         if flow.link_credit >= 0:
             seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
             self.limit = (seen + min(flow.link_credit, CREDIT_MAX - 1)) & SERIAL_MASK
-            credit = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
-            self.vhost.set_credit(self.consumer, credit, flow.drain)
             self.is_draining = flow.drain
+            if not self.is_stalled:
+                self.grant()
         if flow.echo:
             self.owes_flow = True
 
+    def grant(self) -> None:
+        """Let the consumer have what the client takes beside all that is on its way."""
+        credit = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
+        self.consumers.flow(self.consumer, credit, self.is_draining)
+
+    def stall(self) -> None:
+        """Let the consumer have nothing more until `resume`."""
+        self.is_stalled = True
+        self.consumers.flow(self.consumer, 0, False)
+
+    def resume(self) -> None:
+        """Let the consumer have again what the client takes."""
+        self.is_stalled = False
+        if self.is_attached:
+            self.grant()
+
     def end_turn(self) -> None:
         """Say how the link stands, if the client has asked, behind all that it is sent."""
-        if self.waiting:
+        if self.is_stalled:
             return
         if self.is_draining and not self.consumer.drains:
             self.is_draining = self.owes_flow = False
@@ -118,7 +140,7 @@ class SendingLink(LinkEndpoint):
         self.is_attached = False
         self.state.receivers.pop(self.consumer.id, None)
         if not self.is_lost:
-            self.runs.take_back(self, RETURN)
+            self.runs.take_back(self, DEFAULT_OUTCOME)
         self.runs.forget(self)
         self.vhost.cancel(self.consumer)
 
