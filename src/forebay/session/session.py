@@ -25,6 +25,7 @@ from forebay.message.events import PUBLISH_DENIED, SUBSCRIBE_DENIED
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.login import Login
 from forebay.session.meter import Meter
+from forebay.session.traffic import Traffic
 
 
 @final
@@ -215,6 +216,22 @@ class Session(ABC):
     def describe_channels(self) -> list[dict[str, object]]:
         """The channels, for people; protocols without any have none."""
         return []
+
+    def describe_sessions(self) -> list[dict[str, object]] | None:
+        """Return the sessions of AMQP 1.0 with their links, for people; None over any other protocol."""
+        return None
+
+    def channel_count(self) -> int:
+        """Return the number of open channels; 0 for protocols without any."""
+        return 0
+
+    def published(self) -> int:
+        """Return the number of messages that the client has published."""
+        return 0
+
+    def add_traffic(self, found: Traffic) -> None:
+        """Add the counts of all channels, the closed ones too; protocols without any have nothing to add."""
+        return
 
     def write_long(self, octets: bytes) -> None:
         """Send these octets after all that was written so far, without copying them."""

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 class Traffic:
     """Counters of channels that are gone, or of some and those.
 
-    channels     that were opened
+    channels     that were opened: sessions, of AMQP 1.0
     received     messages published
     expecting    of these, on channels that confirm
     confirmed    of these, confirmed

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
 from forebay.server.system.heap import resident_octets
-from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.traffic import Traffic
 
 
@@ -66,8 +65,7 @@ class NodeUsage:
 
 def count_channels(connections: Iterable[Connection]) -> int:
     """The number of channels that these have open."""
-    sessions = [each.session for each in connections]
-    return sum(len(session.channels) for session in sessions if isinstance(session, Amqp091Session))
+    return sum(each.session.channel_count() for each in connections if each.session is not None)
 
 
 def count_descriptors() -> int:

@@ -17,8 +17,6 @@ from forebay.core.units import US_PER_S
 from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.link import Link
 from forebay.node.peer import split_name
-from forebay.session.amqp091.connection import Amqp091Session
-from forebay.session.mqtt.connection import MqttSession
 from forebay.session.session import Session
 
 REMEMBERED_MAX: Final = 10_000
@@ -99,7 +97,7 @@ class Rates:
                 made(options.client_messages_per_s, options.client_messages_burst, now_us),
                 made(options.client_octets_per_s, options.client_octets_per_s, now_us),
             )
-        published = published_by(session)
+        published = session.published()
         messages, charged.published = published - charged.published, published
         octets, charged.received = connection.octets_received - charged.received, connection.octets_received
         own = ((charged.messages, messages), (charged.octets, octets))
@@ -147,10 +145,3 @@ class Rates:
 
 def made(rate: int, burst: int, now_us: int) -> Bucket | None:
     return Bucket(rate, max(burst, 1), now_us) if rate else None
-
-
-def published_by(session: Session) -> int:
-    """The number of messages that a session has taken in."""
-    if isinstance(session, MqttSession):
-        return int(session.inbox.received)
-    return int(session.traffic().received) if isinstance(session, Amqp091Session) else 0

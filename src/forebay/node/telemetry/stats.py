@@ -13,7 +13,6 @@ from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.message.formats.table import topic_octet
 from forebay.node.telemetry.sys_topics import SysTopics
-from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.handshake import Handshake
 from forebay.session.mqtt.connection import MqttSession
 from forebay.session.mqtt.entry.handshake import MqttHandshake
@@ -52,8 +51,7 @@ class BrokerStats:
     def ended(self, session: Session) -> None:
         """This session's connection is gone."""
         add_session(self.past, session)
-        if isinstance(session, Amqp091Session):
-            self.past_traffic.add(session.traffic())
+        session.add_traffic(self.past_traffic)
 
     def ended_handshake(self, handshake: Handshake) -> None:
         """Count a handshake that is over, however it ended."""
@@ -95,8 +93,7 @@ class BrokerStats:
         found = Traffic()
         found.add(self.past_traffic)
         for session in sessions:
-            if isinstance(session, Amqp091Session):
-                found.add(session.traffic())
+            session.add_traffic(found)
         return found
 
 

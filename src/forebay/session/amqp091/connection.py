@@ -530,14 +530,19 @@ class Amqp091Session(Session):
             "consumers": len(self.outlets),
         }
 
-    def traffic(self) -> Traffic:
-        """The counts of its channels, the closed ones too."""
+    def channel_count(self) -> int:
+        return len(self.channels)
+
+    def published(self) -> int:
         found = Traffic()
+        self.add_traffic(found)
+        return int(found.received)
+
+    def add_traffic(self, found: Traffic) -> None:
         found.add(self.link.past)
         for channel in self.channels.values():
             if not channel.ignoring:
                 found.add(channel.traffic())
-        return found
 
     def describe_channels(self) -> list[dict[str, object]]:
         return [channel.describe() for channel in self.channels.values()]

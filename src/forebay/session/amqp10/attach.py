@@ -92,7 +92,7 @@ class RefusedLink(LinkEndpoint):
         pass
 
     def describe(self) -> dict[str, object]:
-        return {"name": self.name, "role": "refused"}
+        return {"role": "refused"}
 
 
 def attach_link(

@@ -56,6 +56,7 @@ from forebay.wire.amqp10.performatives import (
     decode_performative,
 )
 from forebay.wire.amqp10.states import CONNECTION_FORCED, CONNECTION_REDIRECT, FRAMING_ERROR, NOT_ALLOWED, Error
+from forebay.wire.amqp10.values import Ushort
 
 CLOSE_WAIT_US: Final = 5_000_000
 FRAME_POINTS: Final = 5  # of the meter: a frame that is no transfer, flow or disposition
@@ -68,6 +69,8 @@ class Amqp10Session(Session):
     endpoints  its sessions, by channel
     begun      where the frame in hand begins, and `after` where the next one does
     current    session of the frame in hand; None for one of the connection
+    touched    sessions that the turn's end concerns
+    owing      sessions with messages to accept that are not on disk yet
     is_closed  the broker has closed the connection, and hears nothing but the client's close
     """
 
@@ -87,6 +90,8 @@ class Amqp10Session(Session):
         self.begun: i64 = 0
         self.after: i64 = 0
         self.current: SessionEndpoint | None = None
+        self.touched: list[SessionEndpoint] = []
+        self.owing: list[SessionEndpoint] = []
         self.is_closed = False
         self.released = False
         self.heard = True
@@ -150,6 +155,9 @@ class Amqp10Session(Session):
             self.on_other_frame(endpoint, channel, code, data, at, end)
             return
         self.current = endpoint
+        if not endpoint.is_listed:
+            endpoint.is_listed = True
+            self.touched.append(endpoint)
         if code == TRANSFER:
             endpoint.on_transfer(data, at, end)
         elif code == DISPOSITION:
@@ -160,7 +168,7 @@ class Amqp10Session(Session):
             self.on_close()
         elif code == END:
             endpoint.on_end()
-            del self.endpoints[int(channel)]
+            self.forget(endpoint)
         else:
             self.meter.start(FRAME_POINTS)
             read = decode_performative(data, at, end, self.state.depth_max)
@@ -181,7 +189,7 @@ class Amqp10Session(Session):
             self.on_close()
         elif endpoint is not None:  # it is ending
             if code == END:
-                del self.endpoints[int(channel)]
+                self.forget(endpoint)
         elif code == BEGIN:
             self.on_begin(channel, data, at, end)
         else:
@@ -199,6 +207,11 @@ class Amqp10Session(Session):
         self.rights.usage.check_channel(self.rights.user, int(self.id), len(self.endpoints))
         self.state.past.channels += 1
         self.endpoints[int(channel)] = SessionEndpoint(self.state, self.reader, channel, read)
+
+    def forget(self, endpoint: SessionEndpoint) -> None:
+        """Have nothing more to do with a session that both sides have ended."""
+        self.state.past.add(endpoint.confirms.traffic)
+        del self.endpoints[int(endpoint.channel)]
 
     def on_close(self) -> None:
         """Take the client's close, and answer it."""
@@ -222,7 +235,8 @@ class Amqp10Session(Session):
         if endpoint is not None and scope == CHANNEL and not endpoint.is_ending:
             endpoint.end(reason, text)
             return
-        self.reason = text
+        if not self.is_closed:
+            self.reason = text
         self.close(reason, text)
 
     def close(self, reason: str, text: str, info: dict[str, object] | None = None) -> None:
@@ -241,7 +255,10 @@ class Amqp10Session(Session):
         self.released = True
         for endpoint in list(self.endpoints.values()):
             endpoint.release(True)
+            self.state.past.add(endpoint.confirms.traffic)
         self.endpoints = {}
+        self.touched = []
+        self.owing = []
         self.vhost.session_closed(self.id)
 
     def proven(self) -> None:
@@ -262,18 +279,28 @@ class Amqp10Session(Session):
 
     def end_turn(self, lsn: int, durable: int) -> None:
         self.rights.usage.note_channels(int(self.id), len(self.endpoints))
-        for endpoint in self.endpoints.values():
-            endpoint.end_turn(lsn, durable)
+        if self.touched:
+            still: list[SessionEndpoint] = []
+            for endpoint in self.touched:
+                owed = len(endpoint.confirms.waiting) > 0
+                endpoint.end_turn(lsn, durable)
+                endpoint.is_listed = len(endpoint.asked) > 0
+                if endpoint.is_listed:
+                    still.append(endpoint)
+                if not owed and endpoint.confirms.waiting:
+                    self.owing.append(endpoint)
+            self.touched = still
         if self.state.committed:
             self.state.committed = False
             self.hold_lsn = max(self.hold_lsn, lsn)
 
     def on_durable(self, durable: int) -> None:
-        for endpoint in self.endpoints.values():
+        for endpoint in self.owing:
             endpoint.confirms.on_durable(durable)
+        self.owing = [endpoint for endpoint in self.owing if endpoint.confirms.waiting]
 
     def waiting(self) -> bool:
-        return len([each for each in self.endpoints.values() if each.confirms.waiting]) > 0
+        return len(self.owing) > 0
 
     def is_publisher(self) -> bool:
         return self.state.publishes
@@ -285,7 +312,8 @@ class Amqp10Session(Session):
         now: i64 = now_us
         if self.heard or self.unread or self.heard_us == 0:
             self.heard = False
-            self.heard_us = now
+            if not self.is_closed or self.heard_us == 0:  # a client that goes on talking is not waited for any longer
+                self.heard_us = now
         silent = now - self.heard_us
         if self.is_closed:
             self.closing = self.closing or silent > CLOSE_WAIT_US
@@ -310,7 +338,8 @@ class Amqp10Session(Session):
         host, _, port = server.rpartition(":")
         info: dict[str, object] | None = None
         if host:
-            info = {"network-host": host, "port": int(port), "hostname": host}
+            host = host.strip("[]")
+            info = {"network-host": host, "port": Ushort(int(port)), "hostname": host}
         self.close(CONNECTION_REDIRECT if host else CONNECTION_FORCED, "another node serves clients from here on", info)
 
     def closed(self) -> None:
@@ -328,15 +357,27 @@ class Amqp10Session(Session):
             "mechanism": login.mechanism,
             "channels_max": int(self.channel_max),
             "frame_octets_max": login.frame_octets_max,
+            "heartbeat_s": int(self.idle_us // US_PER_S),
             "channels": len(self.endpoints),
             "consumers": len(self.state.receivers),
         }
 
-    def traffic(self) -> Traffic:
-        """Return the counts of its links, those that are gone included."""
-        found = Traffic()
+    def channel_count(self) -> int:
+        return len(self.endpoints)
+
+    def published(self) -> int:
+        count = self.state.past.received
+        for endpoint in self.endpoints.values():
+            count += endpoint.confirms.traffic.received
+        return int(count)
+
+    def add_traffic(self, found: Traffic) -> None:
         found.add(self.state.past)
-        return found
+        for endpoint in self.endpoints.values():
+            found.add(endpoint.confirms.traffic)
 
     def describe_channels(self) -> list[dict[str, object]]:
         return [endpoint.describe() for endpoint in self.endpoints.values()]
+
+    def describe_sessions(self) -> list[dict[str, object]]:
+        return [endpoint.describe_links() for endpoint in self.endpoints.values()]

@@ -33,7 +33,7 @@ class LinkContext:
     targets      of messages that say themselves where they go
     publishes    the client has published
     committed    a purge in this turn: nothing leaves before it is on disk
-    past         counts of links that are gone
+    past         counts of sessions that are gone, and of those that were begun
     """
 
     def __init__(self, session: Session, login: Amqp10Login, options: Options) -> None:

@@ -213,7 +213,10 @@ class SessionEndpoint:
     # ---- turns, and the end
 
     def end_turn(self, lsn: int, durable: int) -> None:
-        """Answer what this turn was asked for, and accept what it published once that is on disk."""
+        """Answer what this turn was asked for, and accept what it published once that is on disk.
+
+        Whoever calls it calls it again at the end of the next turn if `asked` is not empty then.
+        """
         self.confirms.end_turn(lsn, durable)
         if self.asked:
             still: list[SendingLink] = []
@@ -252,14 +255,51 @@ class SessionEndpoint:
         self.asked = []
 
     def describe(self) -> dict[str, object]:
-        """Return the session for people."""
+        """Return the session as a channel, for people."""
+        traffic, counts = self.confirms.traffic, self.deliveries.counts
         return {
             "channel": int(self.channel),
-            "consumers": len([each for each in self.links.values() if not each.is_sender]),
-            "publishers": len([each for each in self.links.values() if each.is_sender]),
+            "consumers": len([each for each in self.attached.values() if not each.is_sender]),
             "unacked": int(self.runs.unsettled),
-            "window": int(self.windows.remote_incoming),
-            "links": [each.describe() for each in self.links.values()],
+            "prefetch": 0,
+            "limit": 0,
+            "confirms": traffic.expecting > 0,
+            "unconfirmed": int(self.confirms.owed),
+            "transactional": False,
+            "published": int(traffic.received),
+            "confirmed": int(traffic.confirmed),
+            "returned": int(traffic.returned),
+            "dropped": int(traffic.dropped),
+            "gets_empty": 0,
+            "delivered": int(counts.delivered),
+            "delivered_settled": int(counts.delivered_settled),
+            "got": 0,
+            "got_settled": 0,
+            "redelivered": int(counts.redelivered),
+            "acked": int(counts.acked),
+        }
+
+    def describe_links(self) -> dict[str, object]:
+        """Return the session with its windows and links, for people."""
+        windows = self.windows
+        links: list[dict[str, object]] = []
+        for link in self.attached.values():
+            links.append(
+                {
+                    "name": link.name,
+                    "handle": int(link.handle),
+                    "delivery_count": int(link.delivery_count),
+                    **link.describe(),
+                }
+            )
+        return {
+            "channel": int(self.channel),
+            "next_incoming": int(windows.next_incoming),
+            "incoming_window": int(windows.incoming),
+            "next_outgoing": int(windows.next_outgoing),
+            "remote_incoming_window": int(windows.remote_incoming),
+            "unacked": int(self.runs.unsettled),
+            "links": links,
         }
 
 

@@ -252,6 +252,9 @@ class MqttSession(Session):
     def is_publisher(self) -> bool:
         return self.inbox.received > 0
 
+    def published(self) -> int:
+        return int(self.inbox.received)
+
     def is_reader(self) -> bool:
         return self.outbox.window.inflight > 0 or super().is_reader()
 

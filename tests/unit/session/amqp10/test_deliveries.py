@@ -104,7 +104,7 @@ def test_credit_that_is_lowered_while_records_wait_is_kept_to(rig: NodeRig) -> N
     raw.send(flow(1, 4, 1, window=0, next_incoming=1))  # one more than before
     raw.send(flow(window=100, next_incoming=1))
     assert [number(raw.delivery()[1]) for _ in range(4)] == [1, 2, 3, 4]
-    raw.quiet_session()
+    raw.quiet_session(window=0)
 
 
 def test_a_drain_waits_for_the_window(rig: NodeRig) -> None:
@@ -113,7 +113,7 @@ def test_a_drain_waits_for_the_window(rig: NodeRig) -> None:
     raw.consumer(QUEUE)
     raw.send(flow(1, 100, 0, window=1, next_incoming=0, drain=True))
     assert number(raw.delivery()[1]) == 0
-    raw.quiet_session()
+    raw.quiet_session(window=0)
     raw.send(flow(window=100, next_incoming=1))
     assert [number(raw.delivery()[1]) for _ in range(3)] == [1, 2, 3]
     answer = raw.flow(1)
@@ -153,7 +153,7 @@ def test_a_message_takes_exactly_the_frames_of_the_window(rig: NodeRig) -> None:
             found.append(payload)
             payload = b""
         if len(found) < 3:
-            raw.quiet_session()
+            raw.quiet_session(window=0)
             raw.send(flow(window=1, next_incoming=frames))
     assert all(len(each) > 2_000 for each in found)
 

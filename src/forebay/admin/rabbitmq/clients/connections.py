@@ -157,8 +157,8 @@ def title_of(connection: Connection) -> str:
         return connection.name
     described = session.describe()
     properties = plain(described.get("client"))
-    title = properties.get("connection_name") if isinstance(properties, dict) else described.get("client_id")
-    return str(title) if title else connection.name
+    title = properties.get("connection_name") if isinstance(properties, dict) else None
+    return str(title or described.get("client_id") or connection.name)
 
 
 def connection_fields(app: BrokerView, rates: RateSamples, asked: Windows, connection: Connection) -> dict[str, object]:

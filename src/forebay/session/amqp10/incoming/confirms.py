@@ -13,6 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from forebay.session.amqp10.link import LinkEndpoint
+from forebay.session.traffic import Traffic
 from forebay.wire.amqp10.outgoing import ACCEPTED_STATE, put_disposition
 from forebay.wire.amqp10.performatives import ROLE_RECEIVER
 
@@ -33,7 +34,8 @@ class SessionConfirms:
 
     turn     of the turn in hand
     waiting  (lsn, runs): due once the lsn is on disk
-    count    deliveries that were accepted so far
+    owed     deliveries in both
+    traffic  counts of what the client has published in the session
     """
 
     def __init__(self, out: BytesWriter, channel: i64) -> None:
@@ -41,10 +43,12 @@ class SessionConfirms:
         self.channel: i64 = channel
         self.turn: list[ConfirmRun] = []
         self.waiting: deque[tuple[int, list[ConfirmRun]]] = deque()
-        self.count: i64 = 0
+        self.owed: i64 = 0
+        self.traffic = Traffic()
 
     def add(self, link: LinkEndpoint, delivery_id: i64) -> None:
         """Note a message that was taken, whose publisher waits for the disk."""
+        self.owed += 1
         turn = self.turn
         if turn:
             run = turn[len(turn) - 1]
@@ -74,10 +78,12 @@ class SessionConfirms:
         first: i64 = -1
         last: i64 = -1
         for run in runs:
+            count = run.last - run.first + 1
+            self.owed -= count
             if not run.link.is_attached:
                 continue
-            self.count += run.last - run.first + 1
-            run.link.unsettled -= run.last - run.first + 1
+            self.traffic.confirmed += count
+            run.link.unsettled -= count
             if first >= 0 and run.first == last + 1:
                 last = run.last
                 continue

@@ -17,7 +17,7 @@ from forebay.message.formats.table import format_of
 from forebay.message.requests import MARKS, REQUESTS
 from forebay.queue.leases.lease import Delivery
 from forebay.routing.exchange import text
-from forebay.session.amqp10.addresses import PublishAddress, parse_target
+from forebay.session.amqp10.addresses import PublishAddress, exchange_path, parse_target, queue_path
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
@@ -94,8 +94,8 @@ class ReceivingLink(LinkEndpoint):
         self.is_settled = False
         self.is_foreign = False
         self.transaction = b""
+        self.traffic = confirms.traffic
         self.taken: i64 = 0
-        self.confirmed: i64 = 0
         self.returned: i64 = 0
         self.dropped: i64 = 0
 
@@ -204,9 +204,11 @@ class ReceivingLink(LinkEndpoint):
             self.refuse(error.reason, error.text)
             return
         self.taken += 1
+        self.traffic.received += 1
         if outcome is not TAKEN and not self.conclude(outcome):
             return
         if not self.is_settled:
+            self.traffic.expecting += 1
             self.unsettled += 1
             self.confirms.add(self, self.delivery_id)
 
@@ -252,9 +254,12 @@ class ReceivingLink(LinkEndpoint):
         """Answer a message that was not simply taken. Return whether its acceptance waits for the disk."""
         self.state.meter.note_pressing(outcome.pressing)
         if outcome.status == UNROUTABLE:
-            self.dropped += 1
-            if not self.is_settled:
+            if self.is_settled:
+                self.dropped += 1
+                self.traffic.dropped += 1
+            else:
                 self.returned += 1
+                self.traffic.returned += 1
                 self.output.put_outcome(self.delivery_id, RELEASED_STATE)
             return False
         if outcome.status == REJECTED:
@@ -289,25 +294,22 @@ class ReceivingLink(LinkEndpoint):
     def release(self, is_closed: bool) -> None:
         self.is_attached = False
         self.parts = None
-        past = self.state.past
-        past.received += self.taken
-        past.expecting += self.taken
-        past.confirmed += self.confirmed
-        past.returned += self.returned
-        past.dropped += self.dropped
 
     def describe(self) -> dict[str, object]:
         address = self.address
-        where = None if address is None else text(address.exchange or address.routing_key)
+        where = None
+        if address is not None:
+            where = exchange_path(address.exchange, address.routing_key)
+            if not address.exchange:
+                where = queue_path(address.routing_key)
         return {
-            "name": self.name,
             "role": "publisher",
             "target": where,
-            "credit": int(self.credit),
             "unconfirmed": int(self.unsettled),
             "published": int(self.taken),
             "returned": int(self.returned),
             "dropped": int(self.dropped),
+            "credit": int(self.credit),
         }
 
 

@@ -86,7 +86,7 @@ class ManagementRequests(LinkEndpoint):
         self.is_attached = False
 
     def describe(self) -> dict[str, object]:
-        return {"name": self.name, "role": "management"}
+        return {"role": "management"}
 
 
 @final
@@ -154,7 +154,7 @@ class ManagementResponses(LinkEndpoint):
         self.waiting = []
 
     def describe(self) -> dict[str, object]:
-        return {"name": self.name, "role": "management"}
+        return {"role": "management"}
 
 
 @final

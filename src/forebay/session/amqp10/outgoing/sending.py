@@ -146,10 +146,9 @@ class SendingLink(LinkEndpoint):
 
     def describe(self) -> dict[str, object]:
         return {
-            "name": self.name,
             "role": "consumer",
-            "source": text(self.queue.name),
-            "credit": int(max(0, serial_difference(self.limit, self.delivery_count))),
+            "queue": text(self.queue.name),
             "unacked": int(self.unsettled),
-            "delivery_count": int(self.delivery_count),
+            "settled": self.consumer.no_ack,
+            "credit": int(max(0, serial_difference(self.limit, self.delivery_count))),
         }
