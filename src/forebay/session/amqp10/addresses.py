@@ -29,6 +29,7 @@ QUEUES: Final = "/queues/"
 V1_PREFIXES: Final = ("/exchange/", "/queue/", "/topic/", "/amq/queue/")
 MANAGEMENT: Final = "/management"
 QUALIFIED: Final = "::"
+SHOWN_MAX: Final = 60  # characters of an address that is too long
 HEXADECIMAL: Final = "0123456789abcdefABCDEF"
 
 QUEUE_CAPABILITIES: Final = frozenset(["queue", "temporary-queue"])
@@ -156,6 +157,9 @@ def check_is_no_path(address: str) -> None:
     """Refuse an address that is empty, too long, or has the form of RabbitMQ's version 1."""
     if not address:
         raise refused(address, "must not be empty")
+    octets = len(address.encode("utf-8"))
+    if octets > NAME_OCTETS_MAX:
+        raise refused(address[:SHOWN_MAX], f"has {octets} bytes, which must be at most {NAME_OCTETS_MAX}")
     if address.startswith(V1_PREFIXES):
         raise refused(address, "RabbitMQ's address format version 1; use /exchanges/:exchange/:key or /queues/:queue")
 

@@ -10,11 +10,21 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, RequestError
+from forebay.core.errors import (
+    INVALID,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION,
+    REFUSED,
+    TOO_MANY,
+    RequestError,
+)
 from forebay.directory.permissions import READ
 from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE, consumed_queue
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
+from forebay.routing.exchange import text
+from forebay.routing.topic_trie import swap_key
 from forebay.session.amqp10.addresses import (
     MANAGEMENT,
     ConsumeAddress,
@@ -24,7 +34,7 @@ from forebay.session.amqp10.addresses import (
     queue_path,
 )
 from forebay.session.amqp10.conditions import error_of
-from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
 from forebay.session.amqp10.incoming.coordinator import CoordinatorLink
 from forebay.session.amqp10.incoming.receiving import ReceivingLink
@@ -35,9 +45,10 @@ from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.outgoing.outcomes import OUTCOMES
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import SessionOutput
-from forebay.session.shared.topology import bind_queue, declare_queue
+from forebay.session.shared.topology import bind_queue, declare_queue, delete_queue
 from forebay.session.shared.unsettled import UnsettledDeliveries
 from forebay.wire.amqp10.performatives import (
+    RECEIVER_FIRST,
     ROLE_SENDER,
     SENDER_SETTLED,
     SENDER_UNSETTLED,
@@ -61,6 +72,7 @@ from forebay.wire.amqp10.termini import (
 
 NAME_CHARACTERS_MAX: Final = 255
 CONSUMER_NAMES_MAX: Final = 255
+UNSETTLED_STATE: Final = 2  # durability of a terminus that keeps all
 TRANSACTION_CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 
 
@@ -113,8 +125,14 @@ def attach_link(
         else:
             link = attach_consumer(state, output, runs, attach, answer)
     except RequestError as error:
+        if state.temporary:
+            drop_queue(state, state.temporary)
+            state.temporary = b""
+        if error.reason == REFUSED:
+            state.session.note_denied(attach.role == ROLE_SENDER, error.text)
         refuse(output, attach, error)
         return RefusedLink(attach.name, attach.handle, attach.role == ROLE_SENDER)
+    state.temporary = b""
     output.put(answer)
     return link
 
@@ -157,6 +175,7 @@ def attach_publisher(
         raise RequestError(INVALID, "attach: target: missing")
     answer.source = attach.source or LinkSource()
     answer.max_message_size = state.message_octets_max
+    answer.rcv_settle_mode = RECEIVER_FIRST  # a message is settled with its outcome
     if target.address == MANAGEMENT and is_paired(attach):
         return ManagementRequests(state, output, attach.name, attach.handle)
     address: PublishAddress | None = None
@@ -195,7 +214,7 @@ def attach_consumer(
     """Return the link of a client that receives."""
     source = attach.source
     if source is None:
-        raise RequestError(NOT_FOUND, f"attach: source: there is no subscription of the name '{attach.name}'")
+        source = attach.source = find_subscription(state, attach.name)
     answer.target = attach.target if attach.target is not None else LinkTarget()
     answer.initial_delivery_count = 0
     if source.address == MANAGEMENT and is_paired(attach):
@@ -237,6 +256,8 @@ def consume(
     name  of the queue, or the address `$queue/...` that makes it
     """
     vhost = state.vhost
+    if state.subscribes is not None and not state.subscribes.take(int(vhost.turn.now_us)):
+        raise RequestError(TOO_MANY, "attach: more consumers a second than client_subscribes_per_s")
     queue_name = consumed_queue(name)
     state.rights.check_queue(READ, queue_name)
     state.rights.check_made(name, False)
@@ -301,8 +322,13 @@ def find_queue(state: LinkContext, name: bytes, is_declared: bool) -> None:
 
 
 def make_temporary(state: LinkContext) -> bytes:
-    """Return the name of a new queue that only this connection may consume, and that ends with its link."""
-    return declare_queue(state.session, b"", False, True, True, {}).name
+    """Return the name of a new queue that only this connection may consume, and that ends with its link.
+
+    An attach that comes again, as a right was asked for, has the queue that it had before.
+    """
+    if not state.temporary:
+        state.temporary = declare_queue(state.session, b"", False, True, True, {}).name
+    return state.temporary
 
 
 def subscribe(state: LinkContext, link: str, topic: bytes, is_durable: bool) -> bytes:
@@ -313,9 +339,42 @@ def subscribe(state: LinkContext, link: str, topic: bytes, is_durable: bool) -> 
     if not is_durable:
         name = make_temporary(state)
     else:
-        name = f"subscription.{state.container}.{link}".encode()
-        if len(name) > CONSUMER_NAMES_MAX:
-            raise RequestError(PRECONDITION, f"attach: name '{link}': container-id and name are too long together")
+        name = subscription_queue(state, link)
+        found = subscribed_topic(state, name)
+        if found and found != topic:  # it has been made for another one, and begins anew
+            if state.vhost.catalog.queue(name).consumer_count():
+                raise RequestError(PRECONDITION, f"attach: name '{link}': is in use for topic '{text(found)}'")
+            delete_queue(state.session, name, True, False)
         declare_queue(state.session, name, True, False, False, {})
     bind_queue(state.session, name, TOPIC_EXCHANGE, topic, {})
     return name
+
+
+def subscription_queue(state: LinkContext, link: str) -> bytes:
+    """Return the name of the queue of a durable subscription."""
+    name = f"subscription.{state.container}.{link}".encode()
+    if len(name) > CONSUMER_NAMES_MAX:
+        raise RequestError(PRECONDITION, f"attach: name '{link}': container-id and name are too long together")
+    return name
+
+
+def subscribed_topic(state: LinkContext, name: bytes) -> bytes:
+    """Return the binding key of a durable subscription; b"" if there is no such subscription."""
+    catalog = state.vhost.catalog
+    queue = catalog.queues.get(name)
+    if queue is None:
+        return b""
+    bindings = list(catalog.check_exchange(TOPIC_EXCHANGE).bindings.get(int(queue.id), {}).values())
+    return bindings[0].routing_key if bindings else b""
+
+
+def find_subscription(state: LinkContext, link: str) -> LinkSource:
+    """Return the source of a durable subscription, for a client that names no other than the link's name."""
+    topic = subscribed_topic(state, subscription_queue(state, link))
+    if not topic:
+        raise RequestError(NOT_FOUND, f"attach: source: there is no subscription of the name '{link}'")
+    found = LinkSource(text(swap_key(topic)))
+    found.durable = UNSETTLED_STATE
+    found.expiry_policy = NEVER
+    found.capabilities = ["topic"]
+    return found

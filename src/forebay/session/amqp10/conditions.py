@@ -41,6 +41,8 @@ CONDITIONS: Final = {
     FRAME: states.FRAMING_ERROR,
 }
 
+TEXT_MAX: Final = 300  # octets of an error's text
+
 
 def condition_of(reason: str) -> str:
     """Return the condition of a reason of `core.errors`; a condition stands for itself."""
@@ -48,5 +50,8 @@ def condition_of(reason: str) -> str:
 
 
 def error_of(reason: str, text: str) -> states.Error:
-    """Return the error of a reason, with a text for people."""
-    return states.Error(condition_of(reason), text)
+    """Return the error of a reason, with a text for people that fits into the smallest frame."""
+    octets = text.encode("utf-8", "backslashreplace")
+    if len(octets) > TEXT_MAX:
+        octets = octets[:TEXT_MAX] + b"..."
+    return states.Error(condition_of(reason), octets.decode("utf-8", "ignore"))

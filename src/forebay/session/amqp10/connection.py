@@ -23,7 +23,7 @@ from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.logins.login import Auth
 from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.session.amqp10.conditions import condition_of
+from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.endpoint import SessionEndpoint
 from forebay.session.amqp10.entry.opening import CHANNEL_MAX, open_answer
@@ -55,7 +55,7 @@ from forebay.wire.amqp10.performatives import (
     Detach,
     decode_performative,
 )
-from forebay.wire.amqp10.states import CONNECTION_FORCED, CONNECTION_REDIRECT, FRAMING_ERROR, NOT_ALLOWED, Error
+from forebay.wire.amqp10.states import CONNECTION_FORCED, CONNECTION_REDIRECT, FRAMING_ERROR, NOT_ALLOWED
 from forebay.wire.amqp10.values import Ushort
 
 CLOSE_WAIT_US: Final = 5_000_000
@@ -246,7 +246,9 @@ class Amqp10Session(Session):
         self.release()
         self.is_closed = True
         self.heard_us = 0
-        put_frame(self.out, 0, Close(Error(condition_of(reason), text, info)))
+        error = error_of(reason, text)
+        error.info = info
+        put_frame(self.out, 0, Close(error))
 
     def release(self) -> None:
         """Give back everything, once."""

@@ -16,6 +16,7 @@ from forebay.session.amqp10.transactions import Transactions
 from forebay.session.login import Amqp10Login
 from forebay.session.session import Session
 from forebay.session.shared.target import PublishTarget
+from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
 
 TARGETS_MAX: Final = 1000
@@ -33,6 +34,8 @@ class LinkContext:
     targets      of messages that say themselves where they go
     publishes    the client has published
     committed    a purge in this turn: nothing leaves before it is on disk
+    temporary    queue made for the attach in hand, which is not answered yet; b"" for none
+    partial_octets  of messages of which not all frames have come
     past         counts of sessions that are gone, and of those that were begun
     """
 
@@ -57,6 +60,9 @@ class LinkContext:
         self.publishes = False
         self.committed = False
         self.past = Traffic()
+        self.temporary = b""
+        self.partial_octets: i64 = 0
+        self.subscribes = subscribe_bucket(options)
 
     def find_target(self, raw: bytes, address: PublishAddress) -> PublishTarget:
         """Return the target of an address, which the octets `raw` stand for. Raises Later, Undecided, RequestError."""
@@ -97,3 +103,10 @@ class LinkContext:
         """Count the work that finding the way of a message took, and forget it."""
         self.meter.take(self.work.take_spent())
         self.work.finish()
+
+
+def drop_queue(context: LinkContext, name: bytes) -> None:
+    """Delete a queue that was there for one link, unless it has gone by itself."""
+    if name in context.vhost.catalog.queues:
+        context.vhost.upkeep.delete_queue(name, False, False)
+        context.session.hold()

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import CHANNEL, PeerError, RequestError
 from forebay.session.amqp10.attach import attach_link
-from forebay.session.amqp10.conditions import condition_of
+from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.entry.opening import HANDLE_MAX
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
@@ -37,7 +37,6 @@ from forebay.wire.amqp10.states import (
     RESOURCE_DELETED,
     STOLEN,
     UNATTACHED_HANDLE,
-    Error,
     Modified,
     Rejected,
     TransactionalState,
@@ -192,9 +191,9 @@ class SessionEndpoint:
         """End a link for the broker, and say why."""
         if not link.is_attached:
             return
-        self.drop(link, True)
+        self.drop(link, False)  # a durable subscription is the client's to close
         link.is_detaching = True
-        self.output.put(Detach(link.handle, True, Error(condition_of(reason), text)))
+        self.output.put(Detach(link.handle, True, error_of(reason, text)))
 
     def drop(self, link: LinkEndpoint, is_closed: bool) -> None:
         """Give back all that a link has."""
@@ -233,7 +232,7 @@ class SessionEndpoint:
         """End the session for the broker, and say why."""
         self.release(False)
         self.is_ending = True
-        self.output.put(End(Error(condition_of(reason), text)))
+        self.output.put(End(error_of(reason, text)))
 
     def on_end(self) -> None:
         """Take the client's end, and answer it."""

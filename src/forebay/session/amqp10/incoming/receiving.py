@@ -11,7 +11,16 @@ from forebay.broker.publish.headers import (
     read_publish_headers,
 )
 from forebay.broker.publish.outcome import TAKEN, PublishOutcome
-from forebay.core.errors import INVALID, MALFORMED, NOT_IMPLEMENTED, PRECONDITION, TOO_LARGE, PeerError, RequestError
+from forebay.core.errors import (
+    INVALID,
+    MALFORMED,
+    NOT_IMPLEMENTED,
+    PRECONDITION,
+    REFUSED,
+    TOO_LARGE,
+    PeerError,
+    RequestError,
+)
 from forebay.core.message import AMQP10, REJECTED, UNROUTABLE
 from forebay.message.formats.table import format_of
 from forebay.message.requests import MARKS, REQUESTS
@@ -19,7 +28,7 @@ from forebay.queue.leases.lease import Delivery
 from forebay.routing.exchange import text
 from forebay.session.amqp10.addresses import PublishAddress, exchange_path, parse_target, queue_path
 from forebay.session.amqp10.conditions import error_of
-from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
 from forebay.session.amqp10.incoming.publish import check_copies, publish_message
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
@@ -44,6 +53,10 @@ from forebay.wire.amqp10.values import Symbol
 FORMAT: Final = format_of(AMQP10)
 LINK_CREDIT: Final = 1000
 FRAMES_MAX: Final = 65_535  # of one message
+PARTIAL_MAX: Final = 4  # times message_octets_max that messages of a connection have which are not whole
+PART_OCTETS: Final = 64  # of memory, beside the octets of a frame
+UNCHECKED: Final = b"\xff"  # the properties of no message: those of one without any are b""
+CACHED_OCTETS_MAX: Final = 16 << 10  # of properties that are remembered for the next message
 # Of the meter: octets of properties that are checked, or read, a point.
 CHECK_SHIFT: Final = 6
 READ_SHIFT: Final = 2
@@ -60,6 +73,7 @@ class ReceivingLink(LinkEndpoint):
     headers       what they ask for, if they ask for anything
     credit        deliveries that the client may still send
     parts         of a message that comes in several frames, of `octets` so far; None between messages
+    kept          what they take of the connection's memory
     delivery_id   of that message, `is_settled`, `is_foreign` and `transaction` of it
     owned         queue that ends with the link; b"" for none
     """
@@ -90,6 +104,7 @@ class ReceivingLink(LinkEndpoint):
         self.parts: list[bytes] | None = None
         self.frames: i64 = 0
         self.octets: i64 = 0
+        self.kept: i64 = 0
         self.delivery_id: i64 = 0
         self.is_settled = False
         self.is_foreign = False
@@ -125,18 +140,38 @@ class ReceivingLink(LinkEndpoint):
         if octets > self.state.message_octets_max:
             raise self.too_large(octets)
         if parts is None:
-            self.parts, self.octets, self.frames = [data[at:end]], octets, 1
-            return
+            parts = self.parts = []
+            self.frames = 0
         if transfer.more:
-            self.frames += 1
-            if self.frames > FRAMES_MAX:
-                raise LinkError(self, RESOURCE_LIMIT_EXCEEDED, f"a message in more than {FRAMES_MAX} frames")
-            self.octets = octets
-            if end > at:
-                parts.append(data[at:end])
+            self.keep_part(parts, data, at, end)
             return
         self.finish(b"".join([*parts, data[at:end]]))
         self.complete()
+
+    def keep_part(self, parts: list[bytes], data: bytes, at: i64, end: i64) -> None:
+        """Keep what one frame of a message brings, of which there is more to come."""
+        state = self.state
+        octets = end - at
+        self.frames += 1
+        if self.frames > FRAMES_MAX:
+            raise LinkError(self, RESOURCE_LIMIT_EXCEEDED, f"a message in more than {FRAMES_MAX} frames")
+        if octets == 0:
+            return
+        if state.partial_octets + octets > PARTIAL_MAX * state.message_octets_max:
+            text = f"messages that have begun have more than {PARTIAL_MAX} times message_octets_max together"
+            raise LinkError(self, RESOURCE_LIMIT_EXCEEDED, text)
+        parts.append(data[at:end])
+        self.octets += octets
+        self.kept += octets + PART_OCTETS
+        state.partial_octets += octets + PART_OCTETS
+
+    def forget_parts(self) -> None:
+        """Keep nothing more of a message that came in several frames."""
+        self.parts = None
+        self.octets = 0
+        if self.kept:
+            self.state.partial_octets -= self.kept
+            self.kept = 0
 
     def check_first(self, transfer: Transfer) -> None:
         """Take what the first frame of a message says of it."""
@@ -152,8 +187,8 @@ class ReceivingLink(LinkEndpoint):
 
     def complete(self) -> None:
         """Count a message, whatever became of it."""
-        self.parts = None
-        self.octets = 0
+        if self.parts is not None:
+            self.forget_parts()
         self.credit -= 1
         self.count_deliveries(1)
         if self.credit <= LINK_CREDIT >> 1:
@@ -219,6 +254,7 @@ class ReceivingLink(LinkEndpoint):
         held = HeldPublish(target, self.headers, self.format, properties, body)
         self.state.transactions.find(transaction).publishes.publish(held)
         self.taken += 1
+        self.traffic.received += 1
         if not self.is_settled:
             self.output.put_outcome(self.delivery_id, encode_value(TransactionalState(transaction, IS_ACCEPTED)))
 
@@ -226,11 +262,12 @@ class ReceivingLink(LinkEndpoint):
         """Check the sections before the body, and find what they ask for."""
         state = self.state
         state.meter.start(i64(len(properties)) >> CHECK_SHIFT)
-        self.properties = b""  # nothing holds of them if one of these checks fails
+        self.properties = UNCHECKED  # nothing holds of them if one of these checks fails
         found = FORMAT.check(properties, state.user, state.depth_max)
         self.headers = read_publish_headers(FORMAT, properties) if found & REQUESTS else None
         self.format = u8(AMQP10 | found & MARKS)
-        self.properties = properties
+        if len(properties) <= CACHED_OCTETS_MAX:
+            self.properties = properties
 
     def find_target(self, sections: Sections, payload: bytes) -> PublishTarget:
         """Return the target of a message: the link's, or the one that it names itself."""
@@ -245,7 +282,7 @@ class ReceivingLink(LinkEndpoint):
         if target is not None and target.raw == raw and target.is_valid():
             return target
         if address is None:
-            address = parse_target(raw.decode("utf-8"), [], self.state.options.amqp_queue_addresses)
+            address = parse_target(address_text(raw), [], self.state.options.amqp_queue_addresses)
         self.state.meter.start(0)
         target = self.target = self.state.find_target(raw, address)
         return target
@@ -275,8 +312,10 @@ class ReceivingLink(LinkEndpoint):
         """Reject a message, or end the link of one that its publisher takes for sent."""
         if self.is_settled:
             raise LinkError(self, reason, why)
+        if reason == REFUSED:
+            self.state.session.note_denied(True, why)
         if reason == MALFORMED:
-            self.properties = b""
+            self.properties = UNCHECKED
         self.output.put_outcome(self.delivery_id, encode_value(Rejected(error_of(reason, why))))
 
     # ---- the link
@@ -293,7 +332,9 @@ class ReceivingLink(LinkEndpoint):
 
     def release(self, is_closed: bool) -> None:
         self.is_attached = False
-        self.parts = None
+        self.forget_parts()
+        if self.owned:
+            drop_queue(self.state, self.owned)
 
     def describe(self) -> dict[str, object]:
         address = self.address
@@ -320,3 +361,11 @@ def properties_column(payload: bytes, sections: Sections) -> bytes:
         return payload[: sections.body_at]
     start = 0 if sections.header < 0 else value_end(payload, sections.header, sections.end)
     return payload[:start] + payload[value_end(payload, at, sections.end) : sections.body_at]
+
+
+def address_text(octets: bytes) -> str:
+    """Return the text of a message's own address."""
+    try:
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RequestError(INVALID, "properties: to: is no UTF-8") from None

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
-from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
@@ -142,7 +142,14 @@ class SendingLink(LinkEndpoint):
         if not self.is_lost:
             self.runs.take_back(self, DEFAULT_OUTCOME)
         self.runs.forget(self)
-        self.vhost.cancel(self.consumer)
+        self.consumers.cancel(self.consumer)
+        if not self.owned:
+            return
+        if not self.is_durable:
+            drop_queue(self.state, self.owned)
+        elif is_closed and not self.queue.consumer_count():
+            drop_queue(self.state, self.owned)
+            self.state.session.note_change("queue.delete", {"queue": self.owned, "messages": int(self.queue.ready())})
 
     def describe(self) -> dict[str, object]:
         return {
