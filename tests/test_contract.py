@@ -30,9 +30,10 @@ PATHS = """
     publishing.delay publishing.publish publishing.retain replies.append router.command_route router.queues_at
     router.resolve router.route router.route_topic router.routes.dropped sessions sessions.append_private
     sessions.end_turn sessions.keep sessions.log sessions.next_offset sessions.note_lost sessions.now_us
-    sessions.operate sessions.pass_by settling.ack settling.commit_offset settling.expire settling.extend
+    sessions.operate sessions.pass_by settling settling.ack settling.commit_offset settling.expire settling.extend
     settling.find_lease settling.may_settle settling.nack settling.reject store.job_running store.recovered
     store.rewriting
+    upkeep.delete_queue
 """
 
 

@@ -256,7 +256,7 @@ def consume(
     name  of the queue, or the address `$queue/...` that makes it
     """
     vhost = state.vhost
-    if state.subscribes is not None and not state.subscribes.take(int(vhost.turn.now_us)):
+    if state.subscribes is not None and not state.subscribes.take(int(vhost.now_us())):
         raise RequestError(TOO_MANY, "attach: more consumers a second than client_subscribes_per_s")
     queue_name = consumed_queue(name)
     state.rights.check_queue(READ, queue_name)
@@ -360,11 +360,10 @@ def subscription_queue(state: LinkContext, link: str) -> bytes:
 
 def subscribed_topic(state: LinkContext, name: bytes) -> bytes:
     """Return the binding key of a durable subscription; b"" if there is no such subscription."""
-    catalog = state.vhost.catalog
-    queue = catalog.queues.get(name)
+    queue = state.vhost.find_queue(name)
     if queue is None:
         return b""
-    bindings = list(catalog.check_exchange(TOPIC_EXCHANGE).bindings.get(int(queue.id), {}).values())
+    bindings = list(state.vhost.exchange(TOPIC_EXCHANGE).bindings.get(int(queue.id), {}).values())
     return bindings[0].routing_key if bindings else b""
 
 

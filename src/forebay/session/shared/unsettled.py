@@ -10,7 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.consuming.settling import Settling
 from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import FAILED, NACKED, UNTRIED, Lease
 
@@ -70,8 +70,8 @@ class UnsettledDeliveries:
     unsettled  number of all that are
     """
 
-    def __init__(self, vhost: Vhost, counts: Counts) -> None:
-        self.vhost = vhost
+    def __init__(self, settling: Settling, counts: Counts) -> None:
+        self.settling = settling
         self.counts = counts
         self.runs: list[UnsettledRun] = []
         self.head: i64 = 0
@@ -182,13 +182,13 @@ class UnsettledDeliveries:
         first = run.first + tag - run.tag
         if how == ACCEPT:
             self.counts.acked += count
-            self.vhost.settling.ack(run.lease, first, count)
+            self.settling.ack(run.lease, first, count)
         elif how == REJECT:
-            self.vhost.settling.reject(run.lease, first, count)
+            self.settling.reject(run.lease, first, count)
         elif how == RETURN_FAILED:
-            self.vhost.settling.nack(run.lease, first, count, delay_ms, FAILED)
+            self.settling.nack(run.lease, first, count, delay_ms, FAILED)
         else:
-            self.vhost.settling.nack(run.lease, first, count, delay_ms, UNTRIED if how == RETURN_UNTRIED else NACKED)
+            self.settling.nack(run.lease, first, count, delay_ms, UNTRIED if how == RETURN_UNTRIED else NACKED)
 
     def take_back(self, holder: DeliveryHolder, how: i64) -> None:
         """Settle everything that is out at one holder."""

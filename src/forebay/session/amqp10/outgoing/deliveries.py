@@ -129,7 +129,7 @@ class SessionDeliveries:
         encoder = link.encoder
         state = self.state
         most = state.frame_octets_max
-        now_us = state.vhost.turn.now_us
+        now_us = state.vhost.now_us()
         sent: i64 = 0
         while sent < count and windows.remote_incoming > 0 and self.partial is None:
             index = first + sent

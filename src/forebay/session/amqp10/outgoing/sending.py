@@ -88,12 +88,12 @@ class SendingLink(LinkEndpoint):
     def grant(self) -> None:
         """Let the consumer have what the client takes beside all that is on its way."""
         credit = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
-        self.consumers.flow(self.consumer, credit, self.is_draining)
+        self.vhost.set_credit(self.consumer, credit, self.is_draining)
 
     def stall(self) -> None:
         """Let the consumer have nothing more until `resume`."""
         self.is_stalled = True
-        self.consumers.flow(self.consumer, 0, False)
+        self.vhost.set_credit(self.consumer, 0, False)
 
     def resume(self) -> None:
         """Let the consumer have again what the client takes."""
@@ -142,7 +142,7 @@ class SendingLink(LinkEndpoint):
         if not self.is_lost:
             self.runs.take_back(self, DEFAULT_OUTCOME)
         self.runs.forget(self)
-        self.consumers.cancel(self.consumer)
+        self.vhost.cancel(self.consumer)
         if not self.owned:
             return
         if not self.is_durable:
