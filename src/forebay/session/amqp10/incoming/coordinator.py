@@ -10,7 +10,15 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.errors import INVALID, MALFORMED, NOT_ALLOWED, NOT_IMPLEMENTED, PeerError, RequestError
+from forebay.core.errors import (
+    INVALID,
+    MALFORMED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    PeerError,
+    RequestError,
+    note_half_change,
+)
 from forebay.core.message import REJECTED
 from forebay.queue.leases.lease import Delivery
 from forebay.session.amqp10.conditions import error_of
@@ -105,15 +113,19 @@ class CoordinatorLink(LinkEndpoint):
             del self.transactions.open[transaction.id]
             transaction.roll_back()
             raise RequestError(TRANSACTION_ROLLBACK, error.text) from None
-        for held in publishes.held:
-            outcome = publish_message(context, held.target, held.headers, held.format, held.properties, held.body)
-            context.meter.note_pressing(outcome.pressing)
-            assert outcome.status != REJECTED, "there was room for all of it"
-        if transaction.outcomes:
-            context.vhost.hurry()  # acknowledgements wait for somebody else's commit otherwise
-        for settled in transaction.outcomes:
-            effect = settled.effect
-            settled.deliveries.settle(settled.first, settled.last, effect.kind, effect.delay_ms)
+        try:
+            for held in publishes.held:
+                outcome = publish_message(context, held.target, held.headers, held.format, held.properties, held.body)
+                context.meter.note_pressing(outcome.pressing)
+                assert outcome.status != REJECTED, "there was room for all of it"
+            if transaction.outcomes:
+                context.vhost.hurry()  # acknowledgements wait for somebody else's commit otherwise
+            for settled in transaction.outcomes:
+                effect = settled.effect
+                settled.deliveries.settle(settled.first, settled.last, effect.kind, effect.delay_ms)
+        except Exception as error:
+            note_half_change(error)
+            raise
 
     def on_flow(self, flow: Flow) -> None:
         if flow.echo:
