@@ -42,6 +42,7 @@ from forebay.session.amqp091.topology import on_topology_method
 from forebay.session.login import Amqp091Login
 from forebay.session.meter import points_of
 from forebay.session.session import Session
+from forebay.session.shared.renewal import needs_proof, renew_rights
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091.codec import (
     BODY,
@@ -289,12 +290,7 @@ class Amqp091Session(Session):
 
     def renewed(self, principal: Principal) -> None:
         """The client has proven again who it is: from here on it may do what the new token says."""
-        if principal.user != self.principal.user:
-            raise LoginRefused(f"user '{self.principal.user}' cannot become '{principal.user}'")
-        self.principal = principal
-        if principal.authorizer is not None:
-            self.rights.grants.authorizer = principal.authorizer
-            self.rights.grants.end_version()  # of what the old one allowed
+        renew_rights(self, principal)
         put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
 
     def refuse_login(self, error: LoginRefused) -> None:
@@ -304,12 +300,8 @@ class Amqp091Session(Session):
         self.close(NOT_ALLOWED, "New secret was refused by one of the backends")
 
     def on_update_secret(self, secret: bytes) -> None:
-        """The client's password has changed, or its token was renewed.
-
-        Whose rights a token or another server decides must prove again who it is. For all others nothing follows from
-        the secret, and as with RabbitMQ any will do.
-        """
-        if self.principal.authorizer is None and not self.principal.until_us:
+        """The client's password has changed, or its token was renewed."""
+        if not needs_proof(self):
             put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
             return
         user = self.principal.user

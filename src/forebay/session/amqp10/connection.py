@@ -20,7 +20,7 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.core.units import US_PER_MS, US_PER_S
 from forebay.directory.logins.authorizer import Undecided
-from forebay.directory.logins.login import Auth
+from forebay.directory.logins.login import Auth, LoginRefused
 from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.amqp10.conditions import error_of
@@ -31,6 +31,7 @@ from forebay.session.amqp10.link import LinkError
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.login import Amqp10Login
 from forebay.session.session import Session
+from forebay.session.shared.renewal import renew_rights
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp10.frames import (
     HEARTBEAT_FRAME,
@@ -80,7 +81,7 @@ class Amqp10Session(Session):
         super().__init__(session_id, login, vhost, rights)
         self.auth = auth
         self.login = login
-        self.state = LinkContext(self, login, options)
+        self.state = LinkContext(self, login, auth, options)
         self.reader = PerformativeReader(options.table_depth_max)
         self.endpoints: dict[int, SessionEndpoint] = {}
         self.frame_octets_max: i64 = options.amqp_frame_octets_max
@@ -117,6 +118,8 @@ class Amqp10Session(Session):
                 break
             except LinkError as error:
                 self.end_link(error)
+            except LoginRefused as error:
+                self.refuse_login(error)
             except (PeerError, RequestError) as error:
                 self.fail(error.reason, error.text, error.scope)
             used = self.after
@@ -264,7 +267,26 @@ class Amqp10Session(Session):
         self.vhost.session_closed(self.id)
 
     def proven(self) -> None:
-        self.proof = None  # what needed the answer comes again
+        proof, renewal = self.proof, self.state.renewal
+        assert proof is not None
+        self.proof = None
+        self.state.renewal = None
+        if renewal is None or self.closing or self.is_closed:
+            return  # what needed the answer comes again
+        try:
+            principal = self.auth.conclude(proof, self.context.loopback)
+            self.auth.note_login(int(self.id), principal.user)
+            renew_rights(self, principal)
+        except LoginRefused as error:
+            self.refuse_login(error)
+            return
+        renewal.answer_renewal()
+
+    def refuse_login(self, error: LoginRefused) -> None:
+        """Close, as the client could not prove again who it is."""
+        self.auth.note_refusal(int(self.id), error)
+        self.reason = error.detail
+        self.close(REFUSED, "the token is refused")
 
     # ---- what the server calls
 

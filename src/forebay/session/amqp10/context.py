@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from forebay.broker.publish.commands import COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, command_at
 from forebay.core.options import Options
+from forebay.directory.logins.login import Auth
 from forebay.directory.permissions import READ
 from forebay.routing.cut_work import WorkInHand
 from forebay.session.amqp10.addresses import PublishAddress
@@ -35,12 +36,14 @@ class LinkContext:
     publishes    the client has published
     committed    a purge in this turn: nothing leaves before it is on disk
     temporary    queue made for the attach in hand, which is not answered yet; b"" for none
+    renewal      link that asked for the proof of a token which is under way
     partial_octets  of messages of which not all frames have come
     past         counts of sessions that are gone, and of those that were begun
     """
 
-    def __init__(self, session: Session, login: Amqp10Login, options: Options) -> None:
+    def __init__(self, session: Session, login: Amqp10Login, auth: Auth, options: Options) -> None:
         self.session = session
+        self.auth = auth
         self.vhost = session.vhost
         self.rights = session.rights
         self.out = session.out
@@ -61,6 +64,7 @@ class LinkContext:
         self.committed = False
         self.past = Traffic()
         self.temporary = b""
+        self.renewal: LinkEndpoint | None = None
         self.partial_octets: i64 = 0
         self.subscribes = subscribe_bucket(options)
 

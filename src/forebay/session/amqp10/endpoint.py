@@ -13,7 +13,7 @@ from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.entry.opening import HANDLE_MAX
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
-from forebay.session.amqp10.management.link_pair import pair_links
+from forebay.session.amqp10.management.link_pair import ManagementResponses, pair_links
 from forebay.session.amqp10.outgoing.deliveries import SessionDeliveries
 from forebay.session.amqp10.outgoing.outcomes import settle_how
 from forebay.session.amqp10.outgoing.sending import SendingLink
@@ -53,6 +53,7 @@ class SessionEndpoint:
     is_ending    the broker has ended it, and hears nothing but the client's end
     links        by handle
     attached     those of them that are attached, by name and by whether the client sends
+    answering    links by which answers to requests go
     asked        links whose client waits for a flow
     is_listed    the connection has it among the sessions that the turn's end concerns
     """
@@ -71,6 +72,7 @@ class SessionEndpoint:
         self.attached: dict[tuple[str, bool], LinkEndpoint] = {}
         self.is_ending = False
         self.is_listed = False
+        self.answering: list[ManagementResponses] = []
         self.asked: list[SendingLink] = []
         answer = Begin(0, self.windows.incoming, OUTGOING_WINDOW)
         answer.remote_channel = channel
@@ -93,6 +95,8 @@ class SessionEndpoint:
         self.links[int(attach.handle)] = link
         if link.is_attached:
             self.attached[key] = link
+            if isinstance(link, ManagementResponses):
+                self.answering.append(link)
             pair_links(link, self.attached.get((attach.name, attach.role)))
         link.begin()
 
@@ -132,6 +136,8 @@ class SessionEndpoint:
                     link.is_listed = True
                     self.asked.append(link)
         self.deliveries.send_waiting()
+        for answers in self.answering:
+            answers.flush()
 
     def on_disposition(self, data: bytes, at: i64, end: i64) -> None:
         self.reader.read_disposition(data, at, end)
@@ -198,6 +204,8 @@ class SessionEndpoint:
     def drop(self, link: LinkEndpoint, is_closed: bool) -> None:
         """Give back all that a link has."""
         self.attached.pop((link.name, link.is_sender), None)
+        if isinstance(link, ManagementResponses):
+            self.answering.remove(link)
         if isinstance(link, SendingLink):
             self.state.meter.take(i64(len(self.runs.runs)) >> LOOK_SHIFT)
             self.deliveries.drop(link)
@@ -251,6 +259,7 @@ class SessionEndpoint:
                 link.release(False)
         self.links = {}
         self.attached = {}
+        self.answering = []
         self.asked = []
 
     def describe(self) -> dict[str, object]:

@@ -53,6 +53,10 @@ class LinkEndpoint(DeliveryHolder):
     def deliver(self, delivery: Delivery) -> None:
         """Send records to the client."""
 
+    def answer_renewal(self) -> None:
+        """Answer the client's new token, which was right."""
+        raise AssertionError("only requests to the broker ask for it")
+
     @abstractmethod
     def end_turn(self) -> None:
         """Answer what the client has asked for in this turn."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from forebay.session.amqp10.windows import SERIAL_MASK, SessionWindows
+from forebay.wire.amqp10.decoder import read_u32
 from forebay.wire.amqp10.frames import put_frame
 from forebay.wire.amqp10.outgoing import put_delivery, put_disposition, put_flow
 from forebay.wire.amqp10.performatives import ROLE_RECEIVER, Flow
@@ -58,9 +60,20 @@ class SessionOutput:
         """Settle one delivery of the client with an encoded state."""
         put_disposition(self.out, self.channel, ROLE_RECEIVER, delivery_id, delivery_id, True, state)
 
-    def put_settled_message(self, handle: i64, payload: bytes, frame_octets_max: i64) -> None:
-        """Write a message that the broker has made, as a delivery that is settled."""
+    def settled_frames(self, handle: i64, payload: bytes, frame_octets_max: i64) -> deque[bytes]:
+        """Return the frames of a message that the broker has made, as the next delivery, which is settled.
+
+        Each takes one of the window when it is written.
+        """
         delivery_id = self.next_tag & SERIAL_MASK
         self.next_tag += 1
-        frames = put_delivery(self.out, self.channel, handle, delivery_id, b"", True, b"", payload, frame_octets_max)
-        self.windows.sent(frames)
+        out = BytesWriter()
+        put_delivery(out, self.channel, handle, delivery_id, b"", True, b"", payload, frame_octets_max)
+        octets = out.getvalue()
+        frames: deque[bytes] = deque()
+        at: i64 = 0
+        while at < len(octets):
+            size = read_u32(octets, at)
+            frames.append(octets[at : at + size])
+            at += size
+        return frames

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.core.errors import INVALID, MALFORMED, NOT_ALLOWED, PRECONDITION, TOO_LARGE, PeerError
+from forebay.core.errors import INVALID, MALFORMED, NOT_ALLOWED, PRECONDITION, TOO_LARGE, PeerError, RequestError
 from forebay.core.units import MS_PER_S
 from forebay.queue.leases.lease import Delivery
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
-from forebay.session.amqp10.management.requests import Count, Management, ManagementAnswer
+from forebay.session.amqp10.management.requests import (
+    BAD_REQUEST,
+    NO_CONTENT,
+    NO_SUCH_VERB,
+    Count,
+    Management,
+    ManagementAnswer,
+)
+from forebay.session.amqp10.outgoing.consumer_arguments import whole_number
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
+from forebay.session.shared.renewal import needs_proof, renew_rights
 from forebay.wire.amqp10.decoder import ValueReader
 from forebay.wire.amqp10.fields import ABSENT, code_of
 from forebay.wire.amqp10.performatives import Flow, Transfer
@@ -32,6 +42,9 @@ from forebay.wire.amqp10.sections import (
 from forebay.wire.amqp10.values import Array, Described, FixedOctets, Map, Number, Symbol, Timestamp, Uint, Ulong, Uuid
 
 REQUESTS_MAX: Final = 8
+REQUEST_POINTS: Final = 100  # of the meter: as a declaration
+ANSWERS_MAX: Final = 2  # times message_octets_max that answers may have which wait for credit
+TOKENS: Final = "/auth/tokens"
 HTTP_RESPONSE: Final = "http:response"
 
 
@@ -44,6 +57,7 @@ class ManagementRequests(LinkEndpoint):
         self.state = state
         self.output = output
         self.answers: ManagementResponses | None = None
+        self.renewal_id: object = None
         self.management = Management(state.session, state.node, [state.node])
 
     def begin(self) -> None:
@@ -56,6 +70,9 @@ class ManagementRequests(LinkEndpoint):
         self.output.put_flow(flow)
 
     def on_transfer(self, transfer: Transfer, data: bytes, at: i64, end: i64) -> None:
+        if transfer.aborted:
+            self.complete()
+            return
         if transfer.more:
             raise LinkError(self, TOO_LARGE, "a request must be one frame")
         if not transfer.settled:
@@ -63,14 +80,60 @@ class ManagementRequests(LinkEndpoint):
         answers = self.answers
         if answers is None or not answers.is_attached:
             raise LinkError(self, PRECONDITION, f"no link '{self.name}' for the answers is attached")
+        context = self.state
+        context.meter.start(REQUEST_POINTS)
         try:
-            request = read_request(data, at, end, self.state.depth_max)
+            request = read_request(data, at, end, context.depth_max)
         except PeerError as error:
             raise LinkError(self, error.reason, error.text) from None
-        found = self.management.answer(request.verb, request.path, request.body)
+        if request.path == TOKENS:
+            self.renew(answers, request)
+        else:
+            found = self.answer(request)
+            context.committed = context.committed or found.is_committed
+            answers.send(request.id, found)
+        self.complete()
+
+    def answer(self, request: ManagementRequest) -> ManagementAnswer:
+        """Do what is asked for. Raises Later, Undecided, and nothing is done."""
+        try:
+            body = plain_body(request.body)
+        except RequestError as error:
+            return ManagementAnswer(BAD_REQUEST, error.text)
+        return self.management.answer(request.verb, request.path, body)
+
+    def complete(self) -> None:
+        """Let the client send another request."""
         self.count_deliveries(1)
-        answers.send(request.id, found)
         self.write_flow()
+
+    # ---- tokens
+
+    def renew(self, answers: ManagementResponses, request: ManagementRequest) -> None:
+        """Check a client's new token. Raises LoginRefused; the answer may have to wait for a proof."""
+        token = request.body
+        if request.verb != "PUT":
+            answers.send(request.id, ManagementAnswer(NO_SUCH_VERB, f"subject '{request.verb}': {TOKENS} has PUT"))
+            return
+        if not isinstance(token, bytes):
+            answers.send(request.id, ManagementAnswer(BAD_REQUEST, "body: must be the token, as binary"))
+            return
+        context = self.state
+        session, auth = context.session, context.auth
+        self.renewal_id = request.id
+        if needs_proof(session):
+            user, password = session.principal.user, token.decode("utf-8", "surrogateescape")
+            session.proof = auth.begin(int(session.id), user, password)
+            if session.proof is not None:
+                context.renewal = self
+                return
+            renew_rights(session, auth.check(user, password, session.context.loopback))
+        self.answer_renewal()
+
+    def answer_renewal(self) -> None:
+        answers = self.answers
+        if answers is not None and answers.is_attached:
+            answers.send(self.renewal_id, ManagementAnswer(NO_CONTENT))
 
     def on_flow(self, flow: Flow) -> None:
         if flow.echo:
@@ -94,7 +157,8 @@ class ManagementResponses(LinkEndpoint):
     """The link by which answers go, each settled.
 
     limit    delivery-count at which the client's credit ends
-    waiting  answers for which there was no credit yet
+    waiting  answers for which there was no credit yet, of `octets` together
+    frames   of the answer that is being sent, for which the session's window had no room yet
     """
 
     def __init__(self, state: LinkContext, output: SessionOutput, name: str, handle: i64) -> None:
@@ -102,28 +166,39 @@ class ManagementResponses(LinkEndpoint):
         self.state = state
         self.output = output
         self.limit: i64 = 0
-        self.waiting: list[bytes] = []
+        self.waiting: deque[bytes] = deque()
+        self.octets: i64 = 0
+        self.frames: deque[bytes] = deque()
 
     def begin(self) -> None:
         pass
 
     def send(self, correlation: object, answer: ManagementAnswer) -> None:
         """Send an answer, as soon as the client has given credit for it."""
-        out = BytesWriter()
-        put_section(out, PROPERTIES, [None, None, None, str(answer.status), None, correlation])
-        put_section(out, APPLICATION_PROPERTIES, Map([(HTTP_RESPONSE, "1.1")]))
-        put_section(out, AMQP_VALUE, typed_body(answer.body))
-        self.waiting.append(out.getvalue())
-        if len(self.waiting) > REQUESTS_MAX:
+        payload = encode_answer(correlation, answer)
+        if len(payload) > self.state.message_octets_max:
+            text = f"the answer would have {len(payload)} bytes, more than message_octets_max"
+            payload = encode_answer(correlation, ManagementAnswer(BAD_REQUEST, text))
+        self.waiting.append(payload)
+        self.octets += len(payload)
+        if len(self.waiting) > REQUESTS_MAX or self.octets > ANSWERS_MAX * self.state.message_octets_max:
             raise LinkError(self, PRECONDITION, "answers: the client gives no credit for them")
         self.flush()
 
     def flush(self) -> None:
-        """Send what there is credit for."""
-        while self.waiting and serial_difference(self.limit, self.delivery_count) > 0:
-            payload = self.waiting.pop(0)
-            self.count_deliveries(1)
-            self.output.put_settled_message(self.handle, payload, self.state.frame_octets_max)
+        """Send what the client's credit and the session's window have room for."""
+        windows = self.output.windows
+        while windows.remote_incoming > 0:
+            if self.frames:
+                self.output.out.write(self.frames.popleft())
+                windows.sent(1)
+            elif self.waiting and serial_difference(self.limit, self.delivery_count) > 0:
+                payload = self.waiting.popleft()
+                self.octets -= len(payload)
+                self.count_deliveries(1)
+                self.frames = self.output.settled_frames(self.handle, payload, self.state.frame_octets_max)
+            else:
+                return
 
     def on_flow(self, flow: Flow) -> None:
         if flow.link_credit >= 0:
@@ -151,10 +226,20 @@ class ManagementResponses(LinkEndpoint):
 
     def release(self, is_closed: bool) -> None:
         self.is_attached = False
-        self.waiting = []
+        self.waiting.clear()
+        self.frames.clear()
 
     def describe(self) -> dict[str, object]:
         return {"role": "management"}
+
+
+def encode_answer(correlation: object, answer: ManagementAnswer) -> bytes:
+    """Return the message of an answer to the request with this message-id."""
+    out = BytesWriter()
+    put_section(out, PROPERTIES, [None, None, None, str(answer.status), None, correlation])
+    put_section(out, APPLICATION_PROPERTIES, Map([(HTTP_RESPONSE, "1.1")]))
+    put_section(out, AMQP_VALUE, typed_body(answer.body))
+    return out.getvalue()
 
 
 @final
@@ -184,7 +269,7 @@ def read_request(data: bytes, at: i64, end: i64, depth_max: i64) -> ManagementRe
         if code == PROPERTIES and isinstance(section.value, list):
             fields = section.value
         elif code == AMQP_VALUE:
-            body = plain_body(section.value)
+            body = section.value
     fields = fields + [None] * PROPERTY_FIELDS
     verb, path = fields[SUBJECT], fields[TO]
     return ManagementRequest(
@@ -193,7 +278,7 @@ def read_request(data: bytes, at: i64, end: i64, depth_max: i64) -> ManagementRe
 
 
 def plain_body(value: object) -> object:
-    """Return the body of a request with the values that AMQP 0.9.1's arguments have."""
+    """Return the body of a request with the values that AMQP 0.9.1's arguments have. Raises RequestError."""
     if isinstance(value, Map):
         table: dict[str, object] = {}
         for key, each in value.pairs:
@@ -206,7 +291,7 @@ def plain_body(value: object) -> object:
     if isinstance(value, Timestamp):
         return value.value // MS_PER_S
     if isinstance(value, Number):
-        return value.value
+        return whole_number(value, "body")
     if isinstance(value, Symbol):
         return value.text
     if isinstance(value, Uuid):

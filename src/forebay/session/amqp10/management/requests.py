@@ -11,7 +11,7 @@ RabbitMQ's clients of AMQP 1.0 send verbs and paths of HTTP in messages:
     POST    /bindings                                   204, 404
     GET     /bindings?src=&dstq=|dste=&key=             200
     DELETE  /bindings/src=;dstq=|dste=;key=;args=       204
-    PUT     /auth/tokens                                204
+    PUT     /auth/tokens                                204, by the link itself
 
 400 answers what is malformed or has no such value, 403 what the user may not do, 404 any other path, and 405 any other
 verb.
@@ -79,11 +79,13 @@ class ManagementAnswer:
 
     status  as in HTTP
     body    None, text, a table or a list of tables; `Count` for an unsigned number
+    is_committed  it may leave when the commit of this turn is on disk
     """
 
-    def __init__(self, status: int, body: object = None) -> None:
+    def __init__(self, status: int, body: object = None, is_committed: bool = False) -> None:
         self.status = status
         self.body = body
+        self.is_committed = is_committed
 
 
 @final
@@ -144,9 +146,8 @@ class Management:
             return self.on_queue(verb, decode_segment(parts[2], path), body, path)
         if kind == "queues" and len(parts) == 4 and parts[3] == "messages":
             check_verb(verb, path, ["DELETE"])
-            return ManagementAnswer(
-                OK, {"message_count": Count(purge_queue(self.session, decode_segment(parts[2], path)), True)}
-            )
+            count = purge_queue(self.session, decode_segment(parts[2], path))
+            return ManagementAnswer(OK, {"message_count": Count(count, True)}, is_committed=True)
         if kind == "exchanges" and len(parts) == 3:
             return self.on_exchange(verb, decode_segment(parts[2], path), body, path)
         if kind == "bindings" and len(parts) == 2:

@@ -71,12 +71,19 @@ def descriptor_of(name: str, value: object) -> str:
     return name
 
 
+def whole_number(value: Number, field: str) -> int:
+    """Return a number, which must be one of the 64 bits with a sign that AMQP 0.9.1's arguments have."""
+    if value.value >= 1 << 63:
+        raise RequestError(INVALID, f"{field}: {value.value} is too large")
+    return value.value
+
+
 def plain_value(value: object, field: str) -> object:
     """Return a value as AMQP 0.9.1's arguments have it."""
     if isinstance(value, Timestamp):
         return value.value // MS_PER_S
     if isinstance(value, Number):
-        return value.value
+        return whole_number(value, field)
     if isinstance(value, Symbol):
         return value.text
     if isinstance(value, (bool, int, float, str)):
