@@ -208,3 +208,23 @@ def test_a_commit_that_a_full_queue_refuses_is_rolled_back(broker: AnyBroker) ->
     other.quiet_session()
     raw.send(flow(echo=True))
     raw.flow(None)
+
+
+def test_a_command_is_refused_before_the_commit(broker: AnyBroker, client: Client) -> None:
+    client.raw.publisher("$queue/q/$commit", 3)
+    name = client.declare()
+    fields = [Uint(3), Uint(client.next), b"t", Uint(0), False, False, None, Described(TRANSACTIONAL, [name])]
+    client.raw.send(performative(0, TRANSFER, *fields, payload=message(b"1")))
+    assert client.raw.outcome() == (client.next, client.next, REJECTED)
+    client.next += 1
+    client.post(name, b"2")
+    assert client.discharge(name) == ACCEPTED
+    assert bodies(client.raw, 4, 1) == [b"2"]
+
+
+def test_a_request_that_is_aborted_or_has_no_number(client: Client) -> None:
+    body = encode(Described(VALUE, Described(DECLARE, [])))
+    client.raw.send(transfer(0, body, CONTROL, aborted=True))
+    client.raw.flow(CONTROL)
+    client.raw.send(performative(0, TRANSFER, Uint(CONTROL), None, None, Uint(0), False, payload=body))
+    assert client.raw.error(DETACH)[0] == "amqp:not-allowed"

@@ -24,7 +24,7 @@ from forebay.queue.leases.lease import Delivery
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
-from forebay.session.amqp10.incoming.publish import publish_message
+from forebay.session.amqp10.incoming.publish import publish_held
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.transactions import OpenTransaction, Transactions
@@ -66,8 +66,14 @@ class CoordinatorLink(LinkEndpoint):
         self.output.put_flow(flow)
 
     def on_transfer(self, transfer: Transfer, data: bytes, at: i64, end: i64) -> None:
-        if transfer.more or transfer.settled:
-            raise LinkError(self, NOT_ALLOWED, "declare and discharge must be one frame each, and not settled")
+        if transfer.aborted:
+            self.count_deliveries(1)
+            self.write_flow()
+            return
+        if transfer.more or transfer.settled or transfer.delivery_id < 0:
+            raise LinkError(
+                self, NOT_ALLOWED, "declare and discharge must be one frame with a delivery-id, not settled"
+            )
         try:
             request = read_request(data, at, end, self.context.depth_max)
             if isinstance(request, Declare):
@@ -115,9 +121,11 @@ class CoordinatorLink(LinkEndpoint):
             raise RequestError(TRANSACTION_ROLLBACK, error.text) from None
         try:
             for held in publishes.held:
-                outcome = publish_message(context, held.target, held.headers, held.format, held.properties, held.body)
+                outcome = publish_held(context, held)
                 context.meter.note_pressing(outcome.pressing)
-                assert outcome.status != REJECTED, "there was room for all of it"
+                if outcome.status == REJECTED:  # as memory of what was sent before had no room
+                    del self.transactions.open[transaction.id]
+                    raise RequestError(TRANSACTION_ROLLBACK, f"discharge: only a part is done: {outcome.reason}")
             if transaction.outcomes:
                 context.vhost.hurry()  # acknowledgements wait for somebody else's commit otherwise
             for settled in transaction.outcomes:

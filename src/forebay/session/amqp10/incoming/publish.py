@@ -14,6 +14,7 @@ from forebay.core.errors import NOT_IMPLEMENTED, RequestError
 from forebay.core.message import AMQP10
 from forebay.routing.exchange import text
 from forebay.session.amqp10.context import LinkContext
+from forebay.session.shared.held_publishes import HeldPublish
 from forebay.session.shared.target import PublishTarget
 
 READ_SHIFT: Final = 2  # of the meter: octets of properties that are read, a point
@@ -47,11 +48,40 @@ def publish_message(
             outcome = vhost.publishing.publish(route, format, properties, body)
         context.finish_work()
         return outcome
-    if command == REPLY:
+    check_command(target)
+    return do_command(context, target, properties, body)
+
+
+def check_command(target: PublishTarget) -> None:
+    """Refuse a publish that is a command which AMQP 1.0 has other ways for."""
+    if target.command not in (MESSAGE, REPLY, CANCEL_DELAYED):
+        raise RequestError(NOT_IMPLEMENTED, f"address '{text(target.route.routing_key)}': no command over AMQP 1.0")
+
+
+def do_command(context: LinkContext, target: PublishTarget, properties: bytes, body: bytes) -> PublishOutcome:
+    """Do what the publish to a target other than an exchange stands for, and return what became of it."""
+    vhost = context.vhost
+    if target.command == REPLY:
         return TAKEN if vhost.replies.append(target.subject, AMQP10, properties, body) else NO_WAY
-    if command == CANCEL_DELAYED:
-        return TAKEN if vhost.delayed.cancel(target.subject) else NO_WAY
-    raise RequestError(NOT_IMPLEMENTED, f"address '{text(target.route.routing_key)}': no command over AMQP 1.0")
+    return TAKEN if vhost.delayed.cancel(target.subject) else NO_WAY
+
+
+def publish_held(context: LinkContext, held: HeldPublish) -> PublishOutcome:
+    """Publish a message of a transaction that commits, and return what became of it.
+
+    Nothing is put off here, and nothing refused: half of the transaction may be done already.
+    """
+    vhost = context.vhost
+    target = held.target
+    if target.command != MESSAGE:
+        return do_command(context, target, held.properties, held.body)
+    if held.headers is not None:
+        user = context.user
+        return publish_with_headers(vhost.publishing, target.route, held.headers, held.format, held.body, user, None)
+    route = target.route
+    if route.headers_exchange is not None:
+        route = vhost.router.resolve(route, held.format, held.properties)
+    return vhost.publishing.publish(route, held.format, held.properties, held.body)
 
 
 def find_content_way(

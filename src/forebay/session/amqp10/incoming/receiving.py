@@ -30,7 +30,7 @@ from forebay.session.amqp10.addresses import PublishAddress, exchange_path, pars
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
-from forebay.session.amqp10.incoming.publish import check_copies, publish_message
+from forebay.session.amqp10.incoming.publish import check_command, check_copies, publish_message
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.shared.held_publishes import HeldPublish
@@ -249,6 +249,7 @@ class ReceivingLink(LinkEndpoint):
 
     def hold(self, transaction: bytes, target: PublishTarget, properties: bytes, body: bytes) -> None:
         """Hold a message back until its transaction is committed, and say what becomes of it then."""
+        check_command(target)
         if self.headers is not None:
             check_copies(self.state, target, self.headers)
         held = HeldPublish(target, self.headers, self.format, properties, body)
