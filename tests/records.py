@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mypy_extensions import u8
 
 from forebay.core.errors import RequestError
-from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
+from forebay.core.message import AMQP091, AMQP10, MQTT, PLAIN_BODY, QOS_SHIFT, Properties
 from forebay.filter.parser import parse
 from forebay.log.block import Block, BlockWriter
 from forebay.message.formats.table import format_of
@@ -36,7 +36,9 @@ class Stored:
         self.stored_us = stored_us
         self.deliveries = deliveries
         writer = BlockWriter()
-        writer.append(u8(format), exchange, key, format_of(format).encode(properties), body)
+        self.body = body
+        adapter = format_of(format)
+        writer.append(u8(format), exchange, key, adapter.encode(properties), adapter.body_of(body, PLAIN_BODY))
         self.block: Block = writer.seal(stored_us % 100, stored_us, True)
 
     def subject(self) -> RecordSubject:
@@ -52,7 +54,7 @@ class Stored:
             "routing_key": block.routing_key(0).decode("utf-8", "replace"),
             "format": self.format,
             "raw_properties": block.properties(0),
-            "value": block.body(0),
+            "value": self.body,
             "timestamp": self.stored_us,
             "delivery_count": self.deliveries,
         }
@@ -117,7 +119,7 @@ properties = st.builds(
     correlation_id=st.sampled_from([None, b"", b"a", b"\xff"]),
     timestamp_s=st.sampled_from([None, 77, 2**63]),
 )
-formats = st.sampled_from([AMQP091, MQTT, MQTT | 1 << QOS_SHIFT, MQTT | 2 << QOS_SHIFT])
+formats = st.sampled_from([AMQP091, AMQP10, MQTT, MQTT | 1 << QOS_SHIFT, MQTT | 2 << QOS_SHIFT])
 times = st.integers(0, 99).map(lambda rest: 1_700_000_000_123_000 + 37 * rest)
 records = st.builds(Stored, formats, octets, octets, properties, bodies, times, st.integers(0, 3))
 

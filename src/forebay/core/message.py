@@ -92,6 +92,16 @@ class Properties:
         self.footer: list[tuple[object, object]] | None = None
         self.body_kind: i64 = PLAIN_BODY
 
+    def named_values(self) -> list[tuple[str, object]]:
+        """Return the headers, and behind them the message annotations `x-…`, which other formats have as headers."""
+        if self.message_annotations is None:
+            return self.headers
+        found = list(self.headers)
+        for key, value in self.message_annotations:
+            if isinstance(key, str) and key.startswith("x-"):
+                found.append((key, value))
+        return found
+
     def header(self, name: str) -> object:
         """Return the value of the first header, or message annotation `x-…`, of that name; None if there is none."""
         for key, value in self.headers:

@@ -13,7 +13,7 @@ from forebay.core.units import US_PER_MS
 from forebay.filter.subject import BODY_OCTETS_MAX, Subject
 from forebay.log.block import Block
 from forebay.message.formats.format import Format
-from forebay.message.formats.table import format_of
+from forebay.message.formats.table import HAS_SECTIONS, format_of
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered_at
 
@@ -181,6 +181,8 @@ class RecordSubject(StoredSubject):
         if number == AGE_MS:
             return int((self.now_us - block.timestamp_us(index)) // US_PER_MS)
         if number == OCTETS:
+            if HAS_SECTIONS[int(block.format(index))]:
+                return len(self.read_body())
             return int(block.body_span(index, 1))
         if number == DELIVERIES:
             return int(self.deliveries)

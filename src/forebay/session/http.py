@@ -218,7 +218,7 @@ def event_fields(block: Block, index: i64) -> dict[str, object]:
     if properties.message_id is not None:
         fields["message_id"] = properties.message_id
     headers: dict[str, object] = {}
-    for name, value in properties.headers:
+    for name, value in properties.named_values():
         headers[name] = plain(value)
     if headers:
         fields["headers"] = headers

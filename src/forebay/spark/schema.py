@@ -55,7 +55,7 @@ TYPES: Final[dict[str, DataType]] = {
 AS_OCTETS: Final = ("exchange", "routing_key", "correlation_id")
 
 COLUMNS_OF_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
-    "value": ("body",),
+    "value": ("body", "format"),  # of some formats the body is not the payload itself
     "key": ("routing_key",),
     "routing_key": ("routing_key",),
     "exchange": ("exchange",),

@@ -27,7 +27,7 @@ def rows_of(stored: list[Stored]) -> Rows:
         "delivery_count": "deliveries",
     }.items():
         setattr(rows, field, [row[name] for row in table])
-    rows.octets = [int(each.block.body_span(0, 1)) for each in stored]
+    rows.octets = [len(each.body) for each in stored]
     rows.now_us = [NOW_US] * len(stored)
     return rows
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from forebay.core.errors import CorruptFile, OptionError
-from forebay.core.message import AMQP091, Properties
+from forebay.core.message import AMQP091, AMQP10, Properties
 from forebay.log.block import Block, BlockWriter
 from forebay.spark.arrow.batches import BATCH_ROWS, WHOLE_ROWS_MIN, BatchMaker, Buffer
 from forebay.spark.schema import TYPES, check_schema
@@ -110,6 +110,24 @@ def test_only_the_columns_asked_for_in_their_order() -> None:
     schema = StructType([full_schema()[name] for name in ("offset", "value")])
     (batch,) = read([sealed(0, some(3))], 0, 3, schema)
     assert batch.schema.names == ["offset", "value"]
+
+
+@pytest.mark.parametrize("rows", [3, WHOLE_ROWS_MIN])
+def test_the_value_of_a_message_of_amqp10_is_its_payload(rows: int) -> None:
+    """The body column has sections: data, a text, a list, and octets that are no sections at all."""
+    data, text = b"\x00\x53\x75\xa0\x01a" * 2, b"\x00\x53\x77\xa1\x01t"
+    others = b"\x00\x53\x77\xc0\x02\x01\x40"
+    annotated = b"\x00\x53\x72\xc1\x09\x02\xa3\x03x-a\xa1\x01v"
+    bodies = [data, text, others, b"octets", b""]
+    records = [(AMQP10, b"", b"q", annotated, body) for body in bodies]
+    records += [(AMQP091, b"", b"q", b"\0\0", data)] * rows
+    schema = StructType([full_schema()[name] for name in ("value", "properties", "format")])
+    (batch,) = read([sealed(0, records)], 0, len(records), schema)
+    assert batch.column("value").to_pylist() == [b"aa", b"t", others, b"octets", b"", *[data] * rows]
+    assert batch.column("format").to_pylist() == [AMQP10] * 5 + [AMQP091] * rows
+    assert dict(batch.column("properties").to_pylist()[0])["header.x-a"] == "v"
+    (batch,) = read([sealed(0, records)], 0, len(records), StructType([StructField("value", StringType())]))
+    assert batch.column("value").to_pylist()[:2] == ["aa", "t"]
 
 
 def test_texts_that_are_no_utf8_keep_their_octets_as_binary() -> None:

@@ -80,7 +80,7 @@ def properties_fields(said: Properties) -> dict[str, object]:
     found["timestamp"] = said.timestamp_s
     found["correlation_id"] = None if said.correlation_id is None else value_shown(said.correlation_id)
     found["expiration"] = None if said.expiration_ms is None else str(said.expiration_ms)
-    found["headers"] = {name: value_shown(value) for name, value in said.headers} or None
+    found["headers"] = {name: value_shown(value) for name, value in said.named_values()} or None
     return {name: value for name, value in found.items() if value is not None}
 
 

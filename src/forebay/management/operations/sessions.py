@@ -255,7 +255,7 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     fields = retained_fields(vhost, number)
     properties = properties_of(message.format, message.properties)
     fields["content_type"] = properties.content_type
-    fields["headers"] = {key: plain(value) for key, value in properties.headers}
+    fields["headers"] = {key: plain(value) for key, value in properties.named_values()}
     fields.update(body_shown(format_of(message.format).payload(message.body), given.whole("body_octets_max")))
     return fields
 

@@ -89,7 +89,7 @@ class Amqp10Format(Format):
     # ---- octet and address
 
     def may_publish(self, octet: i64) -> bool:
-        return octet == AMQP10
+        return False  # rows have payloads, and no sections
 
     def topic(self, routing_key: bytes) -> bytes:
         return swap_key(routing_key)
@@ -254,13 +254,14 @@ class Amqp10Format(Format):
         return encode_neutral(properties)
 
     def body_kind(self, properties: bytes, body: bytes) -> i64:
-        found = split_sections(body, 0, len(body))
-        if found.body_kind == DATA or (found.body_kind == AMQP_VALUE and has_plain_value(body, found)):
+        found = body_sections(body)
+        if found is None or found.body_kind == DATA or (found.body_kind == AMQP_VALUE and has_plain_value(body, found)):
             return PLAIN_BODY
         return AMQP_SECTIONS
 
     def payload(self, body: bytes) -> bytes:
-        return body_payload(body, split_sections(body, 0, len(body)))
+        found = body_sections(body)
+        return body if found is None else body_payload(body, found)
 
     def body_of(self, payload: bytes, kind: i64) -> bytes:
         if kind == AMQP_SECTIONS and are_body_sections(payload):
@@ -272,11 +273,16 @@ class Amqp10Format(Format):
 
 def are_body_sections(payload: bytes) -> bool:
     """Return whether octets are sections of a body, and nothing before it."""
+    found = body_sections(payload)
+    return found is not None and found.body_kind != 0 and found.body_at == 0
+
+
+def body_sections(body: bytes) -> Sections | None:
+    """Return where the sections are in a body; None if it was never checked, and has none."""
     try:
-        found = split_sections(payload, 0, len(payload))
+        return split_sections(body, 0, len(body))
     except PeerError:
-        return False
-    return found.body_kind != 0 and found.body_at == 0
+        return None
 
 
 def group_of(properties: bytes, found: Sections) -> bytes:

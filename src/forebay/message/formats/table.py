@@ -38,10 +38,16 @@ def octets_at_qos_0() -> bytes:
     return bytes(found)
 
 
+def octets_with_sections() -> bytes:
+    return bytes([1 if each is not None and not each.has_plain_bodies else 0 for each in BY_NUMBER] * 64)
+
+
 BY_NUMBER: Final = by_number()
 # A byte for each format octet, for the way of every message: not 0 where the format has `marks_late`; at QoS 0.
 MARKED_LATE: Final = octets_marked_late()
 AT_QOS_0: Final = octets_at_qos_0()
+# For columns of octets: not 0 where the body column is not the payload itself.
+HAS_SECTIONS: Final = octets_with_sections()
 
 
 def format_of(octet: i64) -> Format:

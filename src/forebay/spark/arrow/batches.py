@@ -43,6 +43,7 @@ from forebay.log.block import (
     trusted_block,
 )
 from forebay.log.columns.parts import column_lengths, parse_part
+from forebay.message.formats.table import HAS_SECTIONS, format_of
 from forebay.message.rendered import rendered_block
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
 from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arrow_schema, columns_of
@@ -57,6 +58,8 @@ CELLS: Final = {
     "exchange": EXCHANGES,
     "raw_properties": PROPERTIES,
 }
+
+SECTIONED: Final = np.frombuffer(HAS_SECTIONS, np.bool_)  # by format octet
 
 Octets = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -246,6 +249,21 @@ class RowRun(ABC):
     @abstractmethod
     def cells(self, column: str, type: pa.DataType) -> pa.Array: ...
 
+    def payloads(self) -> pa.Array:
+        """Return the bodies as readers see them: of a format whose bodies are sections, what these hold."""
+        bodies = self.cells("value", pa.binary())
+        formats = self.formats()
+        if not SECTIONED[formats].any():
+            return bodies
+        octets = [
+            format_of(format).payload(body) if SECTIONED[format] else body
+            for format, body in zip(formats.tolist(), bodies.to_pylist(), strict=True)
+        ]
+        ends = np.cumsum([0, *map(len, octets)]).astype(np.int32)
+        return pa.Array.from_buffers(
+            pa.binary(), self.count, [None, pa.py_buffer(ends), pa.py_buffer(b"".join(octets))]
+        )
+
 
 class WholeRun(RowRun):
     """Records [first, end) of one block: all but offsets and formats stay where they are."""
@@ -397,6 +415,8 @@ class BatchMaker:
             return pa.Array.from_buffers(field.type, run.count, [None, run.timestamps()])
         if name == "format":
             return numbers(pa.int32(), (run.formats() & FORMAT_MASK).astype(np.int32))
+        if name == "value":
+            return text_array(run.payloads()) if pa.types.is_string(field.type) else run.payloads()
         if pa.types.is_string(field.type):
             return text_array(run.cells(name, pa.binary()))
         return run.cells(name, field.type)

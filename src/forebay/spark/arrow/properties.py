@@ -98,7 +98,7 @@ def column_of(name: str, type: pa.DataType, distinct: list[Properties]) -> pa.Ar
 
 
 def headers_of(distinct: list[Properties]) -> pa.Array:
-    lists = [[(name, octets_of(value)) for name, value in each.headers] or None for each in distinct]
+    lists = [[(name, octets_of(value)) for name, value in each.named_values()] or None for each in distinct]
     return pairs_array(to_arrow_type(PROPERTY_TYPES["headers"]), lists)
 
 
@@ -110,7 +110,7 @@ def entries_of(properties: Properties) -> list[tuple[str, bytes | None]]:
     """All that properties say, by the names that filters have for it; of headers with one name the first."""
     entries: dict[str, object] = {name: stated_property(properties, NUMBERS[name]) for name in PROPERTY_NAMES}
     found = {name: octets_of(value) for name, value in entries.items() if value is not None}
-    for name, value in properties.headers:
+    for name, value in properties.named_values():
         found.setdefault(HEADER_PREFIX + name, octets_of(value))
     return [(name, as_text(value)) for name, value in found.items()]
 

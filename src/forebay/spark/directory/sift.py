@@ -67,7 +67,7 @@ def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Arr
         elif name == "delivery_count":
             found["deliveries"] = numbers(pa.int32(), np.zeros(count, np.int32))
         else:
-            bodies = run.cells(name, pa.binary())
+            bodies = run.payloads()
             if None in properties:
                 found["bodies"] = bodies
             if "octets" in properties:

@@ -341,6 +341,12 @@ def test_a_body_that_only_says_that_it_is_sections() -> None:
     assert FORMAT.body_of(section(DATA, b"x"), PLAIN_BODY) == section(DATA, section(DATA, b"x"))
 
 
+def test_a_body_that_was_never_checked_is_its_own_payload() -> None:
+    for body in (b"octets", section(DATA, b"") + b"rest"):
+        assert FORMAT.payload(body) == body
+        assert FORMAT.body_kind(b"", body) == PLAIN_BODY
+
+
 def test_addresses_are_those_of_exchanges() -> None:
     assert FORMAT.topic(b"a.b") == b"a/b"
     assert FORMAT.amqp_address(b"x", b"k") == (b"x", b"k")

@@ -101,5 +101,5 @@ def test_the_qos_of_an_octet() -> None:
 def test_octets_that_a_client_may_give_its_rows() -> None:
     allowed = {octet for octet in range(256) if (found := known_format(octet)) is not None and found.may_publish(octet)}
     of_mqtt = {MQTT | qos << QOS_SHIFT | retain for qos in range(3) for retain in (0, RETAIN)}
-    assert allowed == {AMQP091, AMQP10} | of_mqtt
+    assert allowed == {AMQP091} | of_mqtt
     assert not allowed & {AMQP091 | EXPIRES, MQTT | KEYED, MQTT | RETAINED, MQTT | 3 << QOS_SHIFT}
