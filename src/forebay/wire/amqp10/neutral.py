@@ -57,6 +57,8 @@ from forebay.wire.amqp10.sections import (
 )
 from forebay.wire.amqp10.values import (
     CHAR,
+    MAP_32,
+    STRING_32,
     TIMESTAMP,
     Array,
     Decimal,
@@ -88,6 +90,8 @@ RECEIVED_ANNOTATION: Final = "x-opt-rabbitmq-received-time"
 DEATHS_ANNOTATION: Final = "x-opt-deaths"
 BROKER_PREFIX: Final = "x-opt-"
 MARK_PREFIX: Final = "x-opt-dlq-"
+MARK_NAMES: Final = ("id", "queue", "offset", "reason", "deliveries", "time-ms", "group")
+MARK_ANNOTATIONS: Final = [MARK_PREFIX + name for name in MARK_NAMES]
 CC_HEADER: Final = "CC"
 BCC_HEADER: Final = "BCC"
 RECEIVED_HEADER: Final = "timestamp_in_ms"
@@ -377,18 +381,42 @@ def annotation_name(name: str) -> str:
         return RECEIVED_ANNOTATION
     if name == DEATHS_HEADER:
         return DEATHS_ANNOTATION
+    if BROKER_PREFIX + name in MARK_ANNOTATIONS:
+        return BROKER_PREFIX + name
     return name if name.startswith("x-") and name.isascii() else ""
 
 
 def encode_death_header(annotations: list[tuple[object, object]], value: object) -> None:
-    """Add what a publisher says of deaths, as far as it is a list of tables."""
+    """Add the annotation x-opt-deaths for a header x-death, as far as that is a list of tables."""
     if not isinstance(value, list):
         return
     items: list[object] = []
     for each in value:
         if isinstance(each, dict):
-            items.append(typed_value(each))
-    annotations.append((Symbol(DEATHS_ANNOTATION), Array(0xD1, items)))
+            items.append(death_map(each))
+    annotations.append((Symbol(DEATHS_ANNOTATION), Array(MAP_32, items)))
+
+
+def death_map(table: dict[object, object]) -> Map:
+    """Return a table of x-death as a map of x-opt-deaths."""
+    pairs: list[tuple[object, object]] = []
+    for name, value in table.items():
+        if name == "reason" and isinstance(value, str):
+            pairs.append((Symbol("reason"), symbol_of(value) or value))
+        elif name == "count" and isinstance(value, int) and 0 <= value <= LONG_MAX:
+            pairs.append((Symbol("count"), Ulong(value)))
+        elif name == "time" and isinstance(value, int) and abs(value) < LONG_MAX // 1000:
+            pairs.append((Symbol("first-time"), Timestamp(value * 1000)))
+            pairs.append((Symbol("last-time"), Timestamp(value * 1000)))
+        elif name == "routing-keys" and isinstance(value, list):
+            keys: list[object] = [str(key) for key in value]
+            pairs.append((Symbol("routing-keys"), Array(STRING_32, keys)))
+        elif name == "original-expiration" and isinstance(value, str):
+            if value.isascii() and value.isdigit() and len(value) <= 10 and int(value) <= TTL_MAX:
+                pairs.append((Symbol("ttl"), Uint(int(value))))
+        else:
+            pairs.append((symbol_of(str(name)) or str(name), typed_value(value)))
+    return Map(pairs)
 
 
 def symbol_of(text: str | None) -> Symbol | None:

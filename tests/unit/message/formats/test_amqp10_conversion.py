@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from forebay.core.message import (
@@ -16,6 +18,7 @@ from forebay.core.message import (
     UUID_ID,
     Properties,
 )
+from forebay.message.deaths import Death, DeathMarks, Deaths
 from forebay.message.formats.conversion import convert, convert_content
 from forebay.message.formats.table import format_of
 from forebay.wire.amqp091.properties import decode_properties
@@ -251,12 +254,47 @@ def test_addresses_of_replies(address: str, name: str) -> None:
     assert decode_fields(from_amqp091(reply_to=name))[4] == address
 
 
-def test_a_death_that_a_publisher_of_amqp091_tells_of() -> None:
-    death = {"queue": "q", "reason": "expired", "count": 1, "time": 1_700_000_000, "routing-keys": ["k"]}
-    octets = from_amqp091(headers=[("x-death", [death])])
-    annotations = annotations_of(octets)
-    assert annotations is not None
-    assert isinstance(annotations.get(Symbol("x-opt-deaths")), Array)
+def test_deaths_that_amqp091_tells_of_have_the_form_of_amqp10() -> None:
+    """Deliveries to readers of AMQP 1.0 render deaths in the record's own format first."""
+    deaths = Deaths()
+    deaths.add(Death(b"first", b"expired", 1_700_000_000, b"x", [b"k1", b"k2"], b"5000"))
+    deaths.add(Death(b"second", b"rejected", 1_700_000_005, b"", [b"first"], b""))
+    deaths.marks = DeathMarks(b"1-2-3", b"second", 3, b"g", b"rejected", 2, 1_700_000_005_000)
+    plain = format_of(AMQP091).encode(neutral(headers=[("a", 1)]))
+    theirs = convert(AMQP091, format_of(AMQP091).with_deaths(plain, deaths), AMQP10)
+    ours = FORMAT.with_deaths(convert(AMQP091, plain, AMQP10), deaths)
+    assert names_of(theirs) == names_of(ours)
+    for name in names_of(ours):
+        first, second = annotation(theirs, name), annotation(ours, name)
+        if name == "x-opt-deaths":
+            assert [sorted_pairs(each) for each in first.items] == [sorted_pairs(each) for each in second.items]
+        elif isinstance(second, str):
+            assert first == second
+    assert convert(AMQP10, ours, MQTT)
+
+
+def names_of(octets: bytes) -> set[str]:
+    found = annotations_of(octets)
+    assert found is not None
+    return {key.text for key, _ in found.pairs if isinstance(key, Symbol)}
+
+
+def annotation(octets: bytes, name: str) -> Any:
+    found = annotations_of(octets)
+    assert found is not None
+    return found.get(Symbol(name))
+
+
+def sorted_pairs(value: Map) -> list[tuple[object, object]]:
+    return sorted(value.pairs, key=repr)
+
+
+def test_deaths_of_another_form_are_no_error() -> None:
+    said: list[object] = [{"queue": 5, "reason": "é", "count": -1, "time": "t", "routing-keys": "k", "é": 1}, "text"]
+    for value in ([], "text", said, [{"original-expiration": "soon", "count": True}]):
+        octets = from_amqp091(headers=[("x-death", value)])
+        FORMAT.check(octets, b"", 8)
+        FORMAT.decode(octets)
 
 
 def test_durable_messages_are_persistent() -> None:
