@@ -105,6 +105,8 @@ OTHERS: dict[str, object] = {
     "address_queues": "refuse",
     "administrators": ["guest"],
     "amqp_delivery_headers": "forebay",
+    "amqp_product": "RabbitMQ",
+    "amqp_queue_addresses": ["orders.*"],
     "bindings": [{"source": "reloaded", "destination": "mqtt"}],
     "events": ["queue.*"],
     "exchanges": [{"name": "reloaded"}],

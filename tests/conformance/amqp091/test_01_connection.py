@@ -29,9 +29,7 @@ from tests.conformance.amqp091.raw import (
 NO_PROPERTIES = table()
 
 
-@pytest.mark.parametrize(
-    "header", [b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"AMQP\x01\x01\x09\x01", b"HTTP/1.1 GET /\r\n"]
-)
+@pytest.mark.parametrize("header", [b"AMQP\x00\x00\x09\x02", b"AMQP\x01\x01\x09\x01", b"HTTP/1.1 GET /\r\n"])
 def test_another_header_is_answered_with_ours(broker: AnyBroker, header: bytes) -> None:
     raw = Raw(broker)
     raw.send(header)

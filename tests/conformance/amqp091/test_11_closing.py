@@ -105,7 +105,7 @@ def test_what_is_in_flight_after_the_last_close_ok_resets_nothing(
 
 def test_who_speaks_another_protocol_can_read_so(broker_process: BrokerProcess) -> None:
     raw = Raw(broker_process)
-    raw.send(b"AMQP\x00\x01\x00\x00")
+    raw.send(b"AMQP\x01\x01\x09\x01")
     assert raw.read(8) == HEADER
     raw.send(bytes(IN_FLIGHT))
     assert read_to_the_end(raw) == b""

@@ -59,7 +59,6 @@ def test_a_second_begin_on_a_channel_closes_the_connection(broker: AnyBroker) ->
         (transfer(0, message(), handle=3), "amqp:session:unattached-handle"),
         (flow(3, 1), "amqp:session:unattached-handle"),
         (performative(0, DETACH, Uint(3)), "amqp:session:unattached-handle"),
-        (publisher("/exchanges/amq.topic/a", 5000), "amqp:session:handle-in-use"),
         (flow(next_incoming=5), "amqp:session:window-violation"),
     ],
 )

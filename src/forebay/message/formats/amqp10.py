@@ -11,7 +11,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.core.errors import MALFORMED, PRECONDITION, PeerError, RequestError
+from forebay.core.errors import MALFORMED, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.message import AMQP10, AMQP_SECTIONS, EXPIRES, KEYED, PLAIN_BODY, Properties
 from forebay.core.units import US_PER_MS
 from forebay.message.deaths import DEATH_HEADERS, FIRST_DEATH, LAST_DEATH, MARKS, Death, Deaths, mark_headers
@@ -142,9 +142,7 @@ class Amqp10Format(Format):
             raise PeerError(MALFORMED, "a body among the sections before the body")
         named = octets_at(properties, list_field(properties, found.properties, found.end, USER_ID), found.end)
         if named and named != user:
-            raise RequestError(
-                PRECONDITION, f"user-id is '{text(named)}', but the authenticated user is '{text(user)}'"
-            )
+            raise RequestError(REFUSED, f"user-id is '{text(named)}', but the authenticated user is '{text(user)}'")
         requests = requests_of(properties, found)
         if requests & UNKNOWN:
             for name in self.headers(properties):

@@ -42,7 +42,7 @@ from forebay.session.amqp10.link import LinkEndpoint
 from forebay.session.amqp10.management.link_pair import ManagementRequests, ManagementResponses
 from forebay.session.amqp10.outgoing.consumer_arguments import arguments_in, filters_in_force
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
-from forebay.session.amqp10.outgoing.outcomes import OUTCOMES
+from forebay.session.amqp10.outgoing.outcomes import OUTCOMES, settle_how
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.shared.topology import bind_queue, declare_queue, delete_queue
@@ -133,6 +133,8 @@ def attach_link(
         refuse(output, attach, error)
         return RefusedLink(attach.name, attach.handle, attach.role == ROLE_SENDER)
     state.temporary = b""
+    if attach.role == ROLE_SENDER and attach.initial_delivery_count > 0:
+        link.delivery_count = attach.initial_delivery_count
     output.put(answer)
     return link
 
@@ -280,7 +282,11 @@ def source_in_force(source: LinkSource, link: SendingLink, dynamic: bytes) -> Li
     """Return the source of a link as it is, which may be less than what was asked for."""
     made = LinkSource(queue_path(dynamic) if dynamic else source.address)
     made.outcomes = list(OUTCOMES)
-    made.default_outcome = IS_RELEASED
+    wanted = source.default_outcome
+    effect = settle_how(wanted, False, link.vhost.now_us())
+    made.default_outcome = IS_RELEASED if effect is None else wanted
+    if effect is not None:
+        link.default_how = effect.kind
     made.capabilities = source.capabilities
     made.distribution_mode = COPY if link.queue.kind == STREAM else MOVE
     made.filter = filters_in_force(source.filter)

@@ -33,6 +33,7 @@ from forebay.wire.amqp10.performatives import (
     End,
 )
 from forebay.wire.amqp10.states import (
+    FRAMING_ERROR,
     HANDLE_IN_USE,
     RESOURCE_DELETED,
     STOLEN,
@@ -84,7 +85,7 @@ class SessionEndpoint:
     def on_attach(self, attach: Attach) -> None:
         """Attach a link, or answer why not. Raises Later, Undecided, and nothing is done."""
         if attach.handle > HANDLE_MAX:
-            raise PeerError(HANDLE_IN_USE, f"attach: handle {attach.handle}: must be at most {HANDLE_MAX}", CHANNEL)
+            raise PeerError(FRAMING_ERROR, f"attach: handle {attach.handle}: must be at most {HANDLE_MAX}")
         if int(attach.handle) in self.links:
             raise PeerError(HANDLE_IN_USE, f"attach: handle {attach.handle} is in use", CHANNEL)
         key = (attach.name, not attach.role)

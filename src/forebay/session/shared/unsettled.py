@@ -22,16 +22,19 @@ RETURN: Final = 1  # to the queue, which says whether that is a failure
 RETURN_FAILED: Final = 2  # to the queue, as something went wrong with it
 RETURN_UNTRIED: Final = 3  # to the queue, as the client never had it
 REJECT: Final = 4  # to the dead letters
+BY_DEFAULT: Final = 5  # as the holder has it where the client does not say
 
 
 class DeliveryHolder:
     """The consumer's side of deliveries that are not settled.
 
-    unsettled  messages that are out at the client
+    unsettled    messages that are out at the client
+    default_how  how these are settled where the client does not say
     """
 
     def __init__(self) -> None:
         self.unsettled: i64 = 0
+        self.default_how: i64 = RETURN_UNTRIED
 
 
 @final
@@ -179,6 +182,8 @@ class UnsettledDeliveries:
 
     def apply(self, run: UnsettledRun, tag: i64, count: i64, how: i64, delay_ms: i64) -> None:
         """Settle records of a run in their queue."""
+        if how == BY_DEFAULT:
+            how = run.holder.default_how
         first = run.first + tag - run.tag
         if how == ACCEPT:
             self.counts.acked += count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.core.errors import MALFORMED, PRECONDITION, PeerError, RequestError
+from forebay.core.errors import MALFORMED, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.message import (
     AMQP10,
     EXPIRES,
@@ -173,7 +173,7 @@ def test_a_message_may_not_claim_another_user() -> None:
     FORMAT.check(message(None, None, {1: b""}), b"bob", 8)
     with pytest.raises(RequestError, match="user-id is 'bob', but the authenticated user is 'eve'") as caught:
         FORMAT.check(octets, b"eve", 8)
-    assert caught.value.reason == PRECONDITION
+    assert caught.value.reason == REFUSED
 
 
 @pytest.mark.parametrize("place", ["annotation", "property"])

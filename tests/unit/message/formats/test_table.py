@@ -21,9 +21,6 @@ MAY_NAME = {
     "session.amqp10.outgoing.encode": {"AMQP10"},
     "session.amqp091.deliver": {"AMQP091"},
     "session.amqp091.publish": {"AMQP091"},
-    "session.amqp10.incoming.publish": {"AMQP10"},
-    "session.amqp10.incoming.receiving": {"AMQP10"},
-    "session.amqp10.outgoing.encode": {"AMQP10"},
     "session.mqtt.incoming.publish": {"MQTT"},
     "session.mqtt.outgoing.encode": {"MQTT"},
 }
@@ -35,7 +32,6 @@ MAY_MASK = {
     "message.properties",
     "session.amqp10.outgoing.encode",
     "session.amqp091.deliver",
-    "session.amqp10.outgoing.encode",
     "session.mqtt.outgoing.encode",
     "spark.arrow.batches",
     "spark.arrow.properties",

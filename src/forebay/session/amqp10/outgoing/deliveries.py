@@ -15,10 +15,10 @@ from mypy_extensions import i64
 from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import UNTRIED, Delivery
 from forebay.session.amqp10.context import LinkContext
-from forebay.session.amqp10.outgoing.sending import DEFAULT_OUTCOME, SendingLink
+from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.windows import SERIAL_MASK
-from forebay.session.shared.unsettled import UnsettledDeliveries
+from forebay.session.shared.unsettled import BY_DEFAULT, UnsettledDeliveries
 from forebay.wire.amqp10.outgoing import (
     NO_STATE,
     first_head_octets,
@@ -217,7 +217,7 @@ class SessionDeliveries:
         if is_lost:
             self.runs.forget_all()  # the queues take it back with their consumers
         else:
-            self.runs.take_back_all(DEFAULT_OUTCOME)
+            self.runs.take_back_all(BY_DEFAULT)
 
     def give_back(self, delivery: Delivery) -> None:
         """Return records to their queue that the client has not been sent."""

@@ -2,10 +2,10 @@
 
 accepted    settled
 rejected    to the dead letters
-released    back to the queue; its `x-nack-counts` says whether that is a failure
+released    back to the queue, which is no failure
 modified    back to the queue, as a failure with `delivery-failed`; to the dead letters with `undeliverable-here`,
             as with RabbitMQ; not before the annotation `x-opt-delivery-time`
-none        settled without an outcome: as released, the default outcome of every link
+none        settled without an outcome: the default outcome of the link, released if it has not asked for another
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.units import US_PER_MS
-from forebay.session.shared.unsettled import ACCEPT, REJECT, RETURN, RETURN_FAILED
+from forebay.session.shared.unsettled import ACCEPT, BY_DEFAULT, REJECT, RETURN_FAILED, RETURN_UNTRIED
 from forebay.wire.amqp10.states import Accepted, Modified, Rejected, Released
 from forebay.wire.amqp10.values import Symbol, Timestamp
 
@@ -37,8 +37,9 @@ class OutcomeEffect:
 
 ACCEPTING: Final = OutcomeEffect(ACCEPT)
 REJECTING: Final = OutcomeEffect(REJECT)
-RETURNING: Final = OutcomeEffect(RETURN)
+RETURNING: Final = OutcomeEffect(RETURN_UNTRIED)  # its delivery-count must not grow (3.4.4)
 FAILING: Final = OutcomeEffect(RETURN_FAILED)
+DEFAULTING: Final = OutcomeEffect(BY_DEFAULT)
 
 
 def settle_how(state: object, is_settled: bool, now_us: i64) -> OutcomeEffect | None:
@@ -52,12 +53,12 @@ def settle_how(state: object, is_settled: bool, now_us: i64) -> OutcomeEffect | 
     if isinstance(state, Modified):
         if state.undeliverable_here:
             return REJECTING
-        kind = RETURN_FAILED if state.delivery_failed else RETURN
+        kind = RETURN_FAILED if state.delivery_failed else RETURN_UNTRIED
         delay_ms = delay_of(state, now_us)
         if delay_ms > 0:
             return OutcomeEffect(kind, delay_ms)
         return FAILING if state.delivery_failed else RETURNING
-    return RETURNING if is_settled else None
+    return DEFAULTING if is_settled else None
 
 
 def delay_of(state: Modified, now_us: i64) -> i64:

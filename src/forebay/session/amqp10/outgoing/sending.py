@@ -14,13 +14,12 @@ from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
-from forebay.session.shared.unsettled import RETURN, UnsettledDeliveries
+from forebay.session.shared.unsettled import BY_DEFAULT, UnsettledDeliveries
 from forebay.wire.amqp10.fields import ABSENT
 from forebay.wire.amqp10.performatives import Flow, Transfer
 from forebay.wire.amqp10.states import NOT_ALLOWED
 
 CREDIT_MAX: Final = 1 << 31  # more is as good as no limit
-DEFAULT_OUTCOME: Final = RETURN  # of what the client holds when its link or session ends
 
 
 @final
@@ -140,7 +139,7 @@ class SendingLink(LinkEndpoint):
         self.is_attached = False
         self.state.receivers.pop(self.consumer.id, None)
         if not self.is_lost:
-            self.runs.take_back(self, DEFAULT_OUTCOME)
+            self.runs.take_back(self, BY_DEFAULT)
         self.runs.forget(self)
         self.vhost.cancel(self.consumer)
         if not self.owned:
