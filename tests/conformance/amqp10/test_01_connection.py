@@ -170,3 +170,31 @@ def test_a_client_that_asks_for_it_hears_something_in_time(broker: AnyBroker) ->
         raw.send(EMPTY_FRAME)
         broker.wait_out(4)
         assert raw.read(8) == EMPTY_FRAME
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", b"guest"),
+        ("PLAIN", b"somebody\0guest\0guest"),
+        ("PLAIN", None),
+        ("XOAUTH2", b"user=guest"),
+        ("SCRAM-SHA-256", b"n,,nothing"),
+    ],
+)
+def test_a_response_that_is_none_ends_with_an_outcome(broker: AnyBroker, mechanism: str, response: Any) -> None:
+    raw = Raw(broker)
+    raw.send(SASL_HEADER, performative(0, INIT, Symbol(mechanism), response, kind=1))
+    assert raw.read(8) == SASL_HEADER
+    raw.expect(MECHANISMS, kind=1)
+    assert raw.expect(OUTCOME, kind=1)[0] == 1
+    assert raw.ended()
+
+
+def test_a_refused_client_is_sent_everything_and_then_the_end(broker: AnyBroker) -> None:
+    raw = Raw(broker)
+    raw.log_in()
+    raw.send(opened("raw", "vhost:none"), begin(), performative(0, CLOSE))
+    raw.expect(OPEN)
+    raw.error(CLOSE)
+    assert raw.ended()

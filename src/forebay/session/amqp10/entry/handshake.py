@@ -61,8 +61,6 @@ RESPONSE: Final = 2
 SECOND_HEADER: Final = 3
 OPEN: Final = 4
 
-CLOSE_WAIT_US: Final = 5_000_000
-
 
 @final
 class Amqp10Handshake(Handshake):
@@ -72,7 +70,6 @@ class Amqp10Handshake(Handshake):
 
     mechanism  of SASL that the client has chosen
     exchange   a login of several messages
-    is_closed  the broker has refused the client, and waits for it to go
     """
 
     def __init__(self, connection: i64, context: LoginContext, auth: Auth, options: Options) -> None:
@@ -81,7 +78,6 @@ class Amqp10Handshake(Handshake):
         self.mechanism = ""
         self.principal: Principal | None = None
         self.exchange: SaslExchange | None = None
-        self.is_closed = False
 
     # ---- bytes in
 
@@ -96,13 +92,13 @@ class Amqp10Handshake(Handshake):
             if self.phase == OPEN:
                 self.close(error.reason, error.text)
             else:
-                self.closing = True
-        return len(data) if self.closing or self.is_closed else int(used)
+                self.end_login()
+        return len(data) if self.closing else int(used)
 
     def read(self, data: bytes) -> i64:
         """Read headers and frames, up to the end of the handshake; return how many bytes were used."""
         pos: i64 = 0
-        while not self.closing and not self.is_closed and self.proof is None and self.login is None:
+        while not self.closing and self.proof is None and self.login is None:
             if self.phase in (FIRST_HEADER, SECOND_HEADER):
                 if len(data) - pos < PROTOCOL_HEADER_OCTETS:
                     break
@@ -121,7 +117,7 @@ class Amqp10Handshake(Handshake):
         return pos
 
     def wanted(self, rest: bytes) -> int:
-        if self.phase in (FIRST_HEADER, SECOND_HEADER) or self.closing or self.is_closed:
+        if self.phase in (FIRST_HEADER, SECOND_HEADER) or self.closing:
             return 0
         return int(frame_octets(rest))
 
@@ -253,21 +249,18 @@ class Amqp10Handshake(Handshake):
     def close(self, reason: str, text: str) -> None:
         """Open, as no connection can be closed before, and close with the error."""
         self.login = None
-        self.deadline_us = 0
-        self.is_closed = True
+        self.closing = True  # which sends this, and hears the client until it goes
         put_frame(self.out, 0, open_answer(self.options, "", is_refused=True))
         put_frame(self.out, 0, Close(error_of(reason, text)))
 
-    def tick(self, now_us: i64) -> None:
-        if not self.is_closed:
-            super().tick(now_us)
-        elif self.deadline_us == 0:
-            self.deadline_us = now_us + CLOSE_WAIT_US
-        elif now_us > self.deadline_us:
-            self.closing = True
-
     def time_out(self) -> None:
         self.reason = f"handshake took longer than {self.timeout_us // 1000} ms"
+        self.closing = True
+
+    def end_login(self) -> None:
+        """End the connection of a client that has broken the protocol, with an outcome if it waits for one."""
+        if self.phase in (INIT, RESPONSE):
+            put_frame(self.out, 0, SaslOutcome(SASL_AUTH, None), SASL_FRAME)
         self.closing = True
 
     def shut_down(self) -> None:
