@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.logins.login import LoginContext
-from forebay.session.login import Amqp091Login, BlocksLogin, Login, MqttLogin, MqttTerms, MqttWill
+from forebay.session.login import Amqp091Login, Amqp10Login, BlocksLogin, Login, MqttLogin, MqttTerms, MqttWill
 
 LOOPBACK = "127.0.0.1"
 LONG_S = 3600
@@ -58,6 +58,21 @@ def amqp_login(user: str = "guest", vhost: bytes = b"/") -> Amqp091Login:
         channels_max=2047,
         frame_octets_max=131_072,
         heartbeat_s=0,
+    )
+
+
+def amqp10_login(user: str = "guest", vhost: bytes = b"/") -> Amqp10Login:
+    return Amqp10Login(
+        principal=Principal(user),
+        vhost=vhost,
+        context=from_machine("amqp10", "by hand"),
+        mechanism="PLAIN",
+        container="by hand",
+        client={"product": "by hand"},
+        frame_octets_max=131_072,
+        channel_max=255,
+        idle_ms=0,
+        knows_rabbitmq=False,
     )
 
 

@@ -14,17 +14,19 @@ from forebay.core.errors import NOT_ALLOWED, RequestError
 from forebay.directory.logins.authorizer import Authorizer, Principal
 from forebay.node.entry.protocols import begin_session
 from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.amqp10.connection import Amqp10Session
 from forebay.session.blocks.connection import BlocksSession
 from forebay.session.http import EventSession
-from forebay.session.login import Amqp091Login, BlocksLogin, Login, MqttLogin
+from forebay.session.login import Amqp091Login, Amqp10Login, BlocksLogin, Login, MqttLogin
 from forebay.session.mqtt.connection import MqttSession
 from forebay.session.session import Session
 from tests.conformance.amqp091 import raw as amqp
-from tests.logins import amqp_login, blocks_login, http_login, mqtt_login
+from tests.conformance.amqp10 import raw as amqp10
+from tests.logins import amqp10_login, amqp_login, blocks_login, http_login, mqtt_login
 from tests.node_rig import Line, NodeRig
 
 TENANT = b"tenant"
-ANY = MqttLogin | Amqp091Login | BlocksLogin | Login
+ANY = MqttLogin | Amqp091Login | Amqp10Login | BlocksLogin | Login
 
 
 def as_it_is(login: Login) -> Login:
@@ -50,7 +52,7 @@ def begun(rig: NodeRig, login: Login) -> Line:
     return line
 
 
-@pytest.mark.parametrize("login", [mqtt_login("c"), amqp_login(), blocks_login(), http_login()])
+@pytest.mark.parametrize("login", [mqtt_login("c"), amqp_login(), amqp10_login(), blocks_login(), http_login()])
 def test_a_login_is_the_same_when_it_comes_from_another_process(login: Login) -> None:
     found = encoded(login)
     assert type(found) is type(login)
@@ -75,6 +77,22 @@ def test_an_amqp_session_begins_from_a_login(tmp_path: Path, hand_over: Callable
 
 
 @pytest.mark.parametrize("hand_over", [as_it_is, encoded])
+def test_an_amqp_1_0_session_begins_from_a_login(tmp_path: Path, hand_over: Callable[[Login], Login]) -> None:
+    rig = NodeRig(tmp_path, None)
+    line = begun(rig, hand_over(amqp10_login()))
+    assert isinstance(line.session, Amqp10Session)
+    opened, _ = amqp10.decode(bytes(line.sent), 8)
+    assert (opened.code, opened.value[2]) == (amqp10.OPEN, 131_072)
+    line.sent.clear()
+    line.sendall(amqp10.begin() + amqp10.publisher("$queue/q") + amqp10.transfer(0, amqp10.message(b"said")))
+    rig.settle()
+    assert rig.vhost.catalog.queues[b"q"].log.end == 1
+    described = rig.node.listed.listed()[0]
+    assert (described["user"], described["frame_octets_max"]) == ("guest", 131_072)
+    rig.close()
+
+
+@pytest.mark.parametrize("hand_over", [as_it_is, encoded])
 def test_a_session_of_blocks_begins_from_a_login(tmp_path: Path, hand_over: Callable[[Login], Login]) -> None:
     rig = NodeRig(tmp_path, None)
     line = begun(rig, hand_over(blocks_login()))
@@ -87,7 +105,7 @@ def test_a_session_begins_in_the_vhost_of_its_login_and_with_its_rights(tmp_path
     rig = NodeRig(tmp_path, None)
     rig.vhosts.add(TENANT)
     rig.turn()
-    for make in (amqp_login, blocks_login, http_login):
+    for make in (amqp_login, amqp10_login, blocks_login, http_login):
         with pytest.raises(RequestError) as refused:
             begun(rig, make(user="nobody", vhost=TENANT))
         assert refused.value.reason == NOT_ALLOWED
@@ -95,11 +113,12 @@ def test_a_session_begins_in_the_vhost_of_its_login_and_with_its_rights(tmp_path
         begun(rig, mqtt_login("c", "nobody", TENANT))
     tenant = rig.vhosts.by_name[TENANT]
     assert not tenant.entered and not rig.vhost.entered
-    for login in (mqtt_login("c", vhost=TENANT), amqp_login(vhost=TENANT), http_login(vhost=TENANT)):
+    logins = [make(vhost=TENANT) for make in (amqp_login, amqp10_login, http_login)]
+    for login in (mqtt_login("c", vhost=TENANT), *logins):
         session = begun(rig, login).session
         assert session is not None
         assert (session.vhost, session.rights.vhost, session.rights.user) == (tenant, "tenant", "guest")
-    assert len(tenant.entered) == 3 and not rig.vhost.entered
+    assert len(tenant.entered) == 4 and not rig.vhost.entered
     rig.close()
 
 
@@ -128,7 +147,7 @@ def test_an_authorizer_cannot_be_handed_over() -> None:
         msgspec.msgpack.encode(login)
 
 
-@pytest.mark.parametrize("session", [MqttSession, Amqp091Session, BlocksSession, EventSession])
+@pytest.mark.parametrize("session", [MqttSession, Amqp091Session, Amqp10Session, BlocksSession, EventSession])
 def test_no_session_can_be_made_of_its_number_alone(session: Callable[..., Session]) -> None:
     with pytest.raises(TypeError):
         session(1)
