@@ -22,6 +22,7 @@ from forebay.core.errors import (
 )
 from forebay.wire.amqp10 import states
 from forebay.wire.amqp10.frames import FRAME
+from forebay.wire.amqp10.values import Ushort
 
 CONDITIONS: Final = {
     MALFORMED: states.DECODE_ERROR,
@@ -55,3 +56,17 @@ def error_of(reason: str, text: str) -> states.Error:
     if len(octets) > TEXT_MAX:
         octets = octets[:TEXT_MAX] + b"..."
     return states.Error(condition_of(reason), octets.decode("utf-8", "ignore"))
+
+
+def redirect_error(text: str, server: str) -> states.Error:
+    """Return the error that sends a client to another node (2.8.16).
+
+    server  HOST:PORT; "" if nobody knows where it is
+    """
+    host, _, port = server.rpartition(":")
+    if not host:
+        return error_of(states.CONNECTION_FORCED, text)
+    host = host.strip("[]")
+    error = error_of(states.CONNECTION_REDIRECT, text)
+    error.info = {"hostname": host, "network-host": host, "port": Ushort(int(port))}
+    return error

@@ -23,7 +23,7 @@ from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.logins.login import Auth, LoginRefused
 from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.session.amqp10.conditions import error_of
+from forebay.session.amqp10.conditions import error_of, redirect_error
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.endpoint import SessionEndpoint
 from forebay.session.amqp10.entry.opening import CHANNEL_MAX, open_answer
@@ -56,8 +56,7 @@ from forebay.wire.amqp10.performatives import (
     Detach,
     decode_performative,
 )
-from forebay.wire.amqp10.states import CONNECTION_FORCED, CONNECTION_REDIRECT, FRAMING_ERROR, NOT_ALLOWED
-from forebay.wire.amqp10.values import Ushort
+from forebay.wire.amqp10.states import CONNECTION_FORCED, FRAMING_ERROR, NOT_ALLOWED, Error
 
 CLOSE_WAIT_US: Final = 5_000_000
 FRAME_POINTS: Final = 5  # of the meter: a frame that is no transfer, flow or disposition
@@ -242,15 +241,17 @@ class Amqp10Session(Session):
             self.reason = text
         self.close(reason, text)
 
-    def close(self, reason: str, text: str, info: dict[str, object] | None = None) -> None:
+    def close(self, reason: str, text: str) -> None:
         """Close the connection; the client still has to say that it knows."""
+        self.close_with(error_of(reason, text))
+
+    def close_with(self, error: Error) -> None:
+        """Close the connection with an error."""
         if self.is_closed or self.closing:
             return
         self.release()
         self.is_closed = True
         self.heard_us = 0
-        error = error_of(reason, text)
-        error.info = info
         put_frame(self.out, 0, Close(error))
 
     def release(self) -> None:
@@ -359,12 +360,7 @@ class Amqp10Session(Session):
         self.close(INTERNAL if is_ours else CONNECTION_FORCED, text)
 
     def send_elsewhere(self, server: str) -> None:
-        host, _, port = server.rpartition(":")
-        info: dict[str, object] | None = None
-        if host:
-            host = host.strip("[]")
-            info = {"network-host": host, "port": Ushort(int(port)), "hostname": host}
-        self.close(CONNECTION_REDIRECT if host else CONNECTION_FORCED, "another node serves clients from here on", info)
+        self.close_with(redirect_error("another node serves clients from here on", server))
 
     def closed(self) -> None:
         self.release()

@@ -113,3 +113,20 @@ def test_nothing_published_is_an_empty_sum(rig: NodeRig) -> None:
     found = Traffic()
     session_of(begun(rig)).add_traffic(found)
     assert (found.channels, found.received) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("server", "info"),
+    [
+        ("a.shop:5672", {"hostname": "a.shop", "network-host": "a.shop", "port": 5672}),
+        ("[::1]:5672", {"hostname": "::1", "network-host": "::1", "port": 5672}),
+        ("", None),
+    ],
+)
+def test_a_client_is_sent_to_another_node(rig: NodeRig, server: str, info: object) -> None:
+    raw = begun(rig)
+    session_of(raw).send_elsewhere(server)
+    rig.settle()
+    error = raw.expect(CLOSE)[0].value + [None]
+    assert error[0] == ("amqp:connection:redirect" if info else "amqp:connection:forced")
+    assert error[2] == info

@@ -2,6 +2,7 @@
 
 MQTT 5: CONNACK with 0x9C and the leader as Server Reference, or 0x88; MQTT 3.1.1: return code 3, which can say no more.
 AMQP 0.9.1: connection.close 320 in answer to connection.open, with the leader in its text; nobody's login is looked at.
+AMQP 1.0: open and close in answer to open, with amqp:connection:redirect and the leader, or amqp:connection:forced.
 The block protocol: an error. WebSocket: status 503. HTTP: 307 to the leader, or 503.
 """
 
@@ -13,14 +14,21 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from librt.strings import BytesWriter
+from mypy_extensions import i64
 
 from forebay import __version__
 from forebay.core.errors import PeerError
-from forebay.node.entry.protocols import MQTT_CONNECT
+from forebay.node.entry.protocols import AMQP10_HEADERS, MQTT_CONNECT
 from forebay.node.peer import Peer
 from forebay.server.listen import Endpoint
+from forebay.session.amqp10.conditions import redirect_error
+from forebay.session.amqp10.entry.opening import REFUSED as ESTABLISHMENT_FAILED
 from forebay.wire.amqp091 import methods as amqp
 from forebay.wire.amqp091.codec import FRAME_OCTETS_MIN, frame_end, put_method
+from forebay.wire.amqp10 import frames as amqp10
+from forebay.wire.amqp10.frames import PROTOCOL_HEADER_OCTETS
+from forebay.wire.amqp10.performatives import Close, Open, decode_performative
+from forebay.wire.amqp10.sasl import SASL_OK, SaslMechanisms, SaslOutcome, decode_sasl
 from forebay.wire.blocks.frames import PREFACE, PREFACE_OCTETS, encode_error
 from forebay.wire.mqtt import codes
 from forebay.wire.mqtt import properties as props
@@ -128,6 +136,56 @@ class AmqpLastWords(LastWords):
             self.done = True
 
 
+class Amqp10LastWords(LastWords):
+    """AMQP 1.0: the login, if the client begins with one, then open and close."""
+
+    def __init__(self, text: str, address: str) -> None:
+        super().__init__(text, address)
+        self.kind = -1  # of the frames that come; -1 before a protocol header
+
+    def answer(self, data: bytes) -> tuple[int, bytes]:
+        out = BytesWriter()
+        if self.kind < 0:
+            if len(data) < PROTOCOL_HEADER_OCTETS:
+                return 0, b""
+            self.header(data[:PROTOCOL_HEADER_OCTETS], out)
+            return PROTOCOL_HEADER_OCTETS, out.getvalue()
+        end = amqp10.frame_end(data, 0, amqp10.EARLY_FRAME_OCTETS_MAX, self.kind)
+        if end == 0:
+            return 0, b""
+        start = amqp10.body_at(data, 0)
+        if start < end:
+            self.frame(data, start, end, out)
+        return int(end), out.getvalue()
+
+    def header(self, header: bytes, out: BytesWriter) -> None:
+        if header == amqp10.AMQP_HEADER:
+            out.write(header)
+            self.kind = amqp10.AMQP_FRAME
+            return
+        out.write(amqp10.SASL_HEADER)
+        self.done = header != amqp10.SASL_HEADER
+        self.kind = amqp10.SASL_FRAME
+        if not self.done:
+            amqp10.put_frame(out, 0, SaslMechanisms(["EXTERNAL", "PLAIN", "ANONYMOUS"]), self.kind)
+
+    def frame(self, data: bytes, start: i64, end: i64, out: BytesWriter) -> None:
+        """Let everybody log in, and refuse them then: no client hears of errors before."""
+        if self.kind == amqp10.SASL_FRAME:
+            decode_sasl(data, start, end)
+            amqp10.put_frame(out, 0, SaslOutcome(SASL_OK, None), self.kind)
+            self.kind = -1
+            return
+        read = decode_performative(data, start, end)
+        if isinstance(read, Open):
+            opened = Open("forebay")
+            opened.properties = {"product": "forebay", "version": __version__, ESTABLISHMENT_FAILED: True}
+            amqp10.put_frame(out, 0, opened)
+            amqp10.put_frame(out, 0, Close(redirect_error(self.text, self.address)))
+        elif isinstance(read, Close):
+            self.done = True
+
+
 class BlocksLastWords(LastWords):
     """The block protocol: an error before any request."""
 
@@ -194,6 +252,8 @@ class Refusals:
             return WebSocketLastWords(text, address)
         if data.startswith(b"FBLK"):
             return BlocksLastWords(text, address)
+        if data.startswith(b"AMQP") and data[4:PROTOCOL_HEADER_OCTETS] in AMQP10_HEADERS:
+            return Amqp10LastWords(text, address)
         is_amqp = data.startswith(b"AMQP") or (endpoint.protocol == "amqp" and data[0] != MQTT_CONNECT)
         return AmqpLastWords(text, address) if is_amqp else MqttLastWords(text, address)
 
@@ -233,6 +293,8 @@ class RefusedClient(asyncio.Protocol):
         self.data += data
         if farewell is None:
             if len(self.data) < SNIFF_OCTETS:
+                return
+            if self.data.startswith(b"AMQP") and len(self.data) < PROTOCOL_HEADER_OCTETS:
                 return
             farewell = self.farewell = self.refusals.farewell(self.endpoint, self.data)
         used = len(self.data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import aiomqtt
@@ -23,6 +23,7 @@ from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.listen import endpoints, listen
 from forebay.server.transport.tls import TlsContexts
 from tests.certificates import Certificates
+from tests.conformance.amqp10 import raw as amqp10
 from tests.conformance.mqtt import raw as mqtt
 from tests.scenes import run_scene
 
@@ -98,6 +99,57 @@ def test_the_leader_is_that_of_the_same_listener(tmp_path: Path) -> None:
     run_scene(scene)
 
 
+@pytest.mark.parametrize("login", [amqp10.sasl_plain() + amqp10.AMQP_HEADER, amqp10.AMQP_HEADER])
+@pytest.mark.parametrize("redirects", [True, False])
+@pytest.mark.parametrize("piece", [1, 10_000])
+def test_amqp_1_0_is_told_the_server(login: bytes, redirects: bool, piece: int) -> None:
+    async def scene() -> None:
+        async with node(redirects) as (_, places):
+            reader, writer = await asyncio.open_connection(*places["amqp"])
+            octets = login + amqp10.opened() + amqp10.begin() + amqp10.performative(0, amqp10.CLOSE)
+            for at in range(0, len(octets), piece):
+                writer.write(octets[at : at + piece])
+                await asyncio.sleep(0)
+            answer = await reader.read()
+            found = [amqp10.decode(each, 8)[0] for each in frames_of(answer)]
+            assert [each.code for each in found[-2:]] == [amqp10.OPEN, amqp10.CLOSE]
+            assert found[-2].value[9]["amqp:connection-establishment-failed"] is True
+            error = found[-1].value[0].value
+            assert error[1] == "node b does not lead"
+            if redirects:
+                info = {"hostname": "a.shop", "network-host": "a.shop", "port": 5672}
+                assert error == ["amqp:connection:redirect", error[1], info]
+            else:
+                assert error[0] == "amqp:connection:forced"
+            writer.close()
+
+    run_scene(scene)
+
+
+def frames_of(octets: bytes) -> list[bytes]:
+    """The frames in what the node has answered, without protocol headers."""
+    found = []
+    while octets:
+        size = 8 if octets.startswith(b"AMQP") else int.from_bytes(octets[:4], "big")
+        if not octets.startswith(b"AMQP"):
+            found.append(octets[:size])
+        octets = octets[size:]
+    return found
+
+
+@pytest.mark.parametrize("octets", [b"AMQP\2\1\0\0", amqp10.AMQP_HEADER + b"\0\0\0\1", amqp10.SASL_HEADER + b"\0" * 8])
+def test_amqp_1_0_that_is_none_ends_at_once(octets: bytes) -> None:
+    async def scene() -> None:
+        async with node(True) as (_, places):
+            reader, writer = await asyncio.open_connection(*places["amqp"])
+            writer.write(octets)
+            with suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+
+    run_scene(scene)
+
+
 @pytest.mark.parametrize(
     ("redirects", "text"),
     [
@@ -122,7 +174,7 @@ def test_another_version_of_amqp_is_told_ours() -> None:
     async def scene() -> None:
         async with node(True) as (_, places):
             reader, writer = await asyncio.open_connection(*places["amqp"])
-            writer.write(b"AMQP\x03\x01\0\0")
+            writer.write(b"AMQP\0\0\x08\0")
             assert await reader.read() == b"AMQP\0\0\x09\x01"
             writer.close()
 
