@@ -11,7 +11,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP10, FORMAT_MASK
+from forebay.core.message import AMQP10, AMQP_SECTIONS, FORMAT_MASK
 from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
 from forebay.message.formats.conversion import convert
@@ -61,6 +61,7 @@ class DeliveryEncoder:
 
     for_...  of the record for which `head` was made
     head     the sections before the body
+    has_sections  the body of another protocol's message is sections of AMQP 1.0, which came this way before
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -73,6 +74,7 @@ class DeliveryEncoder:
         self.for_failures: i64 = 0
         self.head = b""
         self.has_ttl = False
+        self.has_sections = False
 
     def sections(self, delivery: Delivery, index: i64, now_us: i64) -> bytes:
         """Return the sections of a record before its body, and what of the body is not in the record."""
@@ -98,7 +100,7 @@ class DeliveryEncoder:
             self.for_deliveries = delivery.deliveries
             self.for_failures = delivery.failures
             self.head = self.make_head(delivery, index, properties, now_us)
-        if octet & FORMAT_MASK == AMQP10:
+        if octet & FORMAT_MASK == AMQP10 or self.has_sections:
             return self.head
         return self.head + data_head(body_octets(block, index))
 
@@ -107,8 +109,11 @@ class DeliveryEncoder:
         block = delivery.block
         octet = block.format(index)
         exchange, key = format_of(octet).amqp_address(block.exchange(index), block.routing_key(index))
+        self.has_sections = False
         if octet & FORMAT_MASK != AMQP10:
-            properties = convert(octet, properties, AMQP10)
+            kind = format_of(octet).body_kind(properties, self.body(block, index))
+            self.has_sections = kind == AMQP_SECTIONS
+            properties = convert(octet, properties, AMQP10, kind)
         end = i64(len(properties))
         found = split_sections(properties, 0, end)
         out = BytesWriter()
