@@ -31,6 +31,7 @@ from tests.rude import (
     http_dialogue,
     mqtt_dialogue,
 )
+from tests.rude_amqp10 import amqp10_dialogue
 from tests.waiting import until
 
 BULK_RECORDS = 4_000
@@ -48,9 +49,10 @@ OPTIONS: dict[str, object] = {
 }
 PROTOCOLS: dict[str, tuple[str, list[Dialogue]]] = {
     "amqp": ("amqp", [amqp_dialogue]),
+    "amqp10": ("amqp", [amqp10_dialogue]),
     "mqtt": ("mqtt", [mqtt_dialogue]),
     "blocks": ("amqp", [blocks_dialogue]),
-    "tls": ("amqps", [amqp_dialogue, mqtt_dialogue, blocks_dialogue]),
+    "tls": ("amqps", [amqp_dialogue, amqp10_dialogue, mqtt_dialogue, blocks_dialogue]),
     "websocket": ("mqtt_websocket", [mqtt_dialogue]),
     "http": ("http", [http_dialogue]),
 }
