@@ -47,6 +47,7 @@ from forebay.wire.amqp10.values import (
     trim,
 )
 
+ERROR_CODE: Final = 0x1D
 WIDE: Final = 0x10  # from a constructor with 8-bit sizes to the one with 32-bit sizes
 
 
@@ -226,9 +227,12 @@ def put_compound(out: BytesWriter, code: i64, count: i64, items: bytes) -> None:
 
 
 def put_composite(out: BytesWriter, code: i64, fields: list[object]) -> None:
-    """Append a described list of the standard, without the fields that are absent at its end."""
+    """Append a described list of the standard, without the fields that are absent at its end.
+
+    An error has all of its fields: Azure's clients look for the third.
+    """
     put_descriptor(out, code)
-    put_list(out, trim(fields))
+    put_list(out, fields if code == ERROR_CODE else trim(fields))
 
 
 def put_descriptor(out: BytesWriter, code: i64) -> None:
