@@ -1,9 +1,9 @@
-"""CPU of the broker for a message of AMQP 1.0 beside one of AMQP 0.9.1: one publisher, one consumer, durable, confirmed.
+"""CPU of the broker for a message of AMQP 1.0 beside one of AMQP 0.9.1: one publisher, one consumer, durable.
 
     python bench/amqp10.py [--python PYTHON] [--rounds 3] [--messages 200000]
 
-Both protocols go the same way in turns, against one broker of that Python's build: a batch is written at once, all of it
-is confirmed, delivered, and acknowledged by ranges of 50. The clients take frames apart only as far as they must.
+Both protocols go the same way in turns, against one broker of that Python's build: a batch is written at once, all of
+it is confirmed, delivered, and acknowledged by ranges of 50. The clients take frames apart only as far as they must.
 """
 
 from __future__ import annotations
