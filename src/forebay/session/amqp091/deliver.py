@@ -22,6 +22,7 @@ from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.amqp091.origin import DeliveryOrigin, put_number_field, put_text_field
+from forebay.session.shared.like_records import has_like_records
 from forebay.wire.amqp091.codec import (
     BODY,
     FRAME_END,
@@ -56,23 +57,6 @@ TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
 COUNT_HEADERS: Final[list[bytes]] = [b"x-delivery-count", b"x-acquired-count"]
 STREAM_HEADERS: Final[list[bytes]] = [OFFSET_HEADER, TIMESTAMP_HEADER]
 PROGRESS_HEADERS: Final[list[bytes]] = [b"x-work-committed-offset", b"x-work-acked", b"x-work-group"]
-
-
-def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64) -> bool:
-    """True if `count` values of a column are the same."""
-    at = offsets_at + 4 * index
-    start = i64(read_i32_le(data, at))
-    octets = i64(read_i32_le(data, at + 4)) - start
-    stop = start
-    for place in range(1, count + 1):
-        stop += octets
-        if i64(read_i32_le(data, at + 4 * place)) != stop:
-            return False
-    if octets == 0:
-        return True
-    first = octets_at + start
-    # All but the first equal all but the last: the values, of one length, are one value.
-    return data[first : octets_at + stop - octets] == data[first + octets : octets_at + stop]
 
 
 def fitting_properties(properties: bytes, octets_max: i64) -> bytes:
@@ -198,7 +182,6 @@ class Outlet:
             return
         block = delivery.block
         index = delivery.index
-        data = block.data
         added = self.added
         fields = b""
         if delivery.redelivered:
@@ -206,14 +189,7 @@ class Outlet:
             if delivery.deliveries > 1 and self.tells_counts():
                 added = COUNTS
                 fields = count_fields(delivery.deliveries, delivery.failures)
-        if (
-            count > 1
-            and not block.annotated
-            and uniform(data, block.key_at, block.key_octets_at, index, count)
-            and uniform(data, block.exchange_at, block.exchange_octets_at, index, count)
-            and uniform(data, block.properties_at, block.properties_octets_at, index, count)
-            and self.one_format(data, block.formats_at + index, count)
-        ):
+        if count > 1 and has_like_records(block, index, count):
             self.prepare(block, index, added, fields)
             self.write_run(out, block, index, count, tag)
             return
@@ -245,9 +221,6 @@ class Outlet:
             self.prepare(block, index, added, fields.getvalue())
             self.write_run(out, block, index, 1, tag)
             tag += 1
-
-    def one_format(self, data: bytes, at: i64, count: i64) -> bool:
-        return data[at : at + count - 1] == data[at + 1 : at + count]
 
     def prepare(self, block: Block, index: i64, added: i64, fields: bytes) -> None:
         """Make the parts that depend on a record's address and properties, unless they are made.

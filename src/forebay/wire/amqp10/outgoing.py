@@ -136,6 +136,27 @@ def put_first_head(
         out.write(state)
 
 
+def put_small_delivery(
+    out: BytesWriter, channel: i64, handle: i64, delivery_id: i64, settled: bool, sections: bytes, body: bytes
+) -> None:
+    """Append a delivery that fits into one frame. Its delivery-tag are the four octets of its delivery-id."""
+    octets = uint_octets(handle) + 14
+    payload = i64(len(sections)) + i64(len(body))
+    put_frame_head(out, FRAME_HEAD_OCTETS + LIST_8_HEAD + octets + payload, channel, AMQP_FRAME)
+    put_list_head(out, TRANSFER, octets, 6)
+    put_uint(out, handle)
+    out.append(UINT)
+    put_u32(out, delivery_id)
+    out.append(BINARY_8)
+    out.append(4)
+    put_u32(out, delivery_id)
+    out.append(UINT_0)  # message format
+    put_flag(out, settled)
+    out.append(FALSE)  # more
+    out.write(sections)
+    out.write(body)
+
+
 def put_next_head(out: BytesWriter, channel: i64, handle: i64, more: bool, payload_octets: i64) -> None:
     """Append a later frame of a delivery up to its payload, which follows."""
     head = next_head_octets(handle)

@@ -35,11 +35,11 @@ from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.shared.held_publishes import HeldPublish
 from forebay.session.shared.target import PublishTarget
-from forebay.wire.amqp10.decoder import value_end
+from forebay.wire.amqp10.decoder import read_u32, value_end
 from forebay.wire.amqp10.encoder import encode_value
 from forebay.wire.amqp10.outgoing import RELEASED_STATE
 from forebay.wire.amqp10.performatives import Flow, Transfer
-from forebay.wire.amqp10.sections import TO, Sections, list_field, octets_at, split_sections
+from forebay.wire.amqp10.sections import DATA, TO, Sections, list_field, octets_at, split_sections
 from forebay.wire.amqp10.states import (
     IS_ACCEPTED,
     RESOURCE_LIMIT_EXCEEDED,
@@ -48,7 +48,7 @@ from forebay.wire.amqp10.states import (
     Rejected,
     TransactionalState,
 )
-from forebay.wire.amqp10.values import Symbol
+from forebay.wire.amqp10.values import BINARY_8, BINARY_32, DESCRIBED, ULONG_SMALL, Symbol
 
 FORMAT: Final = format_of(AMQP10)
 LINK_CREDIT: Final = 1000
@@ -222,12 +222,18 @@ class ReceivingLink(LinkEndpoint):
         try:
             if self.is_foreign:
                 raise RequestError(NOT_IMPLEMENTED, "transfer: message-format: must be 0")
-            sections = split_sections(payload, 0, i64(len(payload)))
-            properties = properties_column(payload, sections)
-            if properties != self.properties:
-                self.check(properties)
-            target = self.find_target(sections, payload)
-            body = payload[sections.body_at :]
+            at: i64 = -1 if self.address is None else known_body_at(payload, self.properties)
+            if at >= 0:  # as mostly: the properties of the message before, and one data section
+                properties = self.properties
+                target = self.find_fixed_target()
+            else:
+                sections = split_sections(payload, 0, i64(len(payload)))
+                properties = properties_column(payload, sections)
+                if properties != self.properties:
+                    self.check(properties)
+                target = self.find_target(sections, payload)
+                at = sections.body_at
+            body = payload[at:]
             if self.transaction:
                 self.hold(self.transaction, target, properties, body)
                 return
@@ -270,20 +276,27 @@ class ReceivingLink(LinkEndpoint):
         if len(properties) <= CACHED_OCTETS_MAX:
             self.properties = properties
 
+    def find_fixed_target(self) -> PublishTarget:
+        """Return the target of the link's own address."""
+        target = self.target
+        if target is None or not target.is_valid():
+            assert self.address is not None
+            self.state.meter.start(0)
+            target = self.target = self.state.find_target(self.raw, self.address)
+        return target
+
     def find_target(self, sections: Sections, payload: bytes) -> PublishTarget:
         """Return the target of a message: the link's, or the one that it names itself."""
+        if self.address is not None:
+            return self.find_fixed_target()
+        end = sections.body_at
+        raw = octets_at(payload, list_field(payload, sections.properties, end, TO), end)
+        if not raw:
+            raise RequestError(PRECONDITION, "properties: to: missing, and the link has no target address")
         target = self.target
-        raw = self.raw
-        address = self.address
-        if address is None:
-            end = sections.body_at
-            raw = octets_at(payload, list_field(payload, sections.properties, end, TO), end)
-            if not raw:
-                raise RequestError(PRECONDITION, "properties: to: missing, and the link has no target address")
         if target is not None and target.raw == raw and target.is_valid():
             return target
-        if address is None:
-            address = parse_target(address_text(raw), [], self.state.options.amqp_queue_addresses)
+        address = parse_target(address_text(raw), [], self.state.options.amqp_queue_addresses)
         self.state.meter.start(0)
         target = self.target = self.state.find_target(raw, address)
         return target
@@ -353,6 +366,20 @@ class ReceivingLink(LinkEndpoint):
             "dropped": int(self.dropped),
             "credit": int(self.credit),
         }
+
+
+def known_body_at(payload: bytes, properties: bytes) -> i64:
+    """Return where the body of a message begins that has these properties and one data section; -1 for any other."""
+    at = i64(len(properties))
+    end = i64(len(payload))
+    if at + 5 > end or payload[at] != DESCRIBED or payload[at + 1] != ULONG_SMALL or payload[at + 2] != DATA:
+        return -1
+    octets: i64 = -1
+    if payload[at + 3] == BINARY_8:
+        octets = 5 + i64(payload[at + 4])
+    elif payload[at + 3] == BINARY_32 and at + 8 <= end:
+        octets = 8 + read_u32(payload, at + 4)
+    return at if at + octets == end and payload.startswith(properties) else -1
 
 
 def properties_column(payload: bytes, sections: Sections) -> bytes:

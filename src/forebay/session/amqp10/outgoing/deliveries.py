@@ -18,6 +18,7 @@ from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.windows import SERIAL_MASK
+from forebay.session.shared.like_records import has_like_records
 from forebay.session.shared.unsettled import BY_DEFAULT, UnsettledDeliveries
 from forebay.wire.amqp10.outgoing import (
     NO_STATE,
@@ -26,6 +27,7 @@ from forebay.wire.amqp10.outgoing import (
     put_delivery,
     put_first_head,
     put_next_head,
+    put_small_delivery,
 )
 
 HEAD_ROOM: Final = 200  # octets that the head of a frame takes at most
@@ -131,13 +133,21 @@ class SessionDeliveries:
         most = state.frame_octets_max
         now_us = state.vhost.now_us()
         sent: i64 = 0
+        is_uniform = count > 1 and has_like_records(block, first, count)
         while sent < count and windows.remote_incoming > 0 and self.partial is None:
             index = first + sent
-            sections = encoder.sections(delivery, index, now_us)
+            if sent == 0 or not is_uniform or encoder.varies():
+                encoder.prepare(delivery, index, now_us)
             body = encoder.body(block, index)
+            sections = encoder.sections(body)
             id = (tag + sent) & SERIAL_MASK
             sent += 1
-            if 2 + (i64(len(sections)) + i64(len(body))) // (most - HEAD_ROOM) > windows.remote_incoming:
+            octets = i64(len(sections)) + i64(len(body))
+            if octets <= most - HEAD_ROOM:
+                put_small_delivery(output.out, output.channel, link.handle, id, lease is None, sections, body)
+                windows.sent(1)
+                continue
+            if 2 + octets // (most - HEAD_ROOM) > windows.remote_incoming:
                 self.send_first(link, id, lease is None, sections, body)
                 continue
             frames = put_delivery(

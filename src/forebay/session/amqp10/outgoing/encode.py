@@ -61,6 +61,7 @@ class DeliveryEncoder:
 
     for_...  of the record for which `head` was made
     head     the sections before the body
+    wraps    the body becomes a data section
     has_sections  the body of another protocol's message is sections of AMQP 1.0, which came this way before
     """
 
@@ -75,9 +76,10 @@ class DeliveryEncoder:
         self.head = b""
         self.has_ttl = False
         self.has_sections = False
+        self.wraps = False
 
-    def sections(self, delivery: Delivery, index: i64, now_us: i64) -> bytes:
-        """Return the sections of a record before its body, and what of the body is not in the record."""
+    def prepare(self, delivery: Delivery, index: i64, now_us: i64) -> None:
+        """Make `head` for a record, unless it is made."""
         block = delivery.block
         octet = block.format(index)
         exchange = block.exchange(index)
@@ -100,9 +102,15 @@ class DeliveryEncoder:
             self.for_deliveries = delivery.deliveries
             self.for_failures = delivery.failures
             self.head = self.make_head(delivery, index, properties, now_us)
-        if octet & FORMAT_MASK == AMQP10 or self.has_sections:
-            return self.head
-        return self.head + data_head(body_octets(block, index))
+            self.wraps = octet & FORMAT_MASK != AMQP10 and not self.has_sections
+
+    def sections(self, body: bytes) -> bytes:
+        """Return what stands before the body of the record that was prepared."""
+        return self.head + data_head(i64(len(body))) if self.wraps else self.head
+
+    def varies(self) -> bool:
+        """Return whether records that are alike have heads of their own."""
+        return self.has_ttl or self.is_stream
 
     def make_head(self, delivery: Delivery, index: i64, properties: bytes, now_us: i64) -> bytes:
         """Return header, message annotations and what the publisher wrote before the body."""
@@ -152,11 +160,6 @@ class DeliveryEncoder:
     def body(self, block: Block, index: i64) -> bytes:
         """Return the body as it is stored."""
         return block.tail or block.body(index)
-
-
-def body_octets(block: Block, index: i64) -> i64:
-    """Return the length of a record's body."""
-    return i64(len(block.tail or block.body(index)))
 
 
 def data_head(octets: i64) -> bytes:
