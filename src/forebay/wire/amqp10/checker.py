@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from forebay.wire.amqp10.decoder import data_end, is_known, malformed, read_u32, value_end
 from forebay.wire.amqp10.encoder import WIDE, fixed_width
 from forebay.wire.amqp10.values import BOOLEAN, CHAR, CHAR_MAX, DESCRIBED
+
+SHORT_OCTETS: Final = 64  # of a text that is looked at where it stands
 
 
 def check_value(data: bytes, at: i64, end: i64, depth: i64) -> i64:
@@ -65,6 +69,12 @@ def check_data(data: bytes, at: i64, stop: i64, code: i64, depth: i64) -> None:
 
 def check_text(data: bytes, at: i64, stop: i64, is_symbol: bool) -> None:
     """Refuse a string that is not UTF-8, or a symbol that is not ASCII."""
+    if stop - at <= SHORT_OCTETS:
+        place = at
+        while place < stop and data[place] < 128:
+            place += 1
+        if place == stop:
+            return
     octets = data[at:stop]
     if octets.isascii():
         return

@@ -121,21 +121,23 @@ PROPERTY_TYPES: Final = (
     UINTS,
     STRINGS,
 )
-PROPERTY_NAMES: Final = (
-    "message-id",
-    "user-id",
-    "to",
-    "subject",
-    "reply-to",
-    "correlation-id",
-    "content-type",
-    "content-encoding",
-    "absolute-expiry-time",
-    "creation-time",
-    "group-id",
-    "group-sequence",
-    "reply-to-group-id",
+PROPERTY_NAMES: Final[tuple[str, ...]] = (
+    *["message-id", "user-id", "to", "subject", "reply-to", "correlation-id", "content-type", "content-encoding"],
+    *["absolute-expiry-time", "creation-time", "group-id", "group-sequence", "reply-to-group-id"],
 )
+
+
+def allowed_types(types: tuple[tuple[int, ...], ...]) -> bytes:
+    """Return 256 octets for each field: 1 for each constructor that the field may have."""
+    found = bytearray(256 * len(types))
+    for index, codes in enumerate(types):
+        for code in (NULL, *codes):
+            found[256 * index + code] = 1
+    return bytes(found)
+
+
+HEADER_ALLOWED: Final = allowed_types(HEADER_TYPES)
+PROPERTY_ALLOWED: Final = allowed_types(PROPERTY_TYPES)
 
 
 # ---- finding sections
@@ -261,9 +263,9 @@ def check_sections(data: bytes, at: i64, end: i64, depth_max: i64) -> Sections:
     """
     found = split_sections(data, at, end)
     if found.header >= 0:
-        check_list(data, found.header, end, "header", HEADER_NAMES, HEADER_TYPES)
+        check_list(data, found.header, end, "header", HEADER_NAMES, HEADER_ALLOWED)
     if found.properties >= 0:
-        check_list(data, found.properties, end, "properties", PROPERTY_NAMES, PROPERTY_TYPES)
+        check_list(data, found.properties, end, "properties", PROPERTY_NAMES, PROPERTY_ALLOWED)
     if found.delivery_annotations >= 0:
         check_map(data, found.delivery_annotations, end, "delivery-annotations", depth_max)
     if found.message_annotations >= 0:
@@ -273,17 +275,15 @@ def check_sections(data: bytes, at: i64, end: i64, depth_max: i64) -> Sections:
     return found
 
 
-def check_list(
-    data: bytes, at: i64, end: i64, owner: str, names: tuple[str, ...], types: tuple[tuple[int, ...], ...]
-) -> None:
-    """Check the fields of a list, and their types."""
+def check_list(data: bytes, at: i64, end: i64, owner: str, names: tuple[str, ...], allowed: bytes) -> None:
+    """Check the fields of a list, and their types: `allowed_types`."""
     stop = check_value(data, at, end, 2)
     items = Items(data, at, stop)
     if items.count > len(names):
         raise PeerError(MALFORMED, f"{owner}: {items.count} fields, at most {len(names)} are known")
     for index in range(items.count):
         code = i64(data[items.at])
-        if code != NULL and int(code) not in types[index]:
+        if not allowed[256 * index + code]:
             raise PeerError(MALFORMED, f"{owner}: {names[index]} may not be of type 0x{code:02x}")
         items.skip(data)
 

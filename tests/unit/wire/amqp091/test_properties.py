@@ -66,7 +66,7 @@ def test_encoding_is_the_inverse() -> None:
 
 
 def vars_of(properties: Properties) -> dict[str, object]:
-    names = [name for name in dir(properties) if not name.startswith("_") and name != "header"]
+    names = [name for name in dir(properties) if not name.startswith("_") and name not in ("header", "named_values")]
     return {name: getattr(properties, name) for name in names}
 
 
