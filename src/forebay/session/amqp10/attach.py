@@ -72,6 +72,7 @@ from forebay.wire.amqp10.termini import (
 
 NAME_CHARACTERS_MAX: Final = 255
 CONSUMER_NAMES_MAX: Final = 255
+LINK_OCTETS: Final = 2048  # of memory, beside its consumer
 UNSETTLED_STATE: Final = 2  # durability of a terminus that keeps all
 TRANSACTION_CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 
@@ -118,7 +119,7 @@ def attach_link(
     answer.rcv_settle_mode = attach.rcv_settle_mode
     answer.properties = attach.properties
     try:
-        check_attach(attach)
+        check_attach(state, attach)
         state.meter.start(100)
         if attach.role == ROLE_SENDER:
             link = attach_publisher(state, output, confirms, attach, answer)
@@ -139,12 +140,13 @@ def attach_link(
     return link
 
 
-def check_attach(attach: Attach) -> None:
-    """Refuse what no link can have."""
+def check_attach(state: LinkContext, attach: Attach) -> None:
+    """Refuse what no link can have, and one link more than there is memory for."""
     if len(attach.name) > NAME_CHARACTERS_MAX:
         raise RequestError(INVALID, f"attach: name of {len(attach.name)} characters: at most {NAME_CHARACTERS_MAX}")
     if (attach.unsettled is not None and attach.unsettled.pairs) or attach.incomplete_unsettled:
         raise RequestError(NOT_IMPLEMENTED, "attach: unsettled: deliveries cannot be resumed")
+    state.vhost.catalog.memory.check(state.session.id, LINK_OCTETS, f"link '{attach.name}'")
 
 
 def refuse(output: SessionOutput, attach: Attach, error: RequestError) -> None:

@@ -35,6 +35,7 @@ class LinkContext:
     targets      of messages that say themselves where they go
     publishes    the client has published
     committed    a purge in this turn: nothing leaves before it is on disk
+    handles      links of all sessions that have not been detached by the client
     temporary    queue made for the attach in hand, which is not answered yet; b"" for none
     renewal      link that asked for the proof of a token which is under way
     partial_octets  of messages of which not all frames have come
@@ -63,6 +64,7 @@ class LinkContext:
         self.publishes = False
         self.committed = False
         self.past = Traffic()
+        self.handles: i64 = 0
         self.temporary = b""
         self.renewal: LinkEndpoint | None = None
         self.partial_octets: i64 = 0

@@ -6,8 +6,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.errors import CHANNEL, PeerError, RequestError
-from forebay.session.amqp10.attach import attach_link
+from forebay.core.errors import CHANNEL, TOO_MANY, PeerError, RequestError
+from forebay.session.amqp10.attach import LINK_OCTETS, attach_link
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.entry.opening import HANDLE_MAX
@@ -43,6 +43,7 @@ from forebay.wire.amqp10.states import (
     TransactionalState,
 )
 
+HANDLES_MAX: Final = 20_000  # of one connection, links that were refused and are not detached yet included
 LOOK_SHIFT: Final = 6  # of the meter: runs of deliveries that are looked through a point
 
 
@@ -88,14 +89,18 @@ class SessionEndpoint:
             raise PeerError(FRAMING_ERROR, f"attach: handle {attach.handle}: must be at most {HANDLE_MAX}")
         if int(attach.handle) in self.links:
             raise PeerError(HANDLE_IN_USE, f"attach: handle {attach.handle} is in use", CHANNEL)
+        if self.state.handles >= HANDLES_MAX:
+            raise PeerError(TOO_MANY, f"attach: more than {HANDLES_MAX} links of this connection", CHANNEL)
         key = (attach.name, not attach.role)
         stolen = self.attached.get(key)
         if stolen is not None:
             self.detach(stolen, STOLEN, f"link '{attach.name}' was attached again")
         link = attach_link(self.state, self.output, self.confirms, self.runs, attach)
         self.links[int(attach.handle)] = link
+        self.state.handles += 1
         if link.is_attached:
             self.attached[key] = link
+            self.charge(LINK_OCTETS)
             if isinstance(link, ManagementResponses):
                 self.answering.append(link)
             pair_links(link, self.attached.get((attach.name, attach.role)))
@@ -184,6 +189,7 @@ class SessionEndpoint:
         if link is None:
             raise self.unattached("detach", detach.handle)
         del self.links[int(detach.handle)]
+        self.state.handles -= 1
         if link.is_attached:
             self.drop(link, detach.closed)
             self.output.put(Detach(link.handle, detach.closed))
@@ -205,6 +211,7 @@ class SessionEndpoint:
     def drop(self, link: LinkEndpoint, is_closed: bool) -> None:
         """Give back all that a link has."""
         self.attached.pop((link.name, link.is_sender), None)
+        self.charge(-LINK_OCTETS)
         if isinstance(link, ManagementResponses):
             self.answering.remove(link)
         if isinstance(link, SendingLink):
@@ -258,10 +265,16 @@ class SessionEndpoint:
         for link in reversed(list(self.links.values())):  # as the consumers of a connection are found from the last on
             if link.is_attached:
                 link.release(False)
+        self.charge(-LINK_OCTETS * len(self.attached))
+        self.state.handles -= len(self.links)
         self.links = {}
         self.attached = {}
         self.answering = []
         self.asked = []
+
+    def charge(self, octets: i64) -> None:
+        """Count memory that links take; negative octets are given back."""
+        self.state.vhost.catalog.memory.add(self.state.session.id, octets)
 
     def describe(self) -> dict[str, object]:
         """Return the session as a channel, for people."""

@@ -8,19 +8,24 @@ from typing import cast
 
 import pytest
 
+from forebay.session.amqp10.attach import LINK_OCTETS
 from forebay.session.amqp10.connection import Amqp10Session
+from forebay.session.amqp10.endpoint import HANDLES_MAX
 from forebay.session.amqp10.incoming.receiving import CACHED_OCTETS_MAX, ReceivingLink
 from tests.conformance.amqp10.raw import (
     APPLICATION_PROPERTIES,
     DETACH,
+    END,
     RECEIVER,
     SENDER,
     Described,
     Raw,
+    Uint,
     attach,
     begun,
     encode,
     message,
+    performative,
     publisher,
     source,
     target,
@@ -108,3 +113,31 @@ def test_an_address_of_a_message_that_is_no_text_rejects_it(rig: NodeRig) -> Non
     octets = message(to="xy/z").replace(b"xy/z", b"\xff\xfe/z")
     raw.send(transfer(0, octets))
     assert raw.outcome() == (0, 0, 0x25)
+
+
+def test_links_count_for_the_memory_of_their_client(tmp_path: Path) -> None:
+    rig = NodeRig(tmp_path, client_topology_octets_max=20_000)
+    raw = begun(rig)
+    for handle in range(9):
+        raw.publisher("$queue/q", handle)
+    raw.send(publisher("$queue/q", 9))
+    condition, text = raw.refused(SENDER)
+    assert condition == "amqp:resource-limit-exceeded"
+    assert "client_topology_octets_max" in text
+    memory = rig.vhost.catalog.memory
+    assert memory.clients[int(session_of(raw).id)] == 9 * LINK_OCTETS
+    raw.send(performative(0, DETACH, Uint(3), True), performative(0, DETACH, Uint(9), True))
+    raw.expect(DETACH)
+    assert memory.clients[int(session_of(raw).id)] == 8 * LINK_OCTETS
+    assert session_of(raw).state.handles == 8
+    raw.send(performative(0, END))
+    raw.expect(END)
+    assert not memory.clients and session_of(raw).state.handles == 0
+    rig.close()
+
+
+def test_there_are_only_so_many_links_of_a_connection(rig: NodeRig) -> None:
+    raw = begun(rig)
+    session_of(raw).state.handles = HANDLES_MAX
+    raw.send(publisher("$queue/q"))
+    assert raw.error(END)[0] == "amqp:resource-limit-exceeded"
