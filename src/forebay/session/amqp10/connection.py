@@ -299,8 +299,7 @@ class Amqp10Session(Session):
     def cancelled(self, consumer: Consumer) -> None:
         link = self.state.receivers.get(consumer.id)
         if isinstance(link, SendingLink):
-            why = consumer.lost or ("a message was held for too long" if consumer.timed_out else "")
-            self.endpoints[int(link.output.channel)].lose(link, why)
+            self.endpoints[int(link.output.channel)].lose(link)
 
     def end_turn(self, lsn: int, durable: int) -> None:
         self.rights.usage.note_channels(int(self.id), len(self.endpoints))

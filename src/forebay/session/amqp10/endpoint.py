@@ -6,7 +6,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.errors import CHANNEL, TOO_MANY, PeerError, RequestError
+from forebay.core.errors import CHANNEL, PRECONDITION, TOO_MANY, PeerError, RequestError
+from forebay.core.units import US_PER_MS
+from forebay.routing.exchange import text
 from forebay.session.amqp10.attach import LINK_OCTETS, attach_link
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext
@@ -33,6 +35,7 @@ from forebay.wire.amqp10.performatives import (
     End,
 )
 from forebay.wire.amqp10.states import (
+    DETACH_FORCED,
     FRAMING_ERROR,
     HANDLE_IN_USE,
     RESOURCE_DELETED,
@@ -195,18 +198,17 @@ class SessionEndpoint:
             self.output.put(Detach(link.handle, detach.closed))
 
     def unattached(self, performative: str, handle: i64) -> PeerError:
-        text = f"{performative}: no link is attached with handle {handle}"
-        return PeerError(UNATTACHED_HANDLE, text, CHANNEL)
+        return PeerError(UNATTACHED_HANDLE, f"{performative}: no link is attached with handle {handle}", CHANNEL)
 
     # ---- the broker ends links
 
-    def detach(self, link: LinkEndpoint, reason: str, text: str) -> None:
+    def detach(self, link: LinkEndpoint, reason: str, why: str) -> None:
         """End a link for the broker, and say why."""
         if not link.is_attached:
             return
         self.drop(link, False)  # a durable subscription is the client's to close
         link.is_detaching = True
-        self.output.put(Detach(link.handle, True, error_of(reason, text)))
+        self.output.put(Detach(link.handle, True, error_of(reason, why)))
 
     def drop(self, link: LinkEndpoint, is_closed: bool) -> None:
         """Give back all that a link has."""
@@ -219,11 +221,17 @@ class SessionEndpoint:
             self.deliveries.drop(link)
         link.release(is_closed)
 
-    def lose(self, link: SendingLink, reason: str) -> None:
-        """The broker has ended the consumer of a link, or its queue."""
-        link.is_lost = not reason
-        text = reason or f"queue '{link.queue.name.decode('utf-8', 'backslashreplace')}' was deleted"
-        self.detach(link, RESOURCE_DELETED, text)
+    def lose(self, link: SendingLink) -> None:
+        """End a link whose consumer, or whose queue, the broker has ended."""
+        consumer = link.consumer
+        link.is_lost = not consumer.lost
+        if consumer.lost:
+            self.detach(link, DETACH_FORCED, consumer.lost)
+        elif consumer.timed_out:
+            held_ms = consumer.timeout_us // US_PER_MS
+            self.detach(link, PRECONDITION, f"a message was held for more than {held_ms} ms, the consumer's timeout")
+        else:
+            self.detach(link, RESOURCE_DELETED, f"queue '{text(link.queue.name)}' was deleted")
 
     # ---- turns, and the end
 
@@ -244,11 +252,11 @@ class SessionEndpoint:
                     still.append(link)
             self.asked = still
 
-    def end(self, reason: str, text: str) -> None:
+    def end(self, reason: str, why: str) -> None:
         """End the session for the broker, and say why."""
         self.release(False)
         self.is_ending = True
-        self.output.put(End(error_of(reason, text)))
+        self.output.put(End(error_of(reason, why)))
 
     def on_end(self) -> None:
         """Take the client's end, and answer it."""

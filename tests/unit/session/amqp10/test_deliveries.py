@@ -10,6 +10,7 @@ import pytest
 
 from forebay.session.amqp10.connection import Amqp10Session
 from tests.conformance.amqp10.raw import (
+    ATTACH,
     BEGIN,
     CLOSE,
     DETACH,
@@ -17,18 +18,22 @@ from tests.conformance.amqp10.raw import (
     END,
     FLOW,
     MODIFIED,
+    RECEIVER,
     REJECTED,
     TRANSFER,
     Described,
     Raw,
     Symbol,
     Uint,
+    attach,
     begin,
     body_of,
     disposition,
     flow,
     message,
     performative,
+    source,
+    target,
     transfer,
 )
 from tests.node_rig import Line, NodeRig
@@ -227,3 +232,74 @@ def test_a_flow_of_a_publisher_leaves_nothing_to_answer(rig: NodeRig) -> None:
     raw.expect(FLOW)
     raw.quiet_session()
     assert not session_of(raw).endpoints[0].asked
+
+
+def test_a_consumer_that_holds_a_message_for_too_long_is_detached(rig: NodeRig) -> None:
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {"x-queue-type": "quorum"}, 0, "guest")
+    fill(rig, 1)
+    raw = begun(rig, 100)
+    raw.send(
+        attach(
+            "slow",
+            1,
+            RECEIVER,
+            source(QUEUE),
+            target(None),
+            properties={Symbol("rabbitmq:consumer-timeout"): Uint(1000)},
+        )
+    )
+    raw.expect(ATTACH)
+    raw.send(flow(1, 1))
+    raw.delivery()
+    rig.wait(3)
+    condition, text = raw.error(DETACH)
+    assert condition == "amqp:precondition-failed"
+    assert "1000 ms" in text
+    raw.send(performative(0, DETACH, Uint(1), True), disposition(0))
+    raw.consumer(QUEUE, 2, credit=1)
+    assert raw.delivery()[1][0].value[4] == 1, "that counts as a failure"
+
+
+def test_a_deleted_queue_detaches_its_links(rig: NodeRig) -> None:
+    fill(rig, 1)
+    raw = begun(rig, 100)
+    raw.consumer(QUEUE, credit=1)
+    raw.delivery()
+    rig.vhost.upkeep.delete_queue(b"q", False, False)
+    rig.settle()
+    assert raw.error(DETACH) == ("amqp:resource-deleted", "queue 'q' was deleted")
+    raw.send(disposition(0))
+    raw.quiet_session()
+    assert session_of(raw).endpoints[0].runs.unsettled == 0
+
+
+def test_a_long_body_is_delivered_in_frames_without_copies(rig: NodeRig) -> None:
+    raw = begun(rig, 1000)
+    raw.publisher(QUEUE, 0)
+    octets = message(bytes(3 << 20))
+    at = 0
+    while at < len(octets):
+        piece = octets[at : at + 100_000]
+        at += len(piece)
+        raw.send(transfer(0, piece, more=at < len(octets)))
+    while raw.frame()[2] != DISPOSITION:
+        pass
+    raw.consumer(QUEUE, 1, credit=1)
+    assert len(body_of(raw.delivery()[1])) == 3 << 20
+    raw.send(performative(0, DETACH, Uint(1), True))
+    raw.expect(DETACH)
+    raw.consumer(QUEUE, 2)
+    sent = int(session_of(raw).endpoints[0].windows.next_outgoing)
+    raw.send(flow(2, 1, window=2, next_incoming=sent))
+    seen = 0
+    for _ in range(2):
+        seen += len(raw.frame()[4])
+    raw.quiet_session(window=0)
+    raw.send(flow(window=1000))
+    more = True
+    while more:
+        _, _, code, fields, piece = raw.frame()
+        assert code == TRANSFER
+        seen += len(piece)
+        more = len(fields) > 5 and bool(fields[5])
+    assert seen > 3 << 20
