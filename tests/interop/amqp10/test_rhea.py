@@ -1,0 +1,59 @@
+"""rhea, the AMQP 1.0 client of Node, as people use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess, running
+from tests.interop.amqp10.rhea_client import run
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that the tests of this module share."""
+    folder: Path = tmp_path_factory.mktemp("rhea")
+    with running(folder) as made:
+        yield made
+
+
+def texts(*bodies: str) -> list[dict[str, object]]:
+    return [{"body": ["string", body]} for body in bodies]
+
+
+def test_a_wrong_password(broker: BrokerProcess) -> None:
+    assert "auth" in run(broker, "login")["error"].lower()
+
+
+def test_what_is_not_there(broker: BrokerProcess) -> None:
+    assert run(broker, "missing", address="/queues/none") == ["amqp:not-found", "no queue 'none' in vhost '/'"]
+
+
+def test_five_thousand_messages(broker: BrokerProcess) -> None:
+    """rhea keeps 2,048 deliveries a direction, and stops where their outcomes do not come."""
+    assert run(broker, "many", address="$queue/many", count=5000) == {"settled": 5000, "got": 5000}
+
+
+def test_credit_and_drain(broker: BrokerProcess) -> None:
+    bodies = [str(number) for number in range(8)]
+    assert run(broker, "send", address="$queue/drained", messages=texts(*bodies)) == ["accepted"] * 8
+    assert run(broker, "drain", address="$queue/drained", count=8) == {"found": bodies, "credit": 0}
+
+
+def test_questions_and_answers(broker: BrokerProcess) -> None:
+    assert run(broker, "questions", address="$queue/questions") == [["a", "A"], ["b", "B"], ["c", "C"]]
+
+
+def test_outcomes(broker: BrokerProcess) -> None:
+    run(broker, "send", address="$queue/tried", messages=texts("a", "b"))
+    found = run(broker, "outcomes", address="$queue/tried", outcomes=["release", "modify", "accept", "accept"])
+    assert [each[0] for each in found] == ["a", "a", "a", "b"]
+
+
+def test_bodies_up_to_10_mb(broker: BrokerProcess) -> None:
+    lengths = [0, 1, 255, 256, 65_535, 131_072, 10_000_000]
+    messages = [{"length": length} for length in lengths]
+    assert run(broker, "send", address="$queue/long", messages=messages) == ["accepted"] * len(lengths)
+    assert run(broker, "receive", address="$queue/long", count=len(lengths), lengths=True) == lengths
