@@ -19,7 +19,9 @@ def test_every_reason_of_an_error_has_a_reply_code() -> None:
     reasons = {
         value
         for name, value in vars(errors).items()
-        if name.isupper() and isinstance(value, str) and name not in {"MESSAGE", "CHANNEL", "CONNECTION", "HALF_CHANGED"}
+        if name.isupper()
+        and isinstance(value, str)
+        and name not in {"MESSAGE", "CHANNEL", "CONNECTION", "HALF_CHANGED"}
     }
     assert reasons <= set(methods.REPLIES)
 
