@@ -33,7 +33,7 @@ PATHS = """
     sessions.operate sessions.pass_by settling settling.ack settling.commit_offset settling.expire settling.extend
     settling.find_lease settling.may_settle settling.nack settling.reject store.job_running store.recovered
     store.rewriting
-    upkeep.delete_queue
+    upkeep.delete_queue catalog.memory.add catalog.memory.check
 """
 
 
