@@ -12,6 +12,7 @@ from tests.conformance.amqp10.raw import (
     ANNOTATIONS,
     ATTACH,
     BEGIN,
+    CLOSE,
     DETACH,
     DISPOSITION,
     END,
@@ -433,3 +434,110 @@ def test_properties_need_not_be_all_there(broker: AnyBroker) -> None:
     raw.consumer(QUEUE, credit=1)
     found = {each.code: each.value for each in raw.delivery()[1]}
     assert found[PROPERTIES] == []
+
+
+# ---- what is in force
+
+
+def test_a_handle_beyond_the_highest_closes_the_connection(broker: AnyBroker) -> None:
+    """2.7.2: a peer that receives a handle outside the supported range must close with framing-error."""
+    raw = begun(broker)
+    raw.send(begin(1))
+    handle_max = raw.expect(BEGIN, 1)[4]
+    raw.send(publisher(TOPIC, handle_max))
+    raw.expect(ATTACH)
+    raw.flow(handle_max)
+    raw.send(publisher(TOPIC, handle_max + 1, name="beyond"))
+    assert raw.error(CLOSE)[0] == "amqp:connection:framing-error"
+
+
+def test_a_publisher_whose_count_begins_anywhere(broker: AnyBroker) -> None:
+    """2.7.3 and 2.6.7: credit counts from initial-delivery-count on, also over the end of the numbers."""
+    raw = begun(broker)
+    start = 2**32 - 2
+    attached(raw, "n", Uint(0), SENDER, None, None, source(None), target(QUEUE), None, None, Uint(start))
+    granted = raw.flow(0)
+    assert granted[5] == start
+    assert granted[6] > 3
+    raw.send(*[transfer(each, message()) for each in range(3)])
+    assert raw.outcome() == (0, 2, ACCEPTED)
+    raw.send(flow(0, echo=True))
+    assert raw.flow(0)[5] == 1
+
+
+def test_a_wrong_user_id_is_unauthorized(broker: AnyBroker) -> None:
+    """2.8.15: unauthorized-access, as RabbitMQ says it."""
+    raw = begun(broker)
+    raw.publisher(QUEUE)
+    raw.send(transfer(0, message(b"x", user_id=b"other")))
+    fields = raw.expect(DISPOSITION)
+    assert fields[4].value[0].value[0] == "amqp:unauthorized-access"
+
+
+def test_a_default_outcome_that_is_asked_for_is_in_force(broker: AnyBroker) -> None:
+    """3.5.3 default-outcome: applied to what is unsettled when the link ends, or settled without a state."""
+    raw = begun(broker)
+    declare(broker, "jobs", {"x-queue-type": "quorum"})
+    fill(raw, 1, "/queues/jobs")
+    failed = Described(MODIFIED, [True])
+    wanted = Described(0x28, ["/queues/jobs", None, None, None, None, None, None, None, failed])
+    answered = attached(raw, "n", Uint(1), RECEIVER, Ubyte(0), None, wanted, target(None))
+    assert answered[5].value[8].code == MODIFIED
+    raw.send(flow(1, 1))
+    raw.delivery()
+    raw.send(performative(0, DISPOSITION, True, Uint(0), None, True))
+    raw.send(flow(1, 1, count=1))
+    sections = raw.delivery()[1]
+    head = next((each.value for each in sections if each.code == HEADER), []) + [None] * 5
+    assert head[4] == 1
+
+
+def test_a_publisher_in_mode_second_is_settled_last_or_answered_first(broker: AnyBroker) -> None:
+    """2.7.3 rcv-settle-mode second: the receiver (the broker) must not settle before the sender does."""
+    raw = begun(broker)
+    answer = attached(raw, "n", Uint(0), SENDER, Ubyte(0), Ubyte(1), source(None), target(QUEUE), None, None, Uint(0))
+    raw.flow(0)
+    raw.send(transfer(0, message(b"x")))
+    fields = raw.expect(DISPOSITION)
+    assert (answer[4] or 0, bool(fields[3])) in {(0, True), (1, False)}
+
+
+def test_properties_with_text_where_a_symbol_is_due(broker: AnyBroker) -> None:
+    """3.2.4: content-type is a symbol."""
+    raw = begun(broker)
+    raw.publisher(QUEUE)
+    wrong = encode(Described(PROPERTIES, [None] * 6 + ["text/plain"]))
+    raw.send(transfer(0, wrong + message(b"x")))
+    assert raw.outcome()[2] == REJECTED
+
+
+@pytest.mark.parametrize("address", ["$queue/q", "/queues/classic"])
+def test_released_is_not_counted(broker: AnyBroker, address: str) -> None:
+    """3.4.4: released MUST NOT count, nor modified without delivery-failed (3.4.5), on whatever kind of queue."""
+    raw = begun(broker)
+    declare(broker, "classic", {})
+    fill(raw, 1, address)
+    raw.consumer(address)
+    counts = []
+    for number, state in enumerate([Described(RELEASED, []), Described(MODIFIED, []), Described(RELEASED, [])]):
+        raw.send(flow(1, 1, count=number))
+        sections = raw.delivery()[1]
+        head = next((each.value for each in sections if each.code == HEADER), []) + [None] * 5
+        counts.append((bool(head[3]), head[4] or 0))
+        raw.send(disposition(number, state=state))
+    assert counts == [(True, 0), (False, 0), (False, 0)]
+
+
+def test_the_priority_of_a_consumer(broker: AnyBroker) -> None:
+    """RabbitMQ's link property: whoever has more of it is served first."""
+    raw = begun(broker)
+    raw.consumer(QUEUE, 1, credit=10)
+    fields: list[Any] = [None] * 6
+    high = {Symbol("rabbitmq:priority"): 5}
+    attached(raw, "hi", Uint(2), RECEIVER, Ubyte(0), None, source(QUEUE), target(None), *fields, high)
+    raw.send(flow(2, 10))
+    raw.publisher(QUEUE, 3)
+    raw.send(transfer(0, message(b"x"), 3))
+    while (found := raw.frame())[2] != 0x14:
+        pass
+    assert found[3][0] == 2

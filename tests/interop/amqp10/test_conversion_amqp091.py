@@ -163,6 +163,8 @@ def test_what_deaths_leave(channel: BlockingChannel, connection: BlockingConnect
     assert (death["queue"], death["reason"], death["count"]) == ("alive", symbol("rejected"), ulong(1))
     keys = death["routing-keys"]
     assert (death["exchange"], list(getattr(keys, "elements", keys))) == ("", ["alive"])
+    assert death["first-time"] <= death["last-time"]
+    assert isinstance(death["first-time"], timestamp)
     assert found.annotations[symbol("x-first-death-queue")] == "alive"
     assert found.annotations[symbol("x-last-death-reason")] == "rejected"
 
@@ -278,6 +280,11 @@ def test_a_body_of_proton_that_is_no_data(channel: BlockingChannel, connection: 
     assert (properties.type, body[:3]) == ("amqp-1.0", b"\x00\x53\x77")
     properties, body = to_pika(channel, connection, Message([int32(1)], inferred=True))
     assert (properties.type, body[:3]) == ("amqp-1.0", b"\x00\x53\x76")
+
+
+def test_sections_of_a_body_come_back(channel: BlockingChannel, connection: BlockingConnection) -> None:
+    again = to_proton(channel, connection, b"\x00\x53\x77\x52\x05", type="amqp-1.0")
+    assert (again.body, again.inferred) == (uint(5), False)
 
 
 def test_ten_megabytes_both_ways(channel: BlockingChannel, connection: BlockingConnection) -> None:

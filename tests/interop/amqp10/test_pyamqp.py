@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from azure.servicebus._pyamqp.authentication import SASLPlainAuth
 from azure.servicebus._pyamqp.client import ReceiveClient, SendClient
-from azure.servicebus._pyamqp.error import AMQPLinkError
+from azure.servicebus._pyamqp.error import AMQPLinkError, MessageException
 from azure.servicebus._pyamqp.message import Message, Properties
 
 from tests.broker_process import BrokerProcess, running
@@ -48,6 +48,13 @@ def test_a_long_message(broker: BrokerProcess) -> None:
     with client(broker, ReceiveClient, "$queue/azure-long", link_credit=1, max_message_size=2_000_000) as receiver:
         (found,) = receiver.receive_message_batch(max_batch_size=1, timeout=10)
     assert b"".join(found.data) == body
+
+
+def test_a_message_that_is_rejected(broker: BrokerProcess) -> None:
+    """Rejected, since pyamqp does not know released: what nobody gets it waits for without end."""
+    message = Message(data=[b"x"], properties=Properties(user_id=b"somebody else"))
+    with client(broker, SendClient, "$queue/azure") as sender, pytest.raises(MessageException, match="user-id"):
+        sender.send_message(message)
 
 
 def test_a_queue_that_is_not_there(broker: BrokerProcess) -> None:
