@@ -167,8 +167,10 @@ class Amqp10Session(Session):
         elif code == FLOW:
             endpoint.on_flow(data, at, end)
         elif code == CLOSE:
+            decode_performative(data, at, end, self.state.depth_max)  # which has an error for what is none
             self.on_close()
         elif code == END:
+            decode_performative(data, at, end, self.state.depth_max)
             endpoint.on_end()
             self.forget(endpoint)
         else:
