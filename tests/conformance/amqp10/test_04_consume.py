@@ -176,6 +176,16 @@ def test_outcomes(broker: AnyBroker, settled: bool) -> None:
     raw.quiet_session()
 
 
+def test_what_is_undeliverable_is_not_lost_where_no_dead_letters_are_kept(broker: AnyBroker) -> None:
+    declare(broker, "plain", {})
+    raw = begun(broker)
+    fill(raw, 1, "/queues/plain")
+    raw.consumer("/queues/plain", credit=2)
+    taken(raw, 1)
+    raw.send(disposition(0, state=Described(MODIFIED, [None, True])))
+    assert taken(raw, 1) == [b"0"]
+
+
 def test_ranges_cost_what_is_open_and_not_their_width(broker: AnyBroker) -> None:
     raw = begun(broker)
     fill(raw, 4)

@@ -23,6 +23,7 @@ RETURN_FAILED: Final = 2  # to the queue, as something went wrong with it
 RETURN_UNTRIED: Final = 3  # to the queue, as the client never had it
 REJECT: Final = 4  # to the dead letters
 BY_DEFAULT: Final = 5  # as the holder has it where the client does not say
+UNDELIVERABLE: Final = 6  # not to this client again: see `DeliveryHolder.undeliverable_how`
 
 
 class DeliveryHolder:
@@ -35,6 +36,10 @@ class DeliveryHolder:
     def __init__(self) -> None:
         self.unsettled: i64 = 0
         self.default_how: i64 = RETURN_UNTRIED
+
+    def undeliverable_how(self) -> i64:
+        """Return how messages are settled that this holder cannot take."""
+        return REJECT
 
 
 @final
@@ -184,6 +189,8 @@ class UnsettledDeliveries:
         """Settle records of a run in their queue."""
         if how == BY_DEFAULT:
             how = run.holder.default_how
+        if how == UNDELIVERABLE:
+            how = run.holder.undeliverable_how()
         first = run.first + tag - run.tag
         if how == ACCEPT:
             self.counts.acked += count

@@ -4,7 +4,7 @@ accepted    settled
 rejected    to the dead letters
 released    back to the queue, which is no failure
 modified    back to the queue, as a failure with `delivery-failed`; to the dead letters with `undeliverable-here`,
-            as with RabbitMQ; not before the annotation `x-opt-delivery-time`
+            as with RabbitMQ, and of a queue without any, as a failure; not before the annotation `x-opt-delivery-time`
 none        settled without an outcome: the default outcome of the link, released if it has not asked for another
 """
 
@@ -15,7 +15,14 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.units import US_PER_MS
-from forebay.session.shared.unsettled import ACCEPT, BY_DEFAULT, REJECT, RETURN_FAILED, RETURN_UNTRIED
+from forebay.session.shared.unsettled import (
+    ACCEPT,
+    BY_DEFAULT,
+    REJECT,
+    RETURN_FAILED,
+    RETURN_UNTRIED,
+    UNDELIVERABLE,
+)
 from forebay.wire.amqp10.states import Accepted, Modified, Rejected, Released
 from forebay.wire.amqp10.values import Symbol, Timestamp
 
@@ -40,6 +47,7 @@ REJECTING: Final = OutcomeEffect(REJECT)
 RETURNING: Final = OutcomeEffect(RETURN_UNTRIED)  # its delivery-count must not grow (3.4.4)
 FAILING: Final = OutcomeEffect(RETURN_FAILED)
 DEFAULTING: Final = OutcomeEffect(BY_DEFAULT)
+PASSING_ON: Final = OutcomeEffect(UNDELIVERABLE)
 
 
 def settle_how(state: object, is_settled: bool, now_us: i64) -> OutcomeEffect | None:
@@ -52,7 +60,7 @@ def settle_how(state: object, is_settled: bool, now_us: i64) -> OutcomeEffect | 
         return REJECTING
     if isinstance(state, Modified):
         if state.undeliverable_here:
-            return REJECTING
+            return PASSING_ON
         kind = RETURN_FAILED if state.delivery_failed else RETURN_UNTRIED
         delay_ms = delay_of(state, now_us)
         if delay_ms > 0:

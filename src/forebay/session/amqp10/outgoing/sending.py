@@ -14,7 +14,7 @@ from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
-from forebay.session.shared.unsettled import BY_DEFAULT, UnsettledDeliveries
+from forebay.session.shared.unsettled import BY_DEFAULT, REJECT, RETURN_FAILED, UnsettledDeliveries
 from forebay.wire.amqp10.fields import ABSENT
 from forebay.wire.amqp10.performatives import Flow, Transfer
 from forebay.wire.amqp10.states import NOT_ALLOWED
@@ -71,6 +71,11 @@ class SendingLink(LinkEndpoint):
 
     def begin(self) -> None:
         pass  # the client gives the credit
+
+    def undeliverable_how(self) -> i64:
+        """Return REJECT if that keeps the messages, as dead letters; else they go back to the queue as failures."""
+        limits = self.queue.limits
+        return REJECT if limits.dead_letter_exchange is not None or limits.dlq else RETURN_FAILED
 
     # ---- credit
 
