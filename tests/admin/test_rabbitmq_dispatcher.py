@@ -18,6 +18,7 @@ from forebay.admin.api import all_routes
 from forebay.admin.rabbitmq.unsupported import PATHS, unsupported_at
 from tests.admin.clients import open_channel
 from tests.broker_process import BrokerProcess, running
+from tests.conformance.amqp10.raw import begun
 
 DISPATCHER: Final = """
 # rabbitmq_management
@@ -346,6 +347,24 @@ def test_connections_have_no_sessions_of_amqp_1(client: httpx.Client, broker: Br
         answer = client.get(f"/api/connections/{connection}/sessions")
         assert (answer.status_code, answer.json()["reason"]) == (400, "connection does not use AMQP 1.0")
     assert client.get("/api/connections/nothing/sessions").status_code == 404
+
+
+def test_sessions_of_amqp_1_are_listed_with_their_links(client: httpx.Client, broker: BrokerProcess) -> None:
+    raw = begun(broker)
+    raw.publisher("$queue/links", 1)
+    raw.consumer("$queue/links", 2, credit=5)
+    raw.quiet_session()
+    (found,) = [each for each in client.get("/api/connections").json() if each["protocol"] == "AMQP 1-0"]
+    assert (found["user"], found["channels"]) == ("guest", 1)
+    name = found["name"].replace(" ", "%20")
+    (session,) = client.get(f"/api/connections/{name}/sessions").json()
+    assert (session["channel_number"], session["remote_incoming_window"]) == (0, 1000)
+    (incoming,), (outgoing,) = session["incoming_links"], session["outgoing_links"]
+    assert (incoming["handle"], incoming["target_address"]) == (1, "/queues/%24queue%2Flinks")
+    assert (outgoing["handle"], outgoing["queue_name"], outgoing["credit"]) == (2, "links", 5)
+    (channel,) = client.get(f"/api/connections/{name}/channels").json()
+    assert (channel["number"], channel["consumer_count"]) == (0, 1)
+    raw.socket.close()
 
 
 def test_definitions_have_an_old_name_too(client: httpx.Client) -> None:

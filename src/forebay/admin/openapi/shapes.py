@@ -229,6 +229,21 @@ class ConsumerShape(TypedDict, total=False):
     forebay: Own
 
 
+class SessionShape(TypedDict, total=False):
+    """A session of AMQP 1.0, with the links by which its client publishes (incoming) and consumes (outgoing)."""
+
+    channel_number: int
+    handle_max: int
+    next_incoming_id: int
+    incoming_window: int
+    next_outgoing_id: int
+    remote_incoming_window: int
+    remote_outgoing_window: int
+    outgoing_unsettled_deliveries: int
+    incoming_links: list[Object]
+    outgoing_links: list[Object]
+
+
 class ChannelShape(TypedDict, total=False):
     """A channel."""
 
@@ -401,7 +416,10 @@ EXTENSIONS = answers(list[Object], "None.")
 FEATURES = lists(Flag, "The flags.")
 NOTHING_LISTED = answers(list[Object], "None.")
 AUTH = answers(AuthShape, "Without OAuth.")
-NO_SESSIONS: dict[int | str, dict[str, Any]] = {400: {"description": "The connection does not use AMQP 1.0."}}
+SESSIONS = {
+    **answers(list[SessionShape], "Sessions."),
+    400: {"description": "The connection does not use AMQP 1.0."},
+}
 VERSION = answers(str, "The version.")
 EFFECTIVE: dict[int | str, dict[str, Any]] = {
     200: {"description": "A line an option.", "content": {"text/plain": {"schema": {"type": "string"}}}}

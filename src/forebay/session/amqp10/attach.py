@@ -105,7 +105,7 @@ class RefusedLink(LinkEndpoint):
         pass
 
     def describe(self) -> dict[str, object]:
-        return {"role": "refused"}
+        return {}
 
 
 def attach_link(

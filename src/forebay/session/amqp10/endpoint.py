@@ -310,25 +310,21 @@ class SessionEndpoint:
         }
 
     def describe_links(self) -> dict[str, object]:
-        """Return the session with its windows and links, for people."""
+        """Return the session with its windows and links, for people: in RabbitMQ's words."""
         windows = self.windows
         links: list[dict[str, object]] = []
         for link in self.attached.values():
-            links.append(
-                {
-                    "name": link.name,
-                    "handle": int(link.handle),
-                    "delivery_count": int(link.delivery_count),
-                    **link.describe(),
-                }
-            )
+            known = {"handle": int(link.handle), "link_name": link.name, "delivery_count": int(link.delivery_count)}
+            links.append({**known, **link.describe()})
         return {
-            "channel": int(self.channel),
-            "next_incoming": int(windows.next_incoming),
+            "channel_number": int(self.channel),
+            "handle_max": HANDLE_MAX,
+            "next_incoming_id": int(windows.next_incoming),
             "incoming_window": int(windows.incoming),
-            "next_outgoing": int(windows.next_outgoing),
+            "next_outgoing_id": int(windows.next_outgoing),
             "remote_incoming_window": int(windows.remote_incoming),
-            "unacked": int(self.runs.unsettled),
+            "remote_outgoing_window": OUTGOING_WINDOW,
+            "outgoing_unsettled_deliveries": int(self.runs.unsettled),
             "links": links,
         }
 

@@ -7,11 +7,12 @@ from typing import Annotated
 from starlette.responses import Response
 
 from forebay.admin.caller import Caller
+from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
-from forebay.admin.openapi.shapes import CHANNELS, NO_SESSIONS, ONE_CHANNEL
+from forebay.admin.openapi.shapes import CHANNELS, ONE_CHANNEL, SESSIONS
 from forebay.admin.rabbitmq.clients.connections import (
     ConnectionName,
     find_connection,
@@ -119,11 +120,25 @@ async def list_channels_of_connection(
     return await answer_channels(app, rates, asked, channels_of(own), wanted)
 
 
-@router.get("/connections/{connection:name}/sessions", responses=NO_SESSIONS)
+@router.get("/connections/{connection:name}/sessions", responses=SESSIONS)
 async def list_sessions_of_connection(app: Broker, caller: Manager, connection: ConnectionName) -> Response:
-    """Sessions of a connection over AMQP 1.0: 400, as with RabbitMQ, since no connection here speaks it."""
-    find_connection(app, caller, connection)
-    raise RequestError(INVALID, "connection does not use AMQP 1.0")
+    """Sessions of a connection over AMQP 1.0; 400 for any other, as with RabbitMQ."""
+    session = find_connection(app, caller, connection).session
+    found = None if session is None else session.describe_sessions()
+    if found is None:
+        raise RequestError(INVALID, "connection does not use AMQP 1.0")
+    return as_json([session_fields(each) for each in found])
+
+
+def session_fields(described: dict[str, object]) -> dict[str, object]:
+    """Return a session as RabbitMQ shows it."""
+    links = described.pop("links")
+    assert isinstance(links, list)
+    return {
+        **described,
+        "incoming_links": [each for each in links if "target_address" in each],
+        "outgoing_links": [each for each in links if "source_address" in each],
+    }
 
 
 @router.get("/channels/{channel:name}", responses=ONE_CHANNEL)

@@ -150,7 +150,7 @@ class CoordinatorLink(LinkEndpoint):
         self.transactions.roll_back_all(self)
 
     def describe(self) -> dict[str, object]:
-        return {"name": self.name, "role": "coordinator", "transactions": len(self.transactions.open)}
+        return {"target_address": None, "transactions": len(self.transactions.open), "credit": COORDINATOR_CREDIT}
 
 
 def read_request(data: bytes, at: i64, end: i64, depth_max: i64) -> object:

@@ -358,13 +358,10 @@ class ReceivingLink(LinkEndpoint):
             if not address.exchange:
                 where = queue_path(address.routing_key)
         return {
-            "role": "publisher",
-            "target": where,
-            "unconfirmed": int(self.unsettled),
-            "published": int(self.taken),
-            "returned": int(self.returned),
-            "dropped": int(self.dropped),
+            "target_address": where,
             "credit": int(self.credit),
+            "max_message_size": int(self.state.message_octets_max),
+            "unconfirmed_messages": int(self.unsettled),
         }
 
 

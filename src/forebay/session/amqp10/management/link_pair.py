@@ -11,6 +11,7 @@ from mypy_extensions import i64
 from forebay.core.errors import INVALID, MALFORMED, NOT_ALLOWED, PRECONDITION, TOO_LARGE, PeerError, RequestError
 from forebay.core.units import MS_PER_S
 from forebay.queue.leases.lease import Delivery
+from forebay.session.amqp10.addresses import MANAGEMENT
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.management.requests import (
@@ -149,7 +150,7 @@ class ManagementRequests(LinkEndpoint):
         self.is_attached = False
 
     def describe(self) -> dict[str, object]:
-        return {"role": "management"}
+        return {"target_address": MANAGEMENT, "credit": REQUESTS_MAX}
 
 
 @final
@@ -230,7 +231,7 @@ class ManagementResponses(LinkEndpoint):
         self.frames.clear()
 
     def describe(self) -> dict[str, object]:
-        return {"role": "management"}
+        return {"source_address": MANAGEMENT, "credit": int(max(0, serial_difference(self.limit, self.delivery_count)))}
 
 
 def encode_answer(correlation: object, answer: ManagementAnswer) -> bytes:

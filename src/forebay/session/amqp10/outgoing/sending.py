@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
+from forebay.session.amqp10.addresses import queue_path
 from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
@@ -157,9 +158,8 @@ class SendingLink(LinkEndpoint):
 
     def describe(self) -> dict[str, object]:
         return {
-            "role": "consumer",
-            "queue": text(self.queue.name),
-            "unacked": int(self.unsettled),
-            "settled": self.consumer.no_ack,
+            "source_address": queue_path(self.queue.name),
+            "queue_name": text(self.queue.name),
             "credit": int(max(0, serial_difference(self.limit, self.delivery_count))),
+            "send_settled": self.consumer.no_ack,
         }
