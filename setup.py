@@ -14,7 +14,7 @@ from typing import Any
 from setuptools import Extension, setup
 
 COMPILED = [
-    "core/columns.py",
+    "core/stored/*.py",
     "core/message.py",
     "core/units.py",
     "wire/**/*.py",
@@ -101,7 +101,7 @@ COMPILED = [
 # Of these, what each message, each record of a recovery and each filter passes: compiled for speed. The others are
 # compiled for a short build; docs/development.md has the figures.
 FAST = [
-    "core/columns.py",
+    "core/stored/*.py",
     "core/message.py",
     "core/units.py",
     "wire/**/*.py",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forebay.broker.internal_log import INTERNAL
 from forebay.broker.mqtt.retained import Retained
 from forebay.core.message import MQTT
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.store import Liveness, Store
 from tests.stores import SMALL, SmallDisk, TestClock
 

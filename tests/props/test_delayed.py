@@ -10,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forebay.broker.internal_log import DELAYED_LOG, INTERNAL
+from forebay.broker.internal_log import DELAYED_LOG
 from forebay.broker.publish.delayed import Delayed, DelayedMessage
 from forebay.core.message import MQTT
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.housekeeping import Liveness
 from forebay.log.store import Commit, Store
 from tests.examples import examples

@@ -7,10 +7,9 @@ from typing import Final
 
 import msgspec
 
-from forebay.broker.catalog.topology import CATALOG, CURSOR, SETTLED
-from forebay.broker.internal_log import DEDUPLICATION_LOG, DELAYED_LOG, INTERNAL, RETAINED_LOG, SESSIONS_LOG
+from forebay.broker.internal_log import DEDUPLICATION_LOG, DELAYED_LOG, RETAINED_LOG, SESSIONS_LOG
 from forebay.core.ports import Clock, Disk
-from forebay.directory.users import BROKER
+from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, INTERNAL, SETTLED
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, FrameEntry, Store

@@ -8,6 +8,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.block import Block
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.source.reader import SourceReader
@@ -27,8 +28,6 @@ VHOSTS_MAX: Final = 65_536  # beyond it their logs would come down to the number
 
 RECORD_OVERHEAD: Final = 176  # octets a record takes on disk beside its contents, annotations and address, at most
 ANNOTATION_OVERHEAD: Final = 40  # and one with annotations beside those of these that are no numbers
-
-INTERNAL: Final = 6  # kind of entry in the write-ahead log: its owner is the log of that number
 
 
 def vhost_of_log(number: int) -> int:

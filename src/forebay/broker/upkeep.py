@@ -8,7 +8,6 @@ from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.catalog.retention_pins import end_expired
-from forebay.broker.catalog.topology import CURSOR
 from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.turn import Turn
 from forebay.core.errors import (
@@ -16,6 +15,7 @@ from forebay.core.errors import (
     RequestError,
     note_half_change,
 )
+from forebay.core.stored.entry_kinds import CURSOR
 from forebay.queue.queue import EPHEMERAL, STREAM, Queue
 from forebay.queue.ready.ready_queue import TAKE_IN_RECORDS
 from forebay.queue.stream.stream_group import StreamGroup

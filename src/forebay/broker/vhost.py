@@ -21,7 +21,6 @@ from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.consuming.settling import Settling
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.dead_letter.dead_letters import DeadLetters
-from forebay.broker.internal_log import INTERNAL
 from forebay.broker.joining import Joining
 from forebay.broker.mqtt.client_session import ClientSession, Owner, Subscription, Will
 from forebay.broker.mqtt.fanout import Fanout
@@ -41,6 +40,7 @@ from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.errors import note_half_change
 from forebay.core.options import Options
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.directory.open_vhost import OpenVhost
 from forebay.directory.permissions import CONFIGURE, READ, Rights
 from forebay.directory.vhost_list import VhostEntry

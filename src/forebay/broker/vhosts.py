@@ -11,7 +11,6 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.of_store import OF_STORE, StopInOrder
-from forebay.broker.catalog.topology import CATALOG
 from forebay.broker.common import Common, Sealed
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.session_rights import SessionRights
@@ -28,11 +27,11 @@ from forebay.core.errors import (
     note_half_change,
 )
 from forebay.core.options import Options
+from forebay.core.stored.entry_kinds import BROKER, CATALOG
 from forebay.directory.command import Command, decoded
 from forebay.directory.directory import Directory
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.permissions import Rights
-from forebay.directory.users import BROKER
 from forebay.directory.vhost_commands import RemoveVhost, set_vhost
 from forebay.directory.vhost_list import DEFAULT_VHOST, VhostEntry
 from forebay.log.store import FrameEntry, Store

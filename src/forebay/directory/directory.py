@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from forebay.core.errors import note_half_change
+from forebay.core.stored.entry_kinds import BROKER
 from forebay.directory.command import Command
 from forebay.directory.open_vhost import OpenVhost
 from forebay.directory.parameters import ParameterCommand, Parameters
 from forebay.directory.user_commands import UserCommand
-from forebay.directory.users import BROKER, Users
+from forebay.directory.users import Users
 from forebay.directory.vhost_commands import VhostCommand, commands_of
 from forebay.directory.vhost_list import VhostList
 from forebay.log.store import Store

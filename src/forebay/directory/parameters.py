@@ -10,11 +10,11 @@ import json
 from typing import Final
 
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError, note_half_change
+from forebay.core.stored.entry_kinds import BROKER
 from forebay.directory.command import StateCommand
 from forebay.log.store import Store
 from forebay.routing.exchange import text
 
-BROKER: Final = 7  # kind of entry in the write-ahead log: what belongs to no vhost
 CLUSTER_NAME: Final = "cluster_name"
 IMPORTED: Final = "imported_definition_hash_value"  # of the file that was taken in at the last start
 NAME_CHARACTERS_MAX: Final = 255

@@ -19,6 +19,7 @@ from forebay.core.errors import (
     note_half_change,
 )
 from forebay.core.option_groups import PermissionOptions
+from forebay.core.stored.entry_kinds import BROKER
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.logins.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
 from forebay.directory.open_vhost import OpenVhost
@@ -47,7 +48,6 @@ from forebay.log.store import Store
 from forebay.message.events import Events
 from forebay.routing.exchange import text
 
-BROKER = 7  # kind of entry in the write-ahead log: what belongs to no vhost
 ADMINISTRATOR = "administrator"
 TAGS = (ADMINISTRATOR, "management", "monitoring", "policymaker")
 NAME_CHARACTERS_MAX = 255

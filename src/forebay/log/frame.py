@@ -48,6 +48,7 @@ from crc32c import crc32c
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
+from forebay.core.stored.entry_kinds import BLOCK
 from forebay.log.block import BLOCK_OCTETS_MAX, HEAD_OCTETS, padding
 from forebay.log.block import MAGIC as BLOCK_MAGIC
 
@@ -59,8 +60,6 @@ FRAME_HEAD_OCTETS: Final = 40
 PIECE_OCTETS: Final = 16
 START_OCTETS_MAX: Final = 24
 
-BLOCK: Final = 1
-START: Final = 2
 SEGMENTS: Final = 253
 WALS: Final = 254
 DROPPED: Final = 255

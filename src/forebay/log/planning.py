@@ -11,6 +11,7 @@ from typing import Final
 
 from forebay.core.errors import DiskFull
 from forebay.core.ports import Clock, Disk
+from forebay.core.stored.entry_kinds import START
 from forebay.log.folder.inventory import Inventory, remove_inventory, write_inventory
 from forebay.log.folder.manifest import Manifest, write_manifest
 from forebay.log.folder.required import NUMBER_OCTETS, SPAN_OCTETS, segments_payload, wals_payload
@@ -19,7 +20,6 @@ from forebay.log.frame import (
     FRAME_HEAD_OCTETS,
     PIECE_OCTETS,
     SEGMENTS,
-    START,
     START_OCTETS_MAX,
     WALS,
     FrameEntry,

@@ -296,7 +296,7 @@ class QueueLog:
         return self.read(at) if block is None else block
 
     def kept_part(self, offset: i64, columns: i64) -> BlockPart | None:
-        """The block as `kept_block`, of these columns only (core/columns.py): of a segment no others are read."""
+        """Return the block as `kept_block`, of these columns only (core/stored/columns.py); no others are read."""
         at = self.find_kept(offset)
         if at < 0:
             return None

@@ -18,16 +18,9 @@ from mypy_extensions import mypyc_attr
 
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock, Disk
+from forebay.core.stored.entry_kinds import START
 from forebay.log.block import Block
-from forebay.log.frame import (
-    CHECKPOINT,
-    CLEAN,
-    DROPPED,
-    SEGMENTS,
-    START,
-    WALS,
-    FrameEntry,
-)
+from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, WALS, FrameEntry
 from forebay.log.housekeeping import Job, Liveness
 from forebay.log.logs import Logs
 from forebay.log.planning import Planner, note_start

@@ -12,10 +12,10 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from forebay.core.ports import Disk
+from forebay.core.stored.entry_kinds import BLOCK
 from forebay.log.block import Block
 from forebay.log.block_files import BlockFile
 from forebay.log.frame import (
-    BLOCK,
     FILE_HEAD_OCTETS,
     FRAME_HEAD_OCTETS,
     PIECE_OCTETS,

@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from forebay.core.columns import COLUMNS
 from forebay.core.errors import OptionError
+from forebay.core.stored.columns import COLUMNS
 from forebay.spark.arrow.properties import PROPERTY_TYPES
 
 PARTITION: Final = 0  # a queue has one
@@ -93,7 +93,7 @@ def block_columns(names: Iterable[str]) -> list[str] | None:
 
 
 def columns_of(names: Iterable[str]) -> int:
-    """The same as bits (core/columns.py)."""
+    """The same as bits (core/stored/columns.py)."""
     found = {column for name in names for column in COLUMNS_OF_BLOCKS.get(name, ())}
     return sum(COLUMNS[column] for column in found)
 

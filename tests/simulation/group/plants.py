@@ -7,8 +7,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.topology import SETTLED
-from forebay.broker.internal_log import INTERNAL, SESSIONS_LOG
+from forebay.broker.internal_log import SESSIONS_LOG
+from forebay.core.stored.entry_kinds import INTERNAL, SETTLED
 from forebay.log.block import Block
 from forebay.log.folder.inventory import Inventory
 from forebay.log.queue_log import QueueLog

@@ -35,10 +35,11 @@ from forebay.broker.catalog.commands.queues import (
     queue_as_declared,
 )
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
-from forebay.broker.catalog.topology import CATALOG, CURSOR, HELD, RESERVED, RETURNS, SETTLED, Topology
+from forebay.broker.catalog.topology import RESERVED, Topology
 from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError, note_half_change
 from forebay.core.option_names import CLASSIC_TYPE
+from forebay.core.stored.entry_kinds import CATALOG, CURSOR, HELD, RETURNS, SETTLED
 from forebay.directory.command import decoded
 from forebay.log.store import FrameEntry
 from forebay.message.address import TOPIC_EXCHANGE, named_queue

@@ -7,8 +7,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
-from forebay.broker.catalog.topology import HELD
 from forebay.core.errors import REFUSED, RequestError, note_half_change
+from forebay.core.stored.entry_kinds import HELD
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 

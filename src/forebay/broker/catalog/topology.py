@@ -19,6 +19,7 @@ from forebay.broker.properties import MessageProperties
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, RequestError, note_half_change
 from forebay.core.options import Options
+from forebay.core.stored.entry_kinds import CATALOG
 from forebay.directory.permissions import allows
 from forebay.directory.vhost_list import VhostEntry
 from forebay.log.store import Store
@@ -34,12 +35,6 @@ from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Exchange, TopicExchange, text
 from forebay.routing.flow import ExchangeCounts
 from forebay.routing.kinds import make_exchange
-
-SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
-CURSOR: Final = 4
-RETURNS: Final = 8  # 5 is CATALOG, 6 INTERNAL, 7 BROKER
-CATALOG: Final = 5
-HELD: Final = 9
 
 FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
 RESERVED: Final = b"amq."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final, final
 
 from forebay.broker.catalog.catalog import Catalog
-from forebay.broker.catalog.topology import RETURNS, SETTLED
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.turn import Turn
 from forebay.core.errors import note_half_change
+from forebay.core.stored.entry_kinds import RETURNS, SETTLED
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue

@@ -7,7 +7,6 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
-from forebay.broker.catalog.topology import CURSOR
 from forebay.broker.turn import Turn
 from forebay.core.errors import (
     INVALID,
@@ -15,6 +14,7 @@ from forebay.core.errors import (
     RequestError,
     note_half_change,
 )
+from forebay.core.stored.entry_kinds import CURSOR
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import NACKED, Lease
 from forebay.queue.stream.stream_group import StreamGroup

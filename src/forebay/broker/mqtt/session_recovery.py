@@ -10,7 +10,6 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.internal_log import INTERNAL
 from forebay.broker.mqtt.audience import LOGGED
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
@@ -40,6 +39,7 @@ from forebay.broker.mqtt.noted_sessions import (
 )
 from forebay.broker.mqtt.sessions import NOT_YET, Sessions, is_topic, pairs
 from forebay.core.errors import DamagedBlock
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.core.units import US_PER_S
 from forebay.directory.command import decoded
 from forebay.log.block import Block

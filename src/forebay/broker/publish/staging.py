@@ -22,9 +22,10 @@ import msgspec
 from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
-from forebay.broker.internal_log import INTERNAL, RECORD_OVERHEAD, STAGING_LOG, LedgerLog
+from forebay.broker.internal_log import RECORD_OVERHEAD, STAGING_LOG, LedgerLog
 from forebay.broker.publish.owned_names import name_in
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError, note_half_change
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, trusted_block
 from forebay.log.store import FrameEntry, Store
 from forebay.message.annotations import STAGED, annotation, with_annotation

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from forebay.broker.catalog.topology import CATALOG, CURSOR, HELD, RETURNS, SETTLED
 from forebay.broker.internal_log import (
     DEDUPLICATION_LOG,
     DELAYED_LOG,
-    INTERNAL,
     LOGS_A_VHOST,
     RETAINED_LOG,
     SESSIONS_LOG,
@@ -22,9 +20,9 @@ from forebay.broker.internal_log import (
 from forebay.cli.log.files import damage_of
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile
-from forebay.directory.parameters import BROKER
+from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, HELD, INTERNAL, RETURNS, SETTLED, START
 from forebay.log.folder.required import NUMBER, SPAN
-from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, START, WALS, Frame, FrameEntry, parse_start
+from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, WALS, Frame, FrameEntry, parse_start
 from forebay.log.recovery.recovery import WalReader
 from forebay.log.segment import parse_segment, queue_folder
 from forebay.log.wal import FOLDER, wal_path

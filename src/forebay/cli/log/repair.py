@@ -12,6 +12,7 @@ from typing import Final
 from forebay.cli.log.files import Survey
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile, StorageError
+from forebay.core.stored.entry_kinds import START
 from forebay.log.folder.identity import NAME as IDENTITY
 from forebay.log.folder.inventory import NAME as INVENTORY
 from forebay.log.folder.inventory import read_inventory
@@ -19,7 +20,7 @@ from forebay.log.folder.manifest import NAME as MANIFEST
 from forebay.log.folder.manifest import Manifest, write_manifest
 from forebay.log.folder.mending import Output, SegmentMender, Unmendable, WalMender, mended_head, placeholder
 from forebay.log.folder.required import MissingFile, segments_payload, wals_payload
-from forebay.log.frame import SEGMENTS, START, WALS, FrameEntry, encode_file_head, encode_start, parse_start
+from forebay.log.frame import SEGMENTS, WALS, FrameEntry, encode_file_head, encode_start, parse_start
 from forebay.log.logs import Logs
 from forebay.log.recovery.opening import Opening
 from forebay.log.recovery.recovery import WalReader

@@ -4,7 +4,7 @@ A part of a block is
 
      0 88  the head of a block with a checksum for each column (log/block.py); those of columns that are not there, and
            that of the whole, mean nothing
-    88     the columns that were asked for (core/columns.py), in the order in which the block has them
+    88     the columns that were asked for (core/stored/columns.py), in the order in which the block has them
 
 In a segment head and columns stand so already. For a block that has one checksum, and was checked by it, the head is
 made here.
@@ -18,8 +18,8 @@ from crc32c import crc32c
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
-from forebay.core.columns import ANNOTATIONS, COLUMN_NAMES, FORMATS
 from forebay.core.ports import Disk
+from forebay.core.stored.columns import ANNOTATIONS, COLUMN_NAMES, FORMATS
 from forebay.log.block import (
     HEAD_OCTETS,
     SUMMED_HEAD_OCTETS,

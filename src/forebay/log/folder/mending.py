@@ -14,11 +14,11 @@ from crc32c import crc32c
 
 from forebay.core.errors import CorruptFile, StorageError
 from forebay.core.ports import Disk
+from forebay.core.stored.entry_kinds import BLOCK
 from forebay.log.block import HEAD_OCTETS as BLOCK_HEAD_OCTETS
 from forebay.log.block import SUMMED_MAGIC as BLOCK_MAGIC
 from forebay.log.block import BadBlock, Block, block_octets, check_columns, parse_whole
 from forebay.log.frame import (
-    BLOCK,
     CHECKPOINT,
     FILE_HEAD_OCTETS,
     FILE_MAGIC,

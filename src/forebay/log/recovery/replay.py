@@ -6,8 +6,9 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.core.stored.entry_kinds import START
 from forebay.log.block_files import BlockFile
-from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, Frame, FrameEntry, parse_start
+from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, WALS, Frame, FrameEntry, parse_start
 from forebay.log.logs import Logs
 from forebay.log.queue_log import NOT_HELD
 

@@ -18,7 +18,9 @@ import pyarrow as pa
 from crc32c import crc32c
 from pyspark.sql.types import StructType
 
-from forebay.core.columns import (
+from forebay.core.errors import CorruptFile
+from forebay.core.message import FORMAT_MASK
+from forebay.core.stored.columns import (
     ANNOTATIONS,
     BODIES,
     COLUMN_NAMES,
@@ -30,8 +32,6 @@ from forebay.core.columns import (
     PROPERTIES,
     TIMESTAMPS,
 )
-from forebay.core.errors import CorruptFile
-from forebay.core.message import FORMAT_MASK
 from forebay.log.block import (
     SUMMED_HEAD_OCTETS,
     SUMS_AT,

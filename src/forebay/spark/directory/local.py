@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from forebay.core.columns import TIMESTAMPS
+from forebay.core.stored.columns import TIMESTAMPS
 from forebay.filter.pattern import Pattern
 from forebay.spark.arrow.batches import BlockView
 from forebay.spark.directory.files import ReadOnlyDisk, Vanished

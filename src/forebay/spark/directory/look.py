@@ -20,7 +20,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from forebay.core.errors import NOT_FOUND, RequestError, StorageError
-from forebay.log.frame import BLOCK, CHECKPOINT, DROPPED, FRAME_HEAD_OCTETS, PIECE_OCTETS, START
+from forebay.core.stored.entry_kinds import BLOCK, START
+from forebay.log.frame import CHECKPOINT, DROPPED, FRAME_HEAD_OCTETS, PIECE_OCTETS
 from forebay.log.segment import SegmentEntry, queue_folder
 from forebay.spark.arrow.batches import BlockView
 from forebay.spark.directory.files import (

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from forebay.client.blocks import TIMEOUT_S, BlockClient, StoredDataError
 from forebay.client.closing import Closing
-from forebay.core.columns import COLUMNS
 from forebay.core.errors import (
     INVALID,
     NOT_FOUND,
@@ -23,6 +22,7 @@ from forebay.core.errors import (
     RequestError,
     Unreachable,
 )
+from forebay.core.stored.columns import COLUMNS
 from forebay.spark.access import Access
 from forebay.spark.arrow.batches import BlockView, Buffer
 from forebay.spark.idle import IdleConnections

@@ -104,8 +104,8 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
-from forebay.core.columns import COLUMNS
 from forebay.core.errors import INVALID, MALFORMED, TOO_LARGE, UNSUPPORTED_VERSION, PeerError, RequestError
+from forebay.core.stored.columns import COLUMNS
 
 MAGIC: Final = b"FBLK"
 VERSION: Final = 2
@@ -190,7 +190,7 @@ class BlocksFrame:
 class Request:
     """A client's request; fields that its `op` does not have are empty.
 
-    columns        of FETCH: those that are wanted (core/columns.py), added up; or WHOLE_BLOCKS
+    columns        of FETCH: those that are wanted (core/stored/columns.py), added up; or WHOLE_BLOCKS
     from_name      where a list goes on
     after          of ENDS: by queue, the end that the client knows
     do, arguments  of CONTROL; the arguments are as they came

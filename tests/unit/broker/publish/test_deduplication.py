@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.internal_log import DEDUPLICATION_LOG, INTERNAL
+from forebay.broker.internal_log import DEDUPLICATION_LOG
 from forebay.broker.publish.deduplication import (
     SEQUENCE_MAX,
     Deduplication,
@@ -16,6 +16,7 @@ from forebay.broker.publish.deduplication import (
     unowned_hash,
 )
 from forebay.core.errors import INVALID, RequestError
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.store import Store
 from tests.stores import SMALL, SmallDisk, TestClock
 

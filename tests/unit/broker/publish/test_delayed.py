@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.internal_log import DELAYED_LOG, INTERNAL
+from forebay.broker.internal_log import DELAYED_LOG
 from forebay.broker.publish.delayed import SLACK, Delayed
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import MQTT
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.store import Store
 from forebay.message.requests import DELAY_ID_OCTETS_MAX
 from tests.stores import SMALL, Everything, SmallDisk, TestClock

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.internal_log import INTERNAL
 from forebay.broker.publish.staging import Staging
 from forebay.core.errors import REFUSED, RequestError
+from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.store import Store
 from tests.blocks import to_queue
 from tests.stores import SMALL, SmallDisk, TestClock

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.core.columns import BODIES, COLUMN_NAMES, COLUMNS, EVERY_COLUMN, KEYS
 from forebay.core.message import AMQP091
+from forebay.core.stored.columns import BODIES, COLUMN_NAMES, COLUMNS, EVERY_COLUMN, KEYS
 from forebay.log.block import (
     HEAD_OCTETS,
     LONG_OCTETS,

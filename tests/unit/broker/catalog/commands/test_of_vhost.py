@@ -26,17 +26,11 @@ from forebay.broker.catalog.commands.queues import (
 )
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.policies import Policy
-from forebay.broker.catalog.topology import CATALOG, Topology
+from forebay.broker.catalog.topology import Topology
 from forebay.core.errors import RequestError, StorageError
+from forebay.core.stored.entry_kinds import BROKER, CATALOG
 from forebay.directory.command import Command, decoded
-from forebay.directory.parameters import (
-    BROKER,
-    ClearGlobal,
-    ClearParameter,
-    ParameterCommand,
-    SetGlobal,
-    SetParameter,
-)
+from forebay.directory.parameters import ClearGlobal, ClearParameter, ParameterCommand, SetGlobal, SetParameter
 from forebay.directory.user_commands import (
     ClearPermission,
     ClearTopicPermission,
