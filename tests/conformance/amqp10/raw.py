@@ -45,14 +45,14 @@ class Ubyte(int):
 
 
 class Described:
-    """A described value."""
+    """A value that is described by a number, or by a symbol."""
 
-    def __init__(self, code: int, value: Any) -> None:
+    def __init__(self, code: int | Symbol, value: Any) -> None:
         self.code = code
         self.value = value
 
     def __repr__(self) -> str:
-        return f"0x{self.code:02x}{self.value!r}"
+        return f"{self.code if isinstance(self.code, Symbol) else hex(self.code)}{self.value!r}"
 
 
 def encode(value: Any) -> bytes:
@@ -62,7 +62,8 @@ def encode(value: Any) -> bytes:
     if isinstance(value, bool):
         return b"\x41" if value else b"\x42"
     if isinstance(value, Described):
-        return b"\x00\x80" + struct.pack(">Q", value.code) + encode(value.value)
+        descriptor = value.code if isinstance(value.code, Symbol) else Ulong(value.code)
+        return b"\x00" + encode(descriptor) + encode(value.value)
     if isinstance(value, Ubyte):
         return b"\x50" + bytes([value])
     if isinstance(value, Ushort):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proton import ConnectionException, Disposition, Message, symbol, timestamp, ulong
-from proton.reactor import AtMostOnce, LinkOption
+from proton.reactor import AtMostOnce, LinkOption, Selector
 from proton.utils import BlockingConnection, LinkDetached, SendException
 
 from tests.broker_process import BrokerProcess
@@ -222,3 +222,16 @@ def test_a_queue_that_is_deleted_detaches_its_receiver(broker: BrokerProcess, co
     channel.queue_delete("short-lived")
     with pytest.raises(LinkDetached, match=r"amqp:resource-deleted"):
         receiver.receive(WAIT_S)
+
+
+def test_a_selector(connection: BlockingConnection) -> None:
+    sender = connection.create_sender("colors", options=[QUEUE])
+    for each in range(4):
+        sender.send(Message(str(each), properties={"color": "red" if each % 2 else "blue", "n": each}))
+    receiver = connection.create_receiver("colors", options=[QUEUE, Selector("color = 'red' AND n >= 1")])
+    assert [each.body for each in take(receiver, 2)] == ["1", "3"]
+    receiver.close()
+    others = connection.create_receiver("colors", name="others", options=[QUEUE])
+    assert [each.body for each in take(others, 2)] == ["0", "2"]
+    with pytest.raises(LinkDetached, match=r"amqp:invalid-field.*position 9"):
+        connection.create_receiver("colors", name="wrong", options=[QUEUE, Selector("color = ")])

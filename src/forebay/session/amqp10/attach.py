@@ -232,6 +232,7 @@ def attach_consumer(
         address = parse_source(text_of(source.address, "source"), source.capabilities, queue_addresses(state))
     is_settled = attach.snd_settle_mode == SENDER_SETTLED
     answer.snd_settle_mode = SENDER_SETTLED if is_settled else SENDER_UNSETTLED
+    arguments = arguments_in(attach.properties, source.filter)  # before a queue is made that a wrong filter would leave
     is_durable = bool(address.topic) and (source.durable > 0 or source.expiry_policy == NEVER)
     if address.topic:
         owned = subscribe(state, attach.name, address.topic, is_durable)
@@ -240,7 +241,7 @@ def attach_consumer(
         name = address.queue
         if not name.startswith(QUEUE_PREFIX):
             find_queue(state, name, address.is_declared)
-    link = consume(state, output, runs, attach, name, is_settled)
+    link = consume(state, output, runs, attach, name, is_settled, arguments)
     link.owned = owned
     link.is_durable = is_durable
     answer.source = source_in_force(source, link, owned if source.dynamic else b"")
@@ -254,6 +255,7 @@ def consume(
     attach: Attach,
     name: bytes,
     is_settled: bool,
+    arguments: dict[str, object],
 ) -> SendingLink:
     """Return the link of a new consumer, which gets nothing before the client gives it credit.
 
@@ -266,7 +268,6 @@ def consume(
     state.rights.check_queue(READ, queue_name)
     state.rights.check_made(name, False)
     assert attach.source is not None
-    arguments = arguments_in(attach.properties, attach.source.filter)
     if attach.source.distribution_mode == COPY and vhost.catalog.queue(queue_name).kind != STREAM:
         raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]

@@ -8,6 +8,7 @@
     rabbitmq:priority, priority                                     x-priority
     rabbitmq:consumer-timeout                                       x-consumer-timeout
     x-...                                                           the same
+                               those of `message_filters`           x-filter
 
 A filter that is none of these is left out of the answer, by which a client knows that it is not in force.
 """
@@ -18,6 +19,14 @@ from typing import Final
 
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.units import MS_PER_S
+from forebay.filter.parser import parse
+from forebay.session.amqp10.outgoing.message_filters import (
+    CODES,
+    MESSAGE_FILTERS,
+    SQL,
+    SQL_KEY,
+    translate_filter,
+)
 from forebay.wire.amqp10.values import Array, Described, Number, Symbol, Timestamp
 
 PROPERTIES: Final = {
@@ -32,6 +41,7 @@ FILTERS: Final = {
     "rabbitmq:stream-filter": "x-stream-filter",
     "rabbitmq:stream-match-unfiltered": "x-stream-match-unfiltered",
 }
+FILTER: Final = "x-filter"
 CURSORS: Final = {"earliest": "first", "latest": "next"}
 
 
@@ -42,11 +52,25 @@ def arguments_in(properties: dict[str, object] | None, filters: dict[str, object
         argument = PROPERTIES.get(name, name if name.startswith("x-") else "")
         if argument:
             arguments[argument] = plain_value(value, f"attach: properties: {name}")
+    conditions: list[str] = []
     for name, value in (filters or {}).items():
-        argument = FILTERS.get(descriptor_of(name, value), "")
+        kind = descriptor_of(name, value)
+        inner = value.value if isinstance(value, Described) else value
+        if is_message_filter(kind, value):
+            translated = translate_filter(kind, name, inner)
+            if translated:
+                conditions.append(translated)
+        argument = FILTERS.get(kind, "")
         if argument:
-            inner = value.value if isinstance(value, Described) else value
             arguments[argument] = plain_value(inner, f"attach: source: filter '{name}'")
+    if conditions:
+        own = arguments.get(FILTER)
+        if own is not None:
+            if not isinstance(own, str):
+                raise RequestError(INVALID, f"attach: properties: {FILTER}: {own!r} must be a string")
+            parse(own)  # which it has to be by itself, too
+            conditions.insert(0, own)
+        arguments[FILTER] = all_of(conditions)
     start = arguments.get("x-stream-offset")
     if isinstance(start, str):
         arguments["x-stream-offset"] = int(start) if start.isdigit() else CURSORS.get(start, start)
@@ -59,16 +83,31 @@ def filters_in_force(filters: dict[str, object] | None) -> dict[str, object] | N
         return None
     found: dict[str, object] = {}
     for name, value in filters.items():
-        if descriptor_of(name, value) in FILTERS:
+        kind = descriptor_of(name, value)
+        if kind in FILTERS or is_message_filter(kind, value):
             found[name] = value
     return found or None
 
 
 def descriptor_of(name: str, value: object) -> str:
     """Return what a filter says that it is: by its descriptor, or else by its key."""
-    if isinstance(value, Described) and isinstance(value.descriptor, Symbol):
-        return value.descriptor.text
-    return name
+    if isinstance(value, Described):
+        descriptor = value.descriptor
+        if isinstance(descriptor, Symbol):
+            return descriptor.text
+        if isinstance(descriptor, Number) and descriptor.value in CODES:
+            return CODES[descriptor.value]
+    return SQL if name == SQL_KEY else name
+
+
+def is_message_filter(kind: str, value: object) -> bool:
+    """Return whether a filter looks at each message. One that has no descriptor is told by the key of SQL alone."""
+    return kind in MESSAGE_FILTERS and (isinstance(value, Described) or kind == SQL)
+
+
+def all_of(conditions: list[str]) -> str:
+    """Return the filter that holds if all of these hold."""
+    return conditions[0] if len(conditions) == 1 else " AND ".join([f"({each})" for each in conditions])
 
 
 def whole_number(value: Number, field: str) -> int:
