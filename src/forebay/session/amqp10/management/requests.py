@@ -256,7 +256,7 @@ class Management:
         vhost = self.session.vhost
         exchange = vhost.exchange(source)
         if "dstq" in ends:
-            number = int(vhost.catalog.queue(ends["dstq"].encode()).id)
+            number = int(vhost.queue(ends["dstq"].encode(), self.session.id).id)
         else:
             number = int(vhost.exchange(ends["dste"].encode()).number)
         return list(exchange.bindings.get(number, {}).values())
