@@ -48,6 +48,8 @@ NEEDED_BY = {
         "docs/tutorials/iot.md",
         "tests/cluster/test_node_clients.py",
         "tests/docs/test_site.py",
+        "tests/interop/amqp10/test_rhea.py",
+        "tests/interop/amqp10/test_types.py",
         "tests/interop/test_amqplib.py",
         "tests/interop/test_mqttjs.py",
         "tests/ui/test_reading.py",

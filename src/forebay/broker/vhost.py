@@ -165,6 +165,10 @@ class Vhost(OpenVhost):
 
     # ---- the contract: queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
 
+    def has_queue(self, name: bytes) -> bool:
+        """Return whether there is a queue of that name."""
+        return name in self.catalog.queues
+
     def find_queue(self, name: bytes) -> Queue | None:
         """Return the queue of that name, None if there is none."""
         return self.catalog.queues.get(name)

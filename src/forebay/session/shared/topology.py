@@ -21,7 +21,7 @@ def declare_queue(
     name  "" for a name that the broker makes
     """
     vhost = session.vhost
-    is_new = vhost.find_queue(name) is None
+    is_new = not vhost.has_queue(name)
     queue = vhost.declare_queue(
         session.rights, name, durable, exclusive, auto_delete, arguments, session.id, session.principal.user
     )
