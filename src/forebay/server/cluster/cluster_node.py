@@ -65,6 +65,10 @@ class ClusterNode(MonotonicClock):
         """True of a node that is drained, as far as this one knows."""
 
     @abstractmethod
+    def is_writing_aside(self) -> bool:
+        """Return whether a thread may be writing to the folder beside the log, such as a promise."""
+
+    @abstractmethod
     def tell_stats(self) -> None:
         """Have the node that leads know how this one is."""
 

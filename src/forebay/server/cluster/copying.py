@@ -218,10 +218,15 @@ class Filling:
         self.look_us = 0
         self.until_us = 0
 
+    def is_folder_in_use(self) -> bool:
+        """Return whether something writes to the folder, whose files cannot be taken away then."""
+        group = self.member.group
+        return group.under_way or group.store.job_running is not None or self.member.is_writing_aside()
+
     def begin(self, node: str) -> None:
         """Have this node's files be replaced by those of the leader, as soon as nothing writes to them."""
         member = self.member
-        if self.taker is not None or member.group.under_way or member.group.store.job_running is not None:
+        if self.taker is not None or self.is_folder_in_use():
             return  # it is said again until it is done
         logger.warning("cluster: this node lacks what is in no log file any more: it copies the files of %s", node)
         member.group.store.close()
@@ -231,7 +236,7 @@ class Filling:
     def begin_empty(self, why: str) -> None:
         """Give up what this node has: it can never be made the leader's log again. The files come by a copy then."""
         member = self.member
-        if member.group.under_way or member.group.store.job_running is not None:
+        if self.is_folder_in_use():
             return  # the leader's frames come again, and are refused again
         if member.group.is_in_sync():
             raise StorageError(

@@ -543,6 +543,9 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
     def is_drained(self, node: str) -> bool:
         return self.draining.says(node)
 
+    def is_writing_aside(self) -> bool:
+        return self.own_disk.is_writing()
+
     def tell_stats(self) -> None:
         self.state.tell_stats()
 

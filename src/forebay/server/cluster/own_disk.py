@@ -41,6 +41,7 @@ class OwnDisk:
     """Of one node.
 
     asked     a question to the disk is not answered yet
+    promises  on their way to the disk
     silence   of the disk
     told      the log says that another is to lead, or why none can
     told_full  the log says that the disk has no room for what the leader sends
@@ -59,6 +60,7 @@ class OwnDisk:
         self.silence = DiskSilence(group, limit_us)
         self.files = Worker("files", done, hand_back)
         self.asked: set[str] = set()
+        self.promises = 0
         self.told = ""
         self.told_full = False
         self.leaving: asyncio.Task[None] | None = None
@@ -71,7 +73,12 @@ class OwnDisk:
 
     def promise(self, epoch: int) -> None:
         """Write a promise by the thread, which then calls `GroupMember.promised`."""
+        self.promises += 1
         self.files.put(Promise(self.disk, self.group.identity, epoch))
+
+    def is_writing(self) -> bool:
+        """Return whether the thread may have a file of the folder in hand, which nobody may take away then."""
+        return self.promises > 0 or "room" in self.asked
 
     def ask(self) -> None:
         """About once a second, while the node follows: whether there is room, and how much is free."""
@@ -90,6 +97,7 @@ class OwnDisk:
     def came_back(self, work: Work, error: BaseException | None, now: int) -> None:
         """Take in what the disk has answered; an error is raised again where it is one of the log."""
         if isinstance(work, Promise):
+            self.promises -= 1
             if error is not None:
                 raise error
             self.group.promised(work.identity, work.epoch, now)
