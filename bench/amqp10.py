@@ -36,7 +36,9 @@ class Target:
         self.port = port
 
     def dial(self, listener: str) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port))
+        made = socket.create_connection(("127.0.0.1", self.port))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
 
 
 def cpu_s(pid: int) -> float:
