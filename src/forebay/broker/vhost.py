@@ -160,7 +160,7 @@ class Vhost(OpenVhost):
         self.common.audit.note(origin, what, fields)
 
     def join_body(self, joining: Joining) -> None:
-        """Have the pieces of a long body put together by a thread of the server."""
+        """Hand the pieces of a long body to the server, one of whose threads puts them together."""
         self.common.joinings.append(joining)
 
     # ---- the contract: queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
@@ -356,11 +356,11 @@ class Vhost(OpenVhost):
         release(self.catalog, queue, name)
 
     def watch(self, watch: Watch) -> None:
-        """Have a connection wait until one of its queues has more, or its time is over."""
+        """Register a connection that waits until one of its queues has more, or its time is over."""
         self.common.watches.append(watch)
 
     def unwatch(self, watch: Watch) -> None:
-        """Have a connection wait no more."""
+        """Remove a connection from those that wait for their queues."""
         self.common.watches.remove(watch)
 
     # ---- the contract: MQTT sessions and what is retained

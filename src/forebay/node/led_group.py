@@ -51,7 +51,7 @@ class LedGroup:
         return not self.is_over and self.member.can_deliver(self.clock.now_us())
 
     def appended(self, lsn: int) -> None:
-        """Have the member ship the frames up to this one, which have been given to this node's disk."""
+        """Ship the frames up to `lsn`, which have been given to this node's disk, to the followers."""
         if not self.is_over:
             self.member.appended(lsn, self.clock.now_us())
 

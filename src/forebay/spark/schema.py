@@ -93,7 +93,7 @@ def block_columns(names: Iterable[str]) -> list[str] | None:
 
 
 def columns_of(names: Iterable[str]) -> int:
-    """The same as bits (core/stored/columns.py)."""
+    """Return the bits of the columns that a read of `names` needs of a block (core/stored/columns.py)."""
     found = {column for name in names for column in COLUMNS_OF_BLOCKS.get(name, ())}
     return sum(COLUMNS[column] for column in found)
 

@@ -83,6 +83,6 @@ class LeaderApp(App):
         self.group.abandon(self.node)
 
     def check_lease(self) -> None:
-        """Have deliveries leave, or wait, as the lease is now."""
+        """Let deliveries leave while the lease is valid, and hold them back while it is not."""
         self.node.check_lease()
         self.look()

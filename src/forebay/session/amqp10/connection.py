@@ -213,7 +213,7 @@ class Amqp10Session(Session):
         self.endpoints[int(channel)] = SessionEndpoint(self.state, self.reader, channel, read)
 
     def forget(self, endpoint: SessionEndpoint) -> None:
-        """Have nothing more to do with a session that both sides have ended."""
+        """Drop a session that both sides have ended, and keep what it has counted."""
         self.state.past.add(endpoint.confirms.traffic)
         del self.endpoints[int(endpoint.channel)]
 

@@ -58,7 +58,7 @@ class SessionConfirms:
         turn.append(ConfirmRun(link, delivery_id))
 
     def end_turn(self, lsn: int, durable: int) -> None:
-        """Have the messages of the turn be accepted when `lsn` is on disk."""
+        """Accept the messages of the turn as soon as `lsn` is on disk."""
         if not self.turn:
             return
         runs = self.turn
