@@ -17,17 +17,17 @@ Words of the language are written in any case, properties in small letters.
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Final, final
+from typing import Final, NoReturn, final
 
 from mypy_extensions import i64
 
 from forebay.filter.functions import FUNCTIONS
+from forebay.filter.grammar import END, NUMBER, SIGN, TEXT, Grammar, Lexeme
 from forebay.filter.nodes import (
     CONDITION,
     EITHER,
     VALUE,
     Affix,
-    And,
     Arithmetic,
     Between,
     Call,
@@ -41,14 +41,13 @@ from forebay.filter.nodes import (
     MessageProperty,
     Negative,
     Not,
-    Or,
     Path,
 )
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
 from forebay.filter.subject import PROPERTIES, STEPS_A_LOOK, Subject
 from forebay.filter.times import unknown_directive
-from forebay.filter.tokens import END, NUMBER, PATH, SIGN, TEXT, WORD, Lexer, Token, refuse
+from forebay.filter.tokens import PATH, WORD, Lexer, Token, refuse
 from forebay.filter.values import AT_LEAST, AT_MOST, EQUAL, GREATER, LESS, UNEQUAL
 
 DEPTH_MAX: Final = 64
@@ -111,13 +110,12 @@ def parse(text: str) -> Filter:
 
 
 @final
-class Parser:
+class Parser(Grammar):
     """Recursive descent over the words of one filter."""
 
     def __init__(self, tokens: list[Token]) -> None:
+        super().__init__(DEPTH_MAX)
         self.tokens = tokens
-        self.at: i64 = 0
-        self.depth: i64 = 0
 
     def whole(self) -> FilterNode:
         root = self.condition()
@@ -137,89 +135,20 @@ class Parser:
             self.at += 1
         return token
 
-    def takes_word(self, word: str) -> bool:
-        """Pass over this word of the language if it is next."""
+    def next_is(self, keyword: str) -> bool:
         token = self.peek()
-        if token.kind == WORD and token.upper == word:
-            self.at += 1
-            return True
-        return False
+        return token.kind == WORD and token.upper == keyword
 
-    def takes_sign(self, sign: str) -> bool:
-        token = self.peek()
-        if token.kind == SIGN and token.written == sign:
-            self.at += 1
-            return True
-        return False
+    def refuse(self, word: Lexeme, text: str) -> NoReturn:
+        refuse(word.at, word.written, text)
 
-    def expect_word(self, word: str) -> None:
-        if not self.takes_word(word):
-            refuse(self.peek().at, self.peek().written, f"{word} is due here")
-
-    def expect_sign(self, sign: str) -> None:
-        if not self.takes_sign(sign):
-            refuse(self.peek().at, self.peek().written, f"'{sign}' is due here")
-
-    # ---- checks
-
-    def needs_condition(self, node: FilterNode, token: Token) -> FilterNode:
-        if node.kind == VALUE:
-            refuse(token.at, token.written, "a condition is due here, this is a value")
-        return self.checked(node, token)
-
-    def needs_value(self, node: FilterNode, token: Token) -> FilterNode:
-        if node.kind == CONDITION:
-            refuse(token.at, token.written, "a value is due here, this is a condition")
-        return self.checked(node, token)
+    # ---- conditions
 
     def compared(self, node: FilterNode, token: Token) -> FilterNode:
         """A value that is compared: with NULL that would never hold, and surely was not meant."""
         if isinstance(node, Literal) and node.value is None:
             refuse(token.at, token.written, "nothing is equal to NULL or an empty text; ask IS NULL")
         return self.needs_value(node, token)
-
-    def checked(self, node: FilterNode, token: Token) -> FilterNode:
-        if node.depth > DEPTH_MAX:
-            refuse(token.at, token.written, f"more than {DEPTH_MAX} parts within each other")
-        return node
-
-    def enter(self) -> None:
-        self.depth += 1
-        if self.depth > DEPTH_MAX:
-            refuse(self.peek().at, self.peek().written, f"more than {DEPTH_MAX} parts within each other")
-
-    # ---- conditions
-
-    def condition(self) -> FilterNode:
-        token = self.peek()
-        node = self.conjunction()
-        if not (self.peek().kind == WORD and self.peek().upper == "OR"):
-            return node
-        parts = [self.needs_condition(node, token)]
-        while self.takes_word("OR"):
-            token = self.peek()
-            parts.append(self.needs_condition(self.conjunction(), token))
-        return self.checked(Or(parts), token)
-
-    def conjunction(self) -> FilterNode:
-        token = self.peek()
-        node = self.negation()
-        if not (self.peek().kind == WORD and self.peek().upper == "AND"):
-            return node
-        parts = [self.needs_condition(node, token)]
-        while self.takes_word("AND"):
-            token = self.peek()
-            parts.append(self.needs_condition(self.negation(), token))
-        return self.checked(And(parts), token)
-
-    def negation(self) -> FilterNode:
-        if not self.takes_word("NOT"):
-            return self.comparison()
-        self.enter()
-        token = self.peek()
-        node = Not(self.needs_condition(self.negation(), token))
-        self.depth -= 1
-        return self.checked(node, token)
 
     def comparison(self) -> FilterNode:
         start = self.peek()
@@ -233,9 +162,9 @@ class Parser:
             return Comparison(COMPARISONS[token.written], left, right)
         if token.kind != WORD:
             return left
-        if self.takes_word("IS"):
+        if self.takes_keyword("IS"):
             return self.is_test(self.needs_value(left, start))
-        negated = self.takes_word("NOT")
+        negated = self.takes_keyword("NOT")
         word = self.peek()
         if word.kind != WORD or word.upper not in ("BETWEEN", "IN", "LIKE", "BEGINS", "ENDS"):
             if negated:
@@ -246,7 +175,7 @@ class Parser:
         return Not(node) if negated else node
 
     def is_test(self, value: FilterNode) -> FilterNode:
-        negated = self.takes_word("NOT")
+        negated = self.takes_keyword("NOT")
         token = self.take()
         node: FilterNode
         if token.kind == WORD and token.upper == "NULL":
@@ -262,14 +191,14 @@ class Parser:
         token = self.peek()
         if word == "BETWEEN":
             low = self.compared(self.sum(), token)
-            self.expect_word("AND")
+            self.expect_keyword("AND")
             token = self.peek()
             return Between(value, low, self.compared(self.sum(), token))
         if word == "IN":
             return In(value, self.items())
         if word == "LIKE":
             return Like(value, self.pattern())
-        self.expect_word("WITH")
+        self.expect_keyword("WITH")
         token = self.peek()
         return Affix(word == "ENDS", value, self.compared(self.sum(), token))
 
@@ -296,16 +225,6 @@ class Parser:
             refuse(token.at, token.written, f"the pattern's {error}")
 
     # ---- values
-
-    def sum(self) -> FilterNode:
-        token = self.peek()
-        node = self.product()
-        while self.peek().kind == SIGN and self.peek().written in ("+", "-"):
-            sign = self.take().written
-            self.needs_value(node, token)
-            token = self.peek()
-            node = self.checked(Arithmetic(sign, node, self.needs_value(self.product(), token)), token)
-        return node
 
     def product(self) -> FilterNode:
         token = self.peek()
@@ -338,11 +257,7 @@ class Parser:
         if token.kind == PATH:
             return Path(token.header, token.steps)
         if token.kind == SIGN and token.written == "(":
-            self.enter()
-            node = self.condition()
-            self.depth -= 1
-            self.expect_sign(")")
-            return node
+            return self.in_brackets()
         if token.kind == WORD:
             return self.word(token)
         refuse(token.at, token.written, "a value is due here")

@@ -7,6 +7,7 @@ from typing import Final, NoReturn, final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, RequestError
+from forebay.filter.grammar import END, NUMBER, SIGN, TEXT, Lexeme
 from forebay.filter.nodes import PathStep, is_plain
 from forebay.filter.values import whole
 
@@ -18,32 +19,23 @@ NUMBER_CHARACTERS_MAX: Final = 64
 INDEX_DIGITS_MAX: Final = 9
 STEPS_MAX: Final = 32
 
-NUMBER: Final = 1
-TEXT: Final = 2
-PATH: Final = 3
-WORD: Final = 4
-SIGN: Final = 5
-END: Final = 6
+PATH: Final = 11
+WORD: Final = 12
 
 SIGNS: Final = ("==", "!=", "<>", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", ",")
 
 
 @final
-class Token:
+class Token(Lexeme):
     """One word.
 
-    at      index of its first character in the text
-    written as it stands there; of a WORD in capital letters in `upper`
-    value   of a NUMBER or TEXT
+    upper   a WORD in capital letters
     header, steps  of a PATH: the name of the header, None for the body, and where it goes from there
     """
 
     def __init__(self, kind: i64, at: i64, written: str) -> None:
-        self.kind: i64 = kind
-        self.at: i64 = at
-        self.written = written
+        super().__init__(kind, at, written, None)
         self.upper = written.upper() if kind == WORD else written
-        self.value: object = None
         self.header: str | None = None
         self.steps: list[PathStep] = []
 

@@ -17,12 +17,10 @@ in brackets, and keywords in capital letters. Both have LIKE with `%` and `_`, o
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final, NoReturn, final
 
+from forebay.filter.grammar import END, NUMBER, SIGN, TEXT, Grammar, Lexeme
 from forebay.filter.nodes import (
-    CONDITION,
-    VALUE,
-    And,
     Arithmetic,
     Between,
     Comparison,
@@ -33,13 +31,12 @@ from forebay.filter.nodes import (
     Literal,
     Negative,
     Not,
-    Or,
     Path,
 )
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
 from forebay.filter.sql.names import jms_name, sql_name
-from forebay.filter.sql.words import DELIMITED, END, NAME, NUMBER, SIGN, TEXT, SelectorLexer, SelectorToken, refuse
+from forebay.filter.sql.words import DELIMITED, NAME, SelectorLexer, refuse
 from forebay.filter.tokens import FILTER_CHARACTERS_MAX
 from forebay.filter.values import AT_LEAST, AT_MOST, EQUAL, GREATER, LESS, UNEQUAL
 
@@ -94,14 +91,13 @@ def literal_character(character: str) -> str:
 
 
 @final
-class SelectorParser:
+class SelectorParser(Grammar):
     """Recursive descent over the words of one selector."""
 
     def __init__(self, text: str, is_jms: bool) -> None:
+        super().__init__(DEPTH_MAX)
         self.tokens = SelectorLexer(text, is_jms).tokens()
         self.is_jms = is_jms
-        self.at = 0
-        self.depth = 0
 
     def translate(self) -> str:
         """Return the selector in the filter language."""
@@ -117,10 +113,10 @@ class SelectorParser:
 
     # ---- words
 
-    def peek(self) -> SelectorToken:
+    def peek(self) -> Lexeme:
         return self.tokens[self.at]
 
-    def take(self) -> SelectorToken:
+    def take(self) -> Lexeme:
         token = self.tokens[self.at]
         if token.kind != END:
             self.at += 1
@@ -134,79 +130,13 @@ class SelectorParser:
         word = token.written.upper() if self.is_jms else token.written
         return word if word in KEYWORDS else ""
 
-    def takes_keyword(self, word: str) -> bool:
-        """Pass over a keyword if it is next."""
-        if self.keyword() != word:
-            return False
-        self.at += 1
-        return True
+    def next_is(self, keyword: str) -> bool:
+        return self.keyword() == keyword
 
-    def takes_sign(self, sign: str) -> bool:
-        """Pass over a sign if it is next."""
-        token = self.peek()
-        if token.kind != SIGN or token.written != sign:
-            return False
-        self.at += 1
-        return True
-
-    def expect_sign(self, sign: str) -> None:
-        if not self.takes_sign(sign):
-            refuse(self.peek().at, self.peek().written, f"'{sign}' is due here")
-
-    def enter(self) -> None:
-        self.depth += 1
-        if self.depth > DEPTH_MAX:
-            refuse(self.peek().at, self.peek().written, f"more than {DEPTH_MAX} parts within each other")
-
-    # ---- checks
-
-    def needs_condition(self, node: FilterNode, token: SelectorToken) -> FilterNode:
-        if node.kind == VALUE:
-            refuse(token.at, token.written, "a condition is due here, this is a value")
-        return self.checked(node, token)
-
-    def needs_value(self, node: FilterNode, token: SelectorToken) -> FilterNode:
-        if node.kind == CONDITION:
-            refuse(token.at, token.written, "a value is due here, this is a condition")
-        return self.checked(node, token)
-
-    def checked(self, node: FilterNode, token: SelectorToken) -> FilterNode:
-        if node.depth > DEPTH_MAX:
-            refuse(token.at, token.written, f"more than {DEPTH_MAX} parts within each other")
-        return node
+    def refuse(self, word: Lexeme, text: str) -> NoReturn:
+        refuse(word.at, word.written, text)
 
     # ---- conditions
-
-    def condition(self) -> FilterNode:
-        token = self.peek()
-        node = self.conjunction()
-        if self.keyword() != "OR":
-            return node
-        parts = [self.needs_condition(node, token)]
-        while self.takes_keyword("OR"):
-            token = self.peek()
-            parts.append(self.needs_condition(self.conjunction(), token))
-        return self.checked(Or(parts), token)
-
-    def conjunction(self) -> FilterNode:
-        token = self.peek()
-        node = self.negation()
-        if self.keyword() != "AND":
-            return node
-        parts = [self.needs_condition(node, token)]
-        while self.takes_keyword("AND"):
-            token = self.peek()
-            parts.append(self.needs_condition(self.negation(), token))
-        return self.checked(And(parts), token)
-
-    def negation(self) -> FilterNode:
-        if not self.takes_keyword("NOT"):
-            return self.comparison()
-        self.enter()
-        token = self.peek()
-        node = Not(self.needs_condition(self.negation(), token))
-        self.depth -= 1
-        return self.checked(node, token)
 
     def comparison(self) -> FilterNode:
         start = self.peek()
@@ -236,8 +166,7 @@ class SelectorParser:
         """Return the test that begins with BETWEEN, IN or LIKE."""
         if word == "BETWEEN":
             low = self.value()
-            if not self.takes_keyword("AND"):
-                refuse(self.peek().at, self.peek().written, "AND is due here")
+            self.expect_keyword("AND")
             return Between(value, low, self.value())
         if word == "LIKE":
             return Like(value, self.pattern())
@@ -270,16 +199,6 @@ class SelectorParser:
         token = self.peek()
         return self.needs_value(self.sum(), token)
 
-    def sum(self) -> FilterNode:
-        token = self.peek()
-        node = self.product()
-        while self.peek().kind == SIGN and self.peek().written in ("+", "-"):
-            sign = self.take().written
-            self.needs_value(node, token)
-            token = self.peek()
-            node = self.checked(Arithmetic(sign, node, self.needs_value(self.product(), token)), token)
-        return node
-
     def product(self) -> FilterNode:
         token = self.peek()
         node = self.signed()
@@ -307,11 +226,7 @@ class SelectorParser:
         if token.kind in (NUMBER, TEXT):
             return Literal(token.value)
         if token.kind == SIGN and token.written == "(":
-            self.enter()
-            node = self.condition()
-            self.depth -= 1
-            self.expect_sign(")")
-            return node
+            return self.in_brackets()
         if word in ("TRUE", "FALSE"):
             return Literal(word == "TRUE")
         if word or token.kind not in (NAME, DELIMITED):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NoReturn, final
 
 from forebay.core.errors import INVALID, RequestError
+from forebay.filter.grammar import END, NUMBER, SIGN, TEXT, Lexeme
 from forebay.filter.values import INTEGER_MOST
 
 SELECTOR_CHARACTERS_MAX: Final = 4096
@@ -14,30 +15,10 @@ NUMBER_CHARACTERS_MAX: Final = 64
 DIGITS: Final = "0123456789"
 INFINITE: Final = float("inf")
 
-NUMBER: Final = 1
-TEXT: Final = 2
-NAME: Final = 3  # which may be a keyword
-DELIMITED: Final = 4  # a name between brackets, which is none
-SIGN: Final = 5
-END: Final = 6
+NAME: Final = 11  # which may be a keyword
+DELIMITED: Final = 12  # a name between brackets, which is none; its value is the name
 
 SIGNS: Final = ("<>", "!=", "<=", ">=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", ",")
-
-
-@final
-class SelectorToken:
-    """One word of a selector.
-
-    at       index of its first character in the text
-    written  as it stands there
-    value    of a NUMBER or TEXT; the name of a DELIMITED
-    """
-
-    def __init__(self, kind: int, at: int, written: str, value: object = None) -> None:
-        self.kind = kind
-        self.at = at
-        self.written = written
-        self.value = value
 
 
 def refuse(at: int, word: str, text: str) -> NoReturn:
@@ -61,9 +42,9 @@ class SelectorLexer:
         self.is_jms = is_jms
         self.at = 0
 
-    def tokens(self) -> list[SelectorToken]:
+    def tokens(self) -> list[Lexeme]:
         """Return all words, END last."""
-        found: list[SelectorToken] = []
+        found: list[Lexeme] = []
         while True:
             while self.peek().isspace():
                 self.at += 1
@@ -77,31 +58,31 @@ class SelectorLexer:
     def peek(self, ahead: int = 0) -> str:
         return self.text[self.at + ahead] if self.at + ahead < len(self.text) else ""
 
-    def token(self) -> SelectorToken:
+    def token(self) -> Lexeme:
         start = self.at
         character = self.peek()
         if not character:
-            return SelectorToken(END, start, "")
+            return Lexeme(END, start, "", None)
         if is_digit(character) or (character == "." and is_digit(self.peek(1))):
             return self.number(start)
         if character == "'" or (character == '"' and not self.is_jms):
             value = self.quoted(character)
             if not value:
                 refuse(start, self.text[start : self.at], "nothing equals an empty text: ask IS NULL")
-            return SelectorToken(TEXT, start, self.text[start : self.at], value)
+            return Lexeme(TEXT, start, self.text[start : self.at], value)
         if character == "[" and not self.is_jms:
             return self.delimited(start)
         if is_name_start(character):
             while is_name_part(self.peek()):
                 self.at += 1
-            return SelectorToken(NAME, start, self.text[start : self.at])
+            return Lexeme(NAME, start, self.text[start : self.at], None)
         for sign in SIGNS:
             if self.text.startswith(sign, start) and not (sign == "%" and self.is_jms):
                 self.at += len(sign)
-                return SelectorToken(SIGN, start, sign)
+                return Lexeme(SIGN, start, sign, None)
         refuse(start, character, "no word of a selector begins so")
 
-    def number(self, start: int) -> SelectorToken:
+    def number(self, start: int) -> Lexeme:
         if self.text.startswith(("0x", "0X"), start):
             refuse(start, self.text[start : start + 2], "numbers and octets in hexadecimal digits are not known here")
         self.skip_digits()
@@ -127,7 +108,7 @@ class SelectorLexer:
         value: object = int(written) if is_whole else float(written)
         if value == INFINITE or (isinstance(value, int) and value > INTEGER_MOST):
             refuse(start, written, "a number beyond all that can be held")
-        return SelectorToken(NUMBER, start, self.text[start : self.at], value)
+        return Lexeme(NUMBER, start, self.text[start : self.at], value)
 
     def skip_digits(self) -> None:
         while is_digit(self.peek()):
@@ -146,12 +127,12 @@ class SelectorLexer:
             if self.peek() != quote:
                 return quote.join(parts)
 
-    def delimited(self, start: int) -> SelectorToken:
+    def delimited(self, start: int) -> Lexeme:
         end = self.text.find("]", start)
         if end <= start + 1:
             refuse(start, self.text[start:], "a name in brackets is empty, or without its closing bracket")
         self.at = end + 1
-        return SelectorToken(DELIMITED, start, self.text[start : self.at], self.text[start + 1 : end])
+        return Lexeme(DELIMITED, start, self.text[start : self.at], self.text[start + 1 : end])
 
 
 def is_digit(character: str) -> bool:
