@@ -212,4 +212,4 @@ def test_tls_proxies_and_clients_that_are_sent_elsewhere(tmp_path: Path, etcd: E
         for servers in grant.nodes.values():
             with GrantedClient._show(grant.token, dial(servers["amqps"]), servers["amqps"]) as reader:
                 (answer,) = reader.fetch(EVENTS, 0, 1)
-            assert answer.next == 1
+            assert answer.next >= 1  # blocks are answered whole: what happened at the same time is in the same one
