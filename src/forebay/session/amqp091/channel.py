@@ -1,56 +1,24 @@
 """The consuming side of a channel of AMQP 0.9.1: deliveries going out, and what settles them.
 
-What was delivered is remembered in runs of consecutive tags; a consumer that acknowledges in order costs a counter,
-and its acknowledgements reach the queue as one interval for each read of the socket.
+Acknowledgements in order reach the queue as one interval for each read of the socket.
 """
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
 from forebay.broker.publish.replies import REPLIES
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.counts import Counts
-from forebay.queue.leases.lease import FAILED as AS_FAILED
-from forebay.queue.leases.lease import NACKED, UNLIMITED, UNTRIED, Delivery, Lease
+from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Delivery
 from forebay.session.amqp091.deliver import Outlet
 from forebay.session.amqp091.extend import Extension
 from forebay.session.amqp091.publish import ConnectionState, Publisher
 from forebay.session.amqp091.tx import HeldSettlement, Transaction
+from forebay.session.shared.unsettled import ACCEPT, RETURN, DeliveryHolder, UnsettledDeliveries
 from forebay.session.traffic import Traffic
-
-DEAD_RUNS_MAX: Final = 64  # settled runs behind an unsettled one before they are taken out
-
-# How a delivery is settled.
-ACK: Final = 0
-REQUEUE: Final = 1
-DISCARD: Final = 2
-FAILED: Final = 3  # requeued, for something went wrong with it
-
-
-@final
-class DeliveryRun:
-    """Records delivered under consecutive tags.
-
-    next     lowest tag not settled
-    applied  tags below it are settled in the queue as well; what lies between waits for the end of the read
-    holes    tags above `next` that are settled
-    taken    the broker took the records back; who settles them late is heard without an effect
-    """
-
-    def __init__(self, outlet: Outlet | None, lease: Lease, tag: i64, first: i64, count: i64) -> None:
-        self.outlet = outlet
-        self.lease = lease
-        self.tag: i64 = tag
-        self.first: i64 = first
-        self.end: i64 = tag + count
-        self.next: i64 = tag
-        self.applied: i64 = tag
-        self.left: i64 = count
-        self.holes: set[int] | None = None
-        self.taken = False
 
 
 @final
@@ -60,10 +28,10 @@ class Channel:
     ignoring  we have closed it, and the client does not know yet
     outlets   by consumer tag; `session_outlets` those of all channels, by the consumer's id
     acked     the session's list of channels with acknowledgements not applied yet
-    runs      of the deliveries; those before `head` are settled
+    deliveries  those that are not settled
     backlog   deliveries that the channel's own limit does not let out yet
     blocked   it keeps from consumers that acknowledge nothing, too, what has not been delivered
-    gotten    of those unsettled: got one by one, which counts for no limit
+    got       holds the messages that were got one by one, which counts for no limit
     transaction  not None: the channel is transactional, and settlements wait for the commit
     counts    the channel's deliveries and acknowledgements
     """
@@ -85,16 +53,13 @@ class Channel:
         self.prefetch: i64 = 0  # of consumers to come
         self.limit: i64 = 0  # unsettled deliveries of the whole channel; 0 is none
         self.delivered: i64 = 0  # tag of the last delivery
-        self.unsettled: i64 = 0
-        self.runs: list[DeliveryRun] = []
-        self.head: i64 = 0
-        self.dead: i64 = 0
         self.in_acked = False
         self.backlog: list[Delivery] = []
         self.blocked = False
-        self.gotten: i64 = 0
+        self.got = DeliveryHolder()
         self.transaction: Transaction | None = None
         self.counts = Counts()
+        self.deliveries = UnsettledDeliveries(self.vhost.settling, self.counts)
         self.gets_empty: i64 = 0
 
     # ---- delivering
@@ -114,11 +79,7 @@ class Channel:
         lease = delivery.lease
         tag = self.delivered + 1
         if lease is not None:
-            if lease.tag == 0:
-                lease.tag = tag
-            self.runs.append(DeliveryRun(outlet, lease, tag, delivery.block.base + delivery.index, count))
-            self.unsettled += count
-            outlet.unsettled += count
+            self.deliveries.add(outlet, lease, tag, delivery.block.base + delivery.index, count)
         self.counts.deliver(count, lease is None, delivery.deliveries > 1)
         self.delivered += count
         outlet.write(self.out, delivery, count, tag)
@@ -145,7 +106,7 @@ class Channel:
 
     def room(self) -> i64:
         """Deliveries that the channel's limit lets out now."""
-        return self.limit - self.unsettled + self.gotten if self.limit else UNLIMITED
+        return self.limit - self.deliveries.unsettled + self.got.unsettled if self.limit else UNLIMITED
 
     def set_blocked(self, blocked: bool) -> None:
         """Keep everything from consumers that acknowledge nothing, or let them have it again."""
@@ -161,34 +122,19 @@ class Channel:
 
     def ack(self, tag: i64, multiple: bool) -> None:
         """basic.ack; the one that comes in order only counts."""
-        if not multiple and self.transaction is None and self.head < len(self.runs):
-            run = self.runs[self.head]
-            if tag == run.next and run.holes is None and run.left > 1 and not run.taken:
-                run.next = tag + 1
-                run.left -= 1
-                self.unsettled -= 1
-                outlet = run.outlet
-                if outlet is not None:
-                    outlet.unsettled -= 1
-                if not self.in_acked:
-                    self.in_acked = True
-                    self.acked.append(self)
-                return
-        self.settle(tag, multiple, ACK)
+        if not multiple and self.transaction is None and self.deliveries.acknowledge_next(tag):
+            if not self.in_acked:
+                self.in_acked = True
+                self.acked.append(self)
+            return
+        self.settle(tag, multiple, ACCEPT)
 
     def apply_acks(self) -> None:
         """Tell the queue what was acknowledged in order."""
         self.in_acked = False
-        if self.head < len(self.runs):
-            self.apply_run(self.runs[self.head])
+        self.deliveries.apply_acknowledged()
         if self.backlog or self.blocked:
             self.drain()
-
-    def apply_run(self, run: DeliveryRun) -> None:
-        if run.applied < run.next:
-            self.counts.acked += run.next - run.applied
-            self.vhost.settling.ack(run.lease, run.first + run.applied - run.tag, run.next - run.applied)
-            run.applied = run.next
 
     def settle(self, tag: i64, multiple: bool, how: i64) -> None:
         """basic.ack, basic.nack and basic.reject; RequestError where the tag is not outstanding."""
@@ -196,16 +142,21 @@ class Channel:
             self.hold_settlement(self.transaction, tag, multiple, how)
             return
         if multiple and tag == 0:
-            self.settle_runs(len(self.runs) - 1, self.delivered, how)
+            self.settle_range(0, self.delivered, how)
             return
-        at = self.find_run(tag)
-        if at < 0:
+        if not self.deliveries.holds(tag):
             raise RequestError(PRECONDITION, f"unknown delivery tag {tag}")
-        if multiple:
-            self.settle_runs(at, tag, how)
-        else:
-            self.settle_one(self.runs[at], tag, how)
-            self.forget_settled()
+        self.settle_range(0 if multiple else tag, tag, how)
+
+    def settle_range(self, first: i64, last: i64, how: i64) -> None:
+        """Settle the deliveries with tags from `first` to `last`, and do what has waited for that."""
+        self.deliveries.settle(first, last, how)
+        if self.ended:
+            for outlet in [each for each in self.ended if each.unsettled == 0]:
+                self.ended.remove(outlet)
+                self.drop_outlet(outlet)
+        if self.backlog or self.blocked:
+            self.drain()
 
     def hold_settlement(self, transaction: Transaction, tag: i64, multiple: bool, how: i64) -> None:
         """Settle as `settle`, with the commit of the transaction."""
@@ -213,140 +164,20 @@ class Channel:
             if self.delivered > transaction.floor:
                 transaction.settle(self.delivered, True, how)
             return
-        if self.find_run(tag) < 0:
+        if not self.deliveries.holds(tag):
             raise RequestError(PRECONDITION, f"unknown delivery tag {tag}")
         transaction.settle(tag, multiple, how)
 
     def settle_held(self, settlements: list[HeldSettlement]) -> None:
-        """Settle what a transaction has held back."""
+        """Settle what a transaction has held back, and is not settled: its queue may be gone, or its time over."""
         for held in settlements:
-            if held.multiple:
-                self.settle_runs(len(self.runs) - 1, held.tag, held.how)
-                continue
-            at = self.find_run(held.tag)
-            if at >= 0:  # or else its queue is gone, or it was held for too long
-                self.settle_one(self.runs[at], held.tag, held.how)
-                self.forget_settled()
-
-    def find_run(self, tag: i64) -> i64:
-        """Index of the run that has this tag outstanding; -1 if none has."""
-        low = self.head
-        high = i64(len(self.runs))
-        while low < high:
-            middle = (low + high) >> 1
-            if self.runs[middle].end <= tag:
-                low = middle + 1
-            else:
-                high = middle
-        if low >= len(self.runs):
-            return -1
-        run = self.runs[low]
-        if tag < run.next or (run.holes is not None and tag in run.holes):
-            return -1
-        return low
-
-    def settle_one(self, run: DeliveryRun, tag: i64, how: i64) -> None:
-        if tag == run.next and how == ACK and run.holes is None:
-            run.next = tag + 1
-            self.apply_run(run)
-        elif tag == run.next:
-            self.apply_run(run)
-            self.apply(run, tag, 1, how)
-            run.next = tag + 1
-            holes = run.holes
-            while holes is not None and run.next in holes:
-                holes.discard(run.next)
-                run.next += 1
-            if not holes:
-                run.holes = None
-            run.applied = run.next
-        else:
-            self.apply(run, tag, 1, how)
-            if run.holes is None:
-                run.holes = set()
-            run.holes.add(tag)
-        self.settled(run, 1)
-
-    def settle_runs(self, last: i64, tag: i64, how: i64) -> None:
-        """Settle everything outstanding up to a tag, which is in the run at `last` or behind it."""
-        for at in range(self.head, last + 1):
-            run = self.runs[at]
-            self.apply_run(run)
-            stop = min(run.end, tag + 1)
-            holes = run.holes
-            start = run.next
-            count: i64 = 0
-            while start < stop:
-                end = start
-                if holes is None:
-                    end = stop
-                else:
-                    while end < stop and end not in holes:
-                        end += 1
-                if end > start:
-                    self.apply(run, start, end - start, how)
-                    count += end - start
-                start = end
-                while holes is not None and start < stop and start in holes:
-                    holes.discard(start)
-                    start += 1
-            if stop > run.next:
-                run.next = stop
-                run.applied = stop
-            if count:
-                self.settled(run, count)
-        self.forget_settled()
-
-    def apply(self, run: DeliveryRun, tag: i64, count: i64, how: i64) -> None:
-        first = run.first + tag - run.tag
-        if how == ACK:
-            self.counts.acked += count
-            self.vhost.settling.ack(run.lease, first, count)
-        elif how != DISCARD:
-            self.vhost.settling.nack(run.lease, first, count, 0, AS_FAILED if how == FAILED else NACKED)
-        else:
-            self.vhost.settling.reject(run.lease, first, count)
-
-    def settled(self, run: DeliveryRun, count: i64) -> None:
-        run.left -= count
-        if run.left == 0:
-            self.dead += 1
-        if run.taken:
-            return
-        self.unsettled -= count
-        outlet = run.outlet
-        if outlet is None:
-            self.gotten -= count
-        else:
-            outlet.unsettled -= count
-            if outlet.ended and outlet.unsettled == 0:
-                self.ended.remove(outlet)
-                self.drop_outlet(outlet)
-
-    def forget_settled(self) -> None:
-        """Pass over settled runs at the head; take them out once they are many."""
-        runs = self.runs
-        head = self.head
-        while head < len(runs) and runs[head].left == 0:
-            head += 1
-        self.head = head
-        if head == len(runs):
-            runs.clear()
-            self.head = 0
-            self.dead = 0
-        elif self.dead > DEAD_RUNS_MAX and self.dead * 2 > len(runs):
-            self.runs = [run for run in runs if run.left]
-            self.head = 0
-            self.dead = 0
-        if self.backlog or self.blocked:
-            self.drain()
+            self.settle_range(0 if held.multiple else held.tag, held.tag, held.how)
 
     def extend(self, wanted: Extension) -> None:
         """Let a message be held longer; no effect where it is not held any more."""
-        at = self.find_run(wanted.tag)
-        if at < 0:
+        if not self.deliveries.holds(wanted.tag):
             raise RequestError(PRECONDITION, f"unknown delivery tag {wanted.tag}")
-        run = self.runs[at]
+        run = self.deliveries.runs[self.deliveries.find(wanted.tag)]
         if run.lease.consumer.queue_name != wanted.queue:
             raise RequestError(
                 PRECONDITION, f"delivery tag {wanted.tag} is not of queue '{wanted.queue.decode('utf-8', 'replace')}'"
@@ -357,13 +188,12 @@ class Channel:
         """Give back everything outstanding, but not what a transaction settles."""
         transaction = self.transaction
         if transaction is None or not transaction.settlements:
-            self.settle_runs(len(self.runs) - 1, self.delivered, REQUEUE)
+            self.settle_range(0, self.delivered, RETURN)
             return
-        for run in list(self.runs):
-            for tag in range(run.next, run.end):
-                if not transaction.settles(tag) and (run.holes is None or tag not in run.holes):
-                    self.settle_one(run, tag, REQUEUE)
-        self.forget_settled()
+        for first, last in self.deliveries.unsettled_ranges(0, self.delivered):
+            for tag in range(first, last + 1):
+                if not transaction.settles(tag):
+                    self.settle_range(tag, tag, RETURN)
 
     # ---- consumers
 
@@ -416,13 +246,7 @@ class Channel:
     def take_back(self, outlet: Outlet) -> None:
         """Return everything that a consumer holds: it counts for nothing any more."""
         self.drop_backlog(outlet)
-        for run in self.runs:
-            if run.outlet is outlet and run.left:
-                self.apply_run(run)
-                self.apply(run, run.next, run.end - run.next, REQUEUE)
-                run.taken = True
-                self.unsettled -= run.left
-        outlet.unsettled = 0
+        self.deliveries.withdraw(outlet)
 
     def drop_outlet(self, outlet: Outlet) -> None:
         self.session_outlets.pop(outlet.consumer.id, None)
@@ -462,7 +286,7 @@ class Channel:
         return {
             "channel": int(self.number),
             "consumers": len(self.outlets),
-            "unacked": int(self.unsettled),
+            "unacked": int(self.deliveries.unsettled),
             "prefetch": int(self.prefetch),
             "limit": int(self.limit),
             "confirms": publisher.confirming,
@@ -489,8 +313,7 @@ class Channel:
             self.drop_outlet(outlet)
         self.outlets = {}
         self.ended = []
-        self.runs = []
-        self.head = 0
+        self.deliveries.forget_all()
         if self.transaction is not None:
             self.transaction.clear()
         if not self.ignoring:  # or else it has been released before

@@ -31,7 +31,7 @@ from forebay.directory.logins.authorizer import Principal, Undecided
 from forebay.directory.logins.login import Auth, LoginRefused
 from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.session.amqp091.channel import DISCARD, FAILED, REQUEUE, Channel
+from forebay.session.amqp091.channel import Channel
 from forebay.session.amqp091.consume import on_consuming_method, timeout_text
 from forebay.session.amqp091.deliver import Outlet
 from forebay.session.amqp091.farewell import CLOSE_WAIT_US, STOPPING, Farewell, say_farewell, unexpected_method
@@ -43,6 +43,7 @@ from forebay.session.login import Amqp091Login
 from forebay.session.meter import points_of
 from forebay.session.session import Session
 from forebay.session.shared.renewal import needs_proof, renew_rights
+from forebay.session.shared.unsettled import REJECT, RETURN, RETURN_FAILED
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091.codec import (
     BODY,
@@ -374,9 +375,9 @@ class Amqp091Session(Session):
         elif method == BASIC_NACK:
             tag = args.longlong()
             bits = args.octet()
-            channel.settle(tag, bits & 1 != 0, REQUEUE if bits & 2 else DISCARD)
+            channel.settle(tag, bits & 1 != 0, RETURN if bits & 2 else REJECT)
         elif method == BASIC_REJECT:
-            channel.settle(args.longlong(), False, FAILED if args.octet() & 1 else DISCARD)
+            channel.settle(args.longlong(), False, RETURN_FAILED if args.octet() & 1 else REJECT)
         elif method in (BASIC_RECOVER, BASIC_RECOVER_ASYNC):
             if not args.octet() & 1:
                 raise PeerError(NOT_IMPLEMENTED, "requeue=false")

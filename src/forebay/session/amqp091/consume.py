@@ -11,7 +11,7 @@ from forebay.directory.permissions import READ
 from forebay.message.address import consumed_queue
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.stream.stream_group import StreamGroup
-from forebay.session.amqp091.channel import Channel, DeliveryRun
+from forebay.session.amqp091.channel import Channel
 from forebay.session.amqp091.deliver import Outlet, write_get
 from forebay.session.amqp091.origin import origin_of
 from forebay.session.amqp091.topology import queue_name
@@ -142,10 +142,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     lease = delivery.lease
     channel.counts.get(lease is None, delivery.deliveries > 1)
     if lease is not None:
-        lease.tag = tag
-        channel.runs.append(DeliveryRun(None, lease, tag, delivery.block.base + delivery.index, 1))
-        channel.unsettled += 1
-        channel.gotten += 1
+        channel.deliveries.add(channel.got, lease, tag, delivery.block.base + delivery.index, 1)
     queue = vhost.queue(name, session.id)
     most = channel.link.frame_octets_max
     origin = origin_of(channel.link.delivery_headers, name, b"")

@@ -23,6 +23,7 @@ from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.amqp091.origin import DeliveryOrigin, put_number_field, put_text_field
 from forebay.session.shared.like_records import has_like_records
+from forebay.session.shared.unsettled import DeliveryHolder
 from forebay.wire.amqp091.codec import (
     BODY,
     FRAME_END,
@@ -96,12 +97,11 @@ def put_progress(out: BytesWriter, primary: PrimaryGroup, offset: i64) -> None:
 
 
 @final
-class Outlet:
+class Outlet(DeliveryHolder):
     """One consumer's deliveries.
 
     channel    number of its channel
     parts      of the session: where long bodies go
-    unsettled  records delivered and neither acknowledged nor given back
     ended      the client has cancelled it; it stays until everything is settled
     queue      that it takes from; None for answers
     added      the headers that the broker adds to what was never delivered before
@@ -125,9 +125,9 @@ class Outlet:
         frame_octets_max: i64,
         parts: list[Part],
     ) -> None:
+        super().__init__()
         self.consumer = consumer
         self.channel = channel
-        self.unsettled: i64 = 0
         self.ended = False
         self.queue: Queue | None = None
         self.added: i64 = STREAM if stream else PLAIN

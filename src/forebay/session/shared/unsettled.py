@@ -49,6 +49,7 @@ class UnsettledRun:
     tag, end  tag of the first delivery, and the one behind the last
     first     offset of the first record
     next      lowest tag that is not settled
+    applied   tags below it are settled in the queue as well; those from it to `next` wait for `apply_acknowledged`
     left      number of tags that are not settled
     holes     tags above `next` that are settled
     """
@@ -60,6 +61,7 @@ class UnsettledRun:
         self.first: i64 = first
         self.end: i64 = tag + count
         self.next: i64 = tag
+        self.applied: i64 = tag
         self.left: i64 = count
         self.holes: set[int] | None = None
 
@@ -75,7 +77,8 @@ class UnsettledDeliveries:
 
     counts     of the deliveries and acknowledgements
     head       index of the first run with unsettled deliveries
-    unsettled  number of all that are
+    unsettled  number of all that are, but of those that the broker has taken back
+    absent     holds what the broker has taken back and the client may still settle, without an effect
     """
 
     def __init__(self, settling: Settling, counts: Counts) -> None:
@@ -85,6 +88,7 @@ class UnsettledDeliveries:
         self.head: i64 = 0
         self.unsettled: i64 = 0
         self.settled_runs: i64 = 0
+        self.absent = DeliveryHolder()
 
     def add(self, holder: DeliveryHolder, lease: Lease, tag: i64, first: i64, count: i64) -> None:
         """Remember deliveries of the records from offset `first` on, whose first tag is higher than all before."""
@@ -93,6 +97,39 @@ class UnsettledDeliveries:
         self.runs.append(UnsettledRun(holder, lease, tag, first, count))
         holder.unsettled += count
         self.unsettled += count
+
+    def acknowledge_next(self, tag: i64) -> bool:
+        """Accept the lowest unsettled delivery, if that is the one with this tag and not the last of its run.
+
+        The queue hears of it with `apply_acknowledged`, so that acknowledgements in order reach it as one interval.
+        """
+        if self.head >= len(self.runs):
+            return False
+        run = self.runs[self.head]
+        if tag != run.next or run.holes is not None or run.left == 1 or run.holder is self.absent:
+            return False
+        run.next = tag + 1
+        run.left -= 1
+        run.holder.unsettled -= 1
+        self.unsettled -= 1
+        return True
+
+    def apply_acknowledged(self) -> None:
+        """Tell the queue what `acknowledge_next` has accepted."""
+        if self.head < len(self.runs):
+            self.apply_accepted(self.runs[self.head])
+
+    def apply_accepted(self, run: UnsettledRun) -> None:
+        """Accept in the queue what is accepted of a run and not applied yet."""
+        if run.applied < run.next:
+            self.counts.acked += run.next - run.applied
+            self.settling.ack(run.lease, run.first + run.applied - run.tag, run.next - run.applied)
+            run.applied = run.next
+
+    def holds(self, tag: i64) -> bool:
+        """Return whether the delivery with a tag is unsettled."""
+        at = self.find(tag)
+        return at < len(self.runs) and not self.runs[at].is_settled(tag)
 
     def settle(self, first: i64, last: i64, how: i64, delay_ms: i64 = 0) -> i64:
         """Settle all unsettled deliveries with tags from `first` to `last`; return how many these were.
@@ -105,8 +142,9 @@ class UnsettledDeliveries:
             run = self.runs[at]
             if run.tag > last:
                 break
-            if run.left:
-                count += self.settle_in(run, max(first, run.next), min(last + 1, run.end), how, delay_ms)
+            start, stop = max(first, run.next), min(last + 1, run.end)
+            if run.left and start < stop:
+                count += self.settle_in(run, start, stop, how, delay_ms)
             at += 1
         if count:
             self.forget_settled()
@@ -147,34 +185,46 @@ class UnsettledDeliveries:
     def settle_in(self, run: UnsettledRun, start: i64, stop: i64, how: i64, delay_ms: i64) -> i64:
         """Settle what is unsettled of the tags [start, stop) of a run; return how many these were."""
         holes = run.holes
+        count = stop - start
+        if how == ACCEPT and holes is None and start == run.next:
+            run.next = stop
+            self.apply_accepted(run)
+        elif holes is None:
+            self.apply_accepted(run)
+            self.apply(run, start, count, how, delay_ms)
+            if start == run.next:
+                run.next = run.applied = stop
+            else:
+                run.holes = set(range(start, stop))
+        else:
+            count = self.settle_between(run, holes, start, stop, how, delay_ms)
+        run.left -= count
+        if run.left == 0:
+            self.settled_runs += 1
+        run.holder.unsettled -= count
+        if run.holder is not self.absent:
+            self.unsettled -= count
+        return count
+
+    def settle_between(self, run: UnsettledRun, holes: set[int], start: i64, stop: i64, how: i64, delay_ms: i64) -> i64:
+        """Settle what is unsettled of the tags [start, stop) of a run with holes; return how many these were."""
         count: i64 = 0
         begun = start
+        self.apply_accepted(run)
         while start < stop:
             end = start
-            if holes is None:
-                end = stop
-            else:
-                while end < stop and end not in holes:
-                    end += 1
+            while end < stop and end not in holes:
+                end += 1
             if end > start:
                 self.apply(run, start, end - start, how, delay_ms)
                 count += end - start
             start = end + 1
         if begun <= run.next:
-            if holes is not None:
-                self.close_holes(run, holes, stop)
-            else:
-                run.next = max(run.next, stop)
+            self.close_holes(run, holes, stop)
+            run.applied = run.next
         else:
-            if holes is None:
-                holes = run.holes = set()
             for tag in range(begun, stop):
                 holes.add(tag)
-        run.left -= count
-        if run.left == 0:
-            self.settled_runs += 1
-        run.holder.unsettled -= count
-        self.unsettled -= count
         return count
 
     def close_holes(self, run: UnsettledRun, holes: set[int], stop: i64) -> None:
@@ -218,6 +268,19 @@ class UnsettledDeliveries:
                 self.settle_in(run, run.next, run.end, how, 0)
         self.forget_settled()
 
+    def withdraw(self, holder: DeliveryHolder) -> None:
+        """Return to the queue what is out at one holder; the client may settle it still, without an effect."""
+        if holder.unsettled == 0:
+            return
+        for run in self.runs:
+            if run.holder is holder and run.left:
+                self.apply_accepted(run)
+                self.apply(run, run.next, run.end - run.next, RETURN, 0)
+                run.holder = self.absent
+                self.absent.unsettled += run.left
+                self.unsettled -= run.left
+        holder.unsettled = 0
+
     def forget(self, holder: DeliveryHolder) -> None:
         """Forget what is out at one holder: its queue is gone, or has taken all of it back."""
         if holder.unsettled == 0:
@@ -226,7 +289,7 @@ class UnsettledDeliveries:
             if run.holder is holder and run.left:
                 self.unsettled -= run.left
                 run.left = 0
-                run.next = run.end
+                run.next = run.applied = run.end
                 self.settled_runs += 1
         holder.unsettled = 0
         self.forget_settled()
