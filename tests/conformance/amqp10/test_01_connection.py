@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,9 +32,7 @@ from tests.conformance.amqp10.raw import (
 )
 
 
-@pytest.mark.parametrize(
-    "header", [AMQP_HEADER, b"AMQP\x02\x01\x00\x00", b"AMQP\x00\x00\x09\x02", b"AMQP\x03\x01\x01\x00"]
-)
+@pytest.mark.parametrize("header", [b"AMQP\x02\x01\x00\x00", b"AMQP\x00\x00\x09\x02", b"AMQP\x03\x01\x01\x00"])
 def test_a_header_that_is_not_served_is_answered_by_one_that_is(broker: AnyBroker, header: bytes) -> None:
     raw = Raw(broker)
     raw.send(header)
@@ -51,6 +50,22 @@ def test_a_login_and_an_open(broker: AnyBroker) -> None:
     fields = raw.expect(OPEN)
     assert {"LINK_PAIR_V1_0", "ANONYMOUS-RELAY"} <= set(fields[7])
     assert fields[9]["product"] == "forebay"
+
+
+def test_a_client_without_sasl_is_the_guest(broker: AnyBroker) -> None:
+    raw = Raw(broker)
+    raw.send(AMQP_HEADER, opened(), begin())
+    assert raw.read(8) == AMQP_HEADER
+    raw.expect(OPEN)
+    raw.expect(BEGIN)
+    raw.publisher("/exchanges/amq.topic/a")
+
+
+def test_a_client_without_sasl_is_let_in_only_where_the_guest_is(start_broker: Callable[..., AnyBroker]) -> None:
+    raw = Raw(start_broker(users={"only": "secret"}))
+    raw.send(AMQP_HEADER, opened())
+    assert raw.read(8) == SASL_HEADER
+    assert raw.ended()
 
 
 def test_a_client_of_rabbitmq_is_told_what_it_looks_for(broker: AnyBroker) -> None:

@@ -68,7 +68,8 @@ class Amqp10Handshake(Handshake):
 
     Its session answers the `open`.
 
-    mechanism  of SASL that the client has chosen
+    mechanism  of SASL that the client has chosen, or that stands for a login without SASL
+    has_sasl   the client has begun with the SASL layer
     exchange   a login of several messages
     """
 
@@ -76,6 +77,7 @@ class Amqp10Handshake(Handshake):
         super().__init__(connection, context, auth, options)
         self.phase: i64 = FIRST_HEADER
         self.mechanism = ""
+        self.has_sasl = True
         self.principal: Principal | None = None
         self.exchange: SaslExchange | None = None
 
@@ -132,9 +134,24 @@ class Amqp10Handshake(Handshake):
             self.out.write(SASL_HEADER)
             put_frame(self.out, 0, SaslMechanisms(offered_mechanisms(self.auth, self.context)), SASL_FRAME)
             self.phase = INIT
+        elif header == AMQP_HEADER:
+            self.has_sasl = False
+            self.log_in_without_sasl()
         else:
             self.out.write(SASL_HEADER)  # a header that is served here (2.2)
             raise PeerError(UNEXPECTED, f"protocol header {header!r}: SASL's must come first, {SASL_HEADER!r}")
+
+    def log_in_without_sasl(self) -> None:
+        """Log a client in that sends no SASL: by its certificate, or as who has no name; LoginRefused."""
+        context = self.context
+        offered = offered_mechanisms(self.auth, context)
+        self.mechanism = EXTERNAL if EXTERNAL in offered else ANONYMOUS
+        if self.mechanism not in offered:
+            raise LoginRefused("SASL must come first: clients without a name are not let in")
+        if self.mechanism == EXTERNAL:
+            self.log_in(self.auth.admit(context.certificate, context.loopback, True))
+        else:
+            self.log_in_by_password(GUEST, GUEST)
 
     # ---- SASL
 
@@ -175,9 +192,13 @@ class Amqp10Handshake(Handshake):
         else:
             assert mechanism == PLAIN
             user, password = parse_plain(response or b"")
+        self.log_in_by_password(user, password)
+
+    def log_in_by_password(self, user: str, password: str) -> None:
+        """Begin to check a password, and log the client in if that takes no time; LoginRefused."""
         self.proof = self.auth.begin(int(self.id), user, password)
         if self.proof is None:
-            self.log_in(self.auth.check(user, password, context.loopback))
+            self.log_in(self.auth.check(user, password, self.context.loopback))
 
     def go_on(self, response: bytes) -> None:
         """Take the next message of a login in several; LoginRefused."""
@@ -201,13 +222,20 @@ class Amqp10Handshake(Handshake):
         """Tell a client that it has proven who it is; `last` is the mechanism's last word."""
         self.principal = principal
         self.auth.note_login(int(self.id), principal.user)
+        if not self.has_sasl:
+            self.out.write(AMQP_HEADER)
+            self.phase = OPEN
+            return
         put_frame(self.out, 0, SaslOutcome(SASL_OK, last or None), SASL_FRAME)
         self.phase = SECOND_HEADER
 
     def refuse_login(self, error: LoginRefused) -> None:
         self.auth.note_refusal(int(self.id), error)
         self.reason = error.detail
-        put_frame(self.out, 0, SaslOutcome(SASL_AUTH, None), SASL_FRAME)
+        if self.has_sasl:
+            put_frame(self.out, 0, SaslOutcome(SASL_AUTH, None), SASL_FRAME)
+        else:
+            self.out.write(SASL_HEADER)  # a header that is served here (2.2)
         self.closing = True
 
     # ---- open
