@@ -20,6 +20,7 @@ from tests.conformance.amqp10.raw import (
     SENDER,
     TRANSFER,
     VALUE,
+    WINDOW,
     Described,
     Raw,
     Symbol,
@@ -144,6 +145,69 @@ def test_outcomes_wait_for_the_discharge(broker: AnyBroker, client: Client, fail
     if fail:
         assert body_of(other.delivery()[1]) == b"job"
     other.quiet_session()
+
+
+def acquiring_flow(handle: int, credit: int, name: bytes) -> bytes:
+    """A flow whose credit belongs to a transaction."""
+    fields: list[Any] = [Uint(0), Uint(WINDOW), Uint(0), Uint(WINDOW), Uint(handle), Uint(0), Uint(credit), None]
+    return performative(0, FLOW, *fields, False, False, {Symbol("txn-id"): name})
+
+
+@pytest.mark.parametrize("fail", [False, True])
+def test_what_a_transaction_acquires_goes_back_with_it(broker: AnyBroker, client: Client, fail: bool) -> None:
+    raw = client.raw
+    for body in (b"1", b"2"):
+        raw.send(transfer(client.next, message(body)))
+        raw.outcome()
+        client.next += 1
+    raw.consumer(QUEUE, 3)
+    name = client.declare()
+    raw.send(acquiring_flow(3, 5, name))
+    for body in (b"1", b"2"):
+        first, found = raw.delivery()
+        assert (first[7].code, first[7].value[0], body_of(found)) == (TRANSACTIONAL, name, body)
+    other = begun(broker)
+    other.consumer(QUEUE, 3, credit=10)
+    other.quiet_session()
+    raw.send(transfer(client.next, encode(Described(VALUE, Described(DISCHARGE, [name, fail]))), CONTROL))
+    client.next += 1
+    ended = raw.flow(3)
+    assert (ended[5], ended[6]) == (2, 0), "the credit ends with the transaction"
+    raw.flow(CONTROL)
+    assert raw.outcome()[2] == ACCEPTED
+    if fail:
+        assert [body_of(other.delivery()[1]) for _ in range(2)] == [b"1", b"2"]
+    other.quiet_session()
+    raw.send(disposition(0, 1))
+    raw.quiet_session()
+
+
+def test_what_is_accepted_of_what_a_transaction_acquires_is_settled_with_it(broker: AnyBroker, client: Client) -> None:
+    raw = client.raw
+    raw.send(transfer(client.next, message(b"1")))
+    raw.outcome()
+    client.next += 1
+    raw.consumer(QUEUE, 3)
+    name = client.declare()
+    raw.send(acquiring_flow(3, 1, name))
+    raw.delivery()
+    raw.send(disposition(0, state=Described(TRANSACTIONAL, [name, Described(ACCEPTED, [])])))
+    raw.send(performative(0, DETACH, Uint(3), True))
+    raw.expect(DETACH)
+    assert client.discharge(name) == ACCEPTED
+    other = begun(broker)
+    other.consumer(QUEUE, 3, credit=10)
+    other.quiet_session()
+
+
+def test_credit_of_a_transaction_that_there_is_not(client: Client) -> None:
+    raw = client.raw
+    raw.consumer(QUEUE, 3)
+    raw.send(acquiring_flow(3, 1, b"none"))
+    assert raw.error(DETACH)[0] == "amqp:transaction:unknown-id"
+    raw.consumer(QUEUE, 4, settled=1)
+    raw.send(acquiring_flow(4, 1, client.declare()))
+    assert raw.error(DETACH)[0] == "amqp:not-implemented"
 
 
 def test_a_coordinator_that_goes_rolls_back(broker: AnyBroker, client: Client) -> None:

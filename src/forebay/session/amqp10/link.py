@@ -57,6 +57,10 @@ class LinkEndpoint(DeliveryHolder):
         """Answer the client's new token, which was right."""
         raise AssertionError("only requests to the broker ask for it")
 
+    def end_acquisition(self, transaction: bytes) -> None:
+        """Send no more deliveries under a transaction, as it has ended."""
+        raise AssertionError("only links by which clients consume acquire under a transaction")
+
     @abstractmethod
     def end_turn(self) -> None:
         """Answer what the client has asked for in this turn."""

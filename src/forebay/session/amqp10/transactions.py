@@ -29,10 +29,22 @@ class HeldOutcome:
 
 
 @final
+class AcquiredRange:
+    """Deliveries with tags from `first` to `last` that were sent under a transaction."""
+
+    def __init__(self, deliveries: UnsettledDeliveries, first: i64, last: i64) -> None:
+        self.deliveries = deliveries
+        self.first: i64 = first
+        self.last: i64 = last
+
+
+@final
 class OpenTransaction:
     """One transaction.
 
     coordinator  link that declared it
+    acquired     unsettled deliveries that were sent under it, as first and last tags in their session
+    acquirers    links whose credit belongs to it
     """
 
     def __init__(self, id: bytes, coordinator: LinkEndpoint, octets_max: i64) -> None:
@@ -40,6 +52,23 @@ class OpenTransaction:
         self.coordinator = coordinator
         self.publishes = HeldPublishes(octets_max)
         self.outcomes: list[HeldOutcome] = []
+        self.acquired: list[AcquiredRange] = []
+        self.acquirers: list[LinkEndpoint] = []
+
+    def acquire(self, deliveries: UnsettledDeliveries, first: i64, last: i64) -> None:
+        """Note that deliveries were sent under the transaction."""
+        if self.acquired:
+            before = self.acquired[len(self.acquired) - 1]
+            if before.deliveries is deliveries and before.last + 1 == first:
+                before.last = last
+                return
+        self.acquired.append(AcquiredRange(deliveries, first, last))
+
+    def end_acquisition(self) -> None:
+        """End the credit that links were given under the transaction."""
+        for link in self.acquirers:
+            link.end_acquisition(self.id)
+        self.acquirers = []
 
     def settle(self, outcome: HeldOutcome) -> None:
         """Hold an outcome back."""
@@ -48,10 +77,13 @@ class OpenTransaction:
         self.outcomes.append(outcome)
 
     def roll_back(self) -> None:
-        """Forget the publishes, and give back what was to be settled."""
+        """Forget the publishes, and give back what was to be settled and what was acquired."""
         for held in self.outcomes:
             held.deliveries.settle(held.first, held.last, RETURN)
+        for acquired in self.acquired:
+            acquired.deliveries.settle(acquired.first, acquired.last, RETURN)
         self.outcomes = []
+        self.acquired = []
         self.publishes.clear()
 
 
@@ -80,9 +112,14 @@ class Transactions:
             raise RequestError(UNKNOWN_TRANSACTION, f"transaction {id.hex()} is not open")
         return found
 
+    def end(self, transaction: OpenTransaction) -> None:
+        """Take a transaction out that commits or rolls back."""
+        del self.open[transaction.id]
+        transaction.end_acquisition()
+
     def roll_back_all(self, coordinator: LinkEndpoint) -> None:
         """Roll back what one link has declared."""
         for each in list(self.open.values()):
             if each.coordinator is coordinator:
-                del self.open[each.id]
+                self.end(each)
                 each.roll_back()

@@ -96,7 +96,7 @@ class CoordinatorLink(LinkEndpoint):
         transaction = self.transactions.find(request.txn_id)
         if not request.fail:
             self.commit(transaction)
-        del self.transactions.open[transaction.id]
+        self.transactions.end(transaction)
         if request.fail:
             transaction.roll_back()
         self.unsettled += 1
@@ -116,7 +116,7 @@ class CoordinatorLink(LinkEndpoint):
             if not publishes.is_welcome(context.vhost):
                 raise RequestError(TRANSACTION_ROLLBACK, "discharge: a queue or the disk has no room for all of it")
         except RequestError as error:
-            del self.transactions.open[transaction.id]
+            self.transactions.end(transaction)
             transaction.roll_back()
             raise RequestError(TRANSACTION_ROLLBACK, error.text) from None
         try:
@@ -124,7 +124,7 @@ class CoordinatorLink(LinkEndpoint):
                 outcome = publish_held(context, held)
                 context.meter.note_pressing(outcome.pressing)
                 if outcome.status == REJECTED:  # as memory of what was sent before had no room
-                    del self.transactions.open[transaction.id]
+                    self.transactions.end(transaction)
                     raise RequestError(TRANSACTION_ROLLBACK, f"discharge: only a part is done: {outcome.reason}")
             if transaction.outcomes:
                 context.vhost.hurry()  # acknowledgements wait for somebody else's commit otherwise

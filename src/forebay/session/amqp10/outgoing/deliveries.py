@@ -20,6 +20,7 @@ from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.windows import SERIAL_MASK
 from forebay.session.shared.like_records import has_like_records
 from forebay.session.shared.unsettled import BY_DEFAULT, UnsettledDeliveries
+from forebay.wire.amqp10.encoder import encode_value
 from forebay.wire.amqp10.outgoing import (
     NO_STATE,
     first_head_octets,
@@ -29,6 +30,7 @@ from forebay.wire.amqp10.outgoing import (
     put_next_head,
     put_small_delivery,
 )
+from forebay.wire.amqp10.states import TransactionalState
 
 HEAD_ROOM: Final = 200  # octets that the head of a frame takes at most
 
@@ -132,6 +134,8 @@ class SessionDeliveries:
         state = self.state
         most = state.frame_octets_max
         now_us = state.vhost.now_us()
+        acquisition = link.acquisition
+        state_octets = NO_STATE if acquisition is None else encode_value(TransactionalState(acquisition.id))
         sent: i64 = 0
         is_uniform = count > 1 and has_like_records(block, first, count)
         while sent < count and windows.remote_incoming > 0 and self.partial is None:
@@ -143,20 +147,22 @@ class SessionDeliveries:
             id = (tag + sent) & SERIAL_MASK
             sent += 1
             octets = i64(len(sections)) + i64(len(body))
-            if octets <= most - HEAD_ROOM:
+            if octets <= most - HEAD_ROOM and acquisition is None:
                 put_small_delivery(output.out, output.channel, link.handle, id, lease is None, sections, body)
                 windows.sent(1)
                 continue
             if 2 + octets // (most - HEAD_ROOM) > windows.remote_incoming:
-                self.send_first(link, id, lease is None, sections, body)
+                self.send_first(link, id, lease is None, sections, body, state_octets)
                 continue
             frames = put_delivery(
                 output.out, output.channel, link.handle, id, tag_octets(id), lease is None, sections, body, most,
-                NO_STATE, state.parts,
+                state_octets, state.parts,
             )  # fmt: skip
             windows.sent(frames)
         if lease is not None and sent:
             self.runs.add(link, lease, tag, block.base + first, sent)
+            if acquisition is not None:
+                acquisition.acquire(self.runs, tag, tag + sent - 1)
         self.counts.deliver(sent, lease is None, delivery.deliveries > 1)
         output.next_tag = tag + sent
         link.count_deliveries(sent)
@@ -164,15 +170,13 @@ class SessionDeliveries:
 
     # ---- messages that the window cuts
 
-    def send_first(self, link: SendingLink, id: i64, settled: bool, sections: bytes, body: bytes) -> None:
+    def send_first(self, link: SendingLink, id: i64, settled: bool, sections: bytes, body: bytes, state: bytes) -> None:
         """Write the first frame of a message that may take more frames than the window has, and what else fits."""
         output = self.output
         tag = tag_octets(id)
         made = PartialMessage(link, sections, body)
-        piece = made.take(self.state.frame_octets_max - first_head_octets(link.handle, id, tag, NO_STATE))
-        put_first_head(
-            output.out, output.channel, link.handle, id, tag, settled, made.left > 0, NO_STATE, i64(len(piece))
-        )
+        piece = made.take(self.state.frame_octets_max - first_head_octets(link.handle, id, tag, state))
+        put_first_head(output.out, output.channel, link.handle, id, tag, settled, made.left > 0, state, i64(len(piece)))
         output.out.write(piece)
         self.windows.sent(1)
         if made.left:

@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.core.errors import INVALID, NOT_IMPLEMENTED, RequestError
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
@@ -14,6 +15,7 @@ from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
+from forebay.session.amqp10.transactions import OpenTransaction
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
 from forebay.session.shared.unsettled import BY_DEFAULT, REJECT, RETURN_FAILED, UnsettledDeliveries
 from forebay.wire.amqp10.fields import ABSENT
@@ -36,6 +38,7 @@ class SendingLink(LinkEndpoint):
     is_listed   the session has it among the links to answer
     is_draining the client has asked for what there is, and to hear when that was all
     owes_flow   the client has asked how the link stands
+    acquisition transaction that the credit was given under; None for most
     owned       queue that ends with the link; b"" for none
     is_durable  the queue stays when the link is detached, and goes when it is closed
     is_lost     the queue is gone, or has taken back what the client holds
@@ -66,6 +69,7 @@ class SendingLink(LinkEndpoint):
         self.is_listed = False
         self.is_draining = False
         self.owes_flow = False
+        self.acquisition: OpenTransaction | None = None
         self.owned = b""
         self.is_durable = False
         self.is_lost = False
@@ -81,6 +85,8 @@ class SendingLink(LinkEndpoint):
     # ---- credit
 
     def on_flow(self, flow: Flow) -> None:
+        if flow.properties is not None or self.acquisition is not None:
+            self.begin_acquisition(flow)
         if flow.link_credit >= 0:
             seen = 0 if flow.delivery_count == ABSENT else flow.delivery_count
             self.limit = (seen + min(flow.link_credit, CREDIT_MAX - 1)) & SERIAL_MASK
@@ -89,6 +95,35 @@ class SendingLink(LinkEndpoint):
                 self.grant()
         if flow.echo:
             self.owes_flow = True
+
+    def begin_acquisition(self, flow: Flow) -> None:
+        """Send what comes next under the transaction that a flow names, or under none if it names none (4.4.3)."""
+        id = None if flow.properties is None else flow.properties.get("txn-id")
+        if id is None:
+            self.acquisition = None
+            return
+        if not isinstance(id, bytes):
+            raise LinkError(self, INVALID, f"flow: txn-id {id!r}: must be binary")
+        if self.consumer.no_ack:
+            raise LinkError(self, NOT_IMPLEMENTED, "flow: txn-id: the link's deliveries are settled when they are sent")
+        try:
+            found = self.state.transactions.find(id)
+        except RequestError as error:
+            raise LinkError(self, error.reason, error.text) from None
+        if found is not self.acquisition:
+            self.acquisition = found
+            if self not in found.acquirers:
+                found.acquirers.append(self)
+
+    def end_acquisition(self, transaction: bytes) -> None:
+        if self.acquisition is None or self.acquisition.id != transaction or not self.is_attached:
+            return
+        self.acquisition = None
+        self.limit = (self.delivery_count + self.waiting) & SERIAL_MASK  # what waits has been granted
+        self.is_draining = False
+        if not self.is_stalled:
+            self.grant()
+        self.write_flow(False)
 
     def grant(self) -> None:
         """Let the consumer have what the client takes beside all that is on its way."""
