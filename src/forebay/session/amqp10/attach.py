@@ -12,19 +12,15 @@ from mypy_extensions import i64
 
 from forebay.core.errors import (
     INVALID,
-    NOT_FOUND,
     NOT_IMPLEMENTED,
-    PRECONDITION,
     REFUSED,
     TOO_MANY,
     RequestError,
 )
 from forebay.directory.permissions import READ
-from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE, consumed_queue
+from forebay.message.address import QUEUE_PREFIX, consumed_queue
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
-from forebay.routing.exchange import text
-from forebay.routing.topic_trie import swap_key
 from forebay.session.amqp10.addresses import (
     MANAGEMENT,
     ConsumeAddress,
@@ -45,7 +41,14 @@ from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.outgoing.outcomes import OUTCOMES, settle_how
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import SessionOutput
-from forebay.session.shared.topology import bind_queue, declare_queue, delete_queue
+from forebay.session.amqp10.subscriptions import (
+    CONSUMER_NAMES_MAX,
+    SHARED,
+    find_subscription,
+    make_temporary,
+    subscribe,
+)
+from forebay.session.shared.topology import declare_queue
 from forebay.session.shared.unsettled import UnsettledDeliveries
 from forebay.wire.amqp10.performatives import (
     RECEIVER_FIRST,
@@ -71,9 +74,7 @@ from forebay.wire.amqp10.termini import (
 )
 
 NAME_CHARACTERS_MAX: Final = 255
-CONSUMER_NAMES_MAX: Final = 255
 LINK_OCTETS: Final = 2048  # of memory, beside its consumer
-UNSETTLED_STATE: Final = 2  # durability of a terminus that keeps all
 TRANSACTION_CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 
 
@@ -218,7 +219,7 @@ def attach_consumer(
     """Return the link of a client that receives."""
     source = attach.source
     if source is None:
-        source = attach.source = find_subscription(state, attach.name)
+        source = attach.source = find_subscription(state, attach)
     answer.target = attach.target if attach.target is not None else LinkTarget()
     answer.initial_delivery_count = 0
     if source.address == MANAGEMENT and is_paired(attach):
@@ -235,8 +236,10 @@ def attach_consumer(
     arguments = arguments_in(attach.properties, source.filter)  # before a queue is made that a wrong filter would leave
     is_durable = bool(address.topic) and (source.durable > 0 or source.expiry_policy == NEVER)
     if address.topic:
-        owned = subscribe(state, attach.name, address.topic, is_durable)
+        owned = subscribe(state, attach.name, address.topic, source.capabilities, is_durable)
         name = owned
+        if SHARED in source.capabilities and not is_durable:
+            owned = b""  # the queue goes with its last consumer, and not with this one
     else:
         name = address.queue
         if not name.startswith(QUEUE_PREFIX):
@@ -328,61 +331,3 @@ def find_queue(state: LinkContext, name: bytes, is_declared: bool) -> None:
     if is_declared and vhost.find_queue(name) is None:
         declare_queue(state.session, name, True, False, False, {})
     vhost.catalog.queue(name)  # whoever's it is
-
-
-def make_temporary(state: LinkContext) -> bytes:
-    """Return the name of a new queue that only this connection may consume, and that ends with its link.
-
-    An attach that comes again, as a right was asked for, has the queue that it had before.
-    """
-    if not state.temporary:
-        state.temporary = declare_queue(state.session, b"", False, True, True, {}).name
-    return state.temporary
-
-
-def subscribe(state: LinkContext, link: str, topic: bytes, is_durable: bool) -> bytes:
-    """Return the queue of a subscription to a topic: the link's own, which is deleted with it.
-
-    is_durable  it keeps what comes while no link is attached, under the names of the client and the link
-    """
-    if not is_durable:
-        name = make_temporary(state)
-    else:
-        name = subscription_queue(state, link)
-        found = subscribed_topic(state, name)
-        if found and found != topic:  # it has been made for another one, and begins anew
-            if state.vhost.catalog.queue(name).consumer_count():
-                raise RequestError(PRECONDITION, f"attach: name '{link}': is in use for topic '{text(found)}'")
-            delete_queue(state.session, name, True, False)
-        declare_queue(state.session, name, True, False, False, {})
-    bind_queue(state.session, name, TOPIC_EXCHANGE, topic, {})
-    return name
-
-
-def subscription_queue(state: LinkContext, link: str) -> bytes:
-    """Return the name of the queue of a durable subscription."""
-    name = f"subscription.{state.container}.{link}".encode()
-    if len(name) > CONSUMER_NAMES_MAX:
-        raise RequestError(PRECONDITION, f"attach: name '{link}': container-id and name are too long together")
-    return name
-
-
-def subscribed_topic(state: LinkContext, name: bytes) -> bytes:
-    """Return the binding key of a durable subscription; b"" if there is no such subscription."""
-    queue = state.vhost.find_queue(name)
-    if queue is None:
-        return b""
-    bindings = list(state.vhost.exchange(TOPIC_EXCHANGE).bindings.get(int(queue.id), {}).values())
-    return bindings[0].routing_key if bindings else b""
-
-
-def find_subscription(state: LinkContext, link: str) -> LinkSource:
-    """Return the source of a durable subscription, for a client that names no other than the link's name."""
-    topic = subscribed_topic(state, subscription_queue(state, link))
-    if not topic:
-        raise RequestError(NOT_FOUND, f"attach: source: there is no subscription of the name '{link}'")
-    found = LinkSource(text(swap_key(topic)))
-    found.durable = UNSETTLED_STATE
-    found.expiry_policy = NEVER
-    found.capabilities = ["topic"]
-    return found

@@ -17,6 +17,7 @@ VHOST_PREFIX: Final = "vhost:"
 DEFAULT_VHOST: Final = b"/"
 LINK_PAIR: Final = "LINK_PAIR_V1_0"
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
+SHARED_SUBSCRIPTIONS: Final = "SHARED-SUBS"  # as JMS clients look for
 REFUSED: Final = "amqp:connection-establishment-failed"
 
 # Clients of RabbitMQ refuse a broker of another name, or of a version that is too low: they are told these.
@@ -52,7 +53,7 @@ def open_answer(options: Options, node: str, for_rabbitmq: bool = False, is_refu
     opened.max_frame_size = options.amqp_frame_octets_max
     opened.channel_max = CHANNEL_MAX
     opened.idle_time_out_ms = options.amqp_heartbeat_s * MS_PER_S // 2
-    opened.offered_capabilities = [LINK_PAIR, ANONYMOUS_RELAY]
+    opened.offered_capabilities = [LINK_PAIR, ANONYMOUS_RELAY, SHARED_SUBSCRIPTIONS]
     properties: dict[str, object] = {
         "product": words.RABBITMQ if for_rabbitmq else "forebay",
         "version": RABBITMQ_VERSION if for_rabbitmq else __version__,
