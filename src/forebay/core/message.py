@@ -36,6 +36,7 @@ UNTYPED_ID: Final = 0  # as the protocol has it: a text, or octets
 NUMBER_ID: Final = 1  # its digits
 UUID_ID: Final = 2  # `urn:uuid:…`
 OCTETS_ID: Final = 3  # a message id in hexadecimal; a correlation id as it is
+TEXT_ID: Final = 4  # a correlation id that is a text, and no octets
 
 # What became of a publish: the `status` of its outcome.
 ACCEPTED: Final = 0

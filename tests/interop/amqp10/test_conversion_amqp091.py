@@ -217,6 +217,7 @@ def test_a_bare_message_of_proton(channel: BlockingChannel, connection: Blocking
         (ulong(2**64 - 1), str(2**64 - 1), None),
         (b"\x00\xff", None, b"\x00\xff"),
         ("i" * 255, "i" * 255, None),
+        ("i" * 256, None, "i" * 256),
     ],
 )
 def test_ids_of_proton(

@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from forebay.core.errors import MALFORMED, PeerError
-from forebay.core.message import AMQP_SECTIONS, OCTETS_ID, Properties
+from forebay.core.message import AMQP_SECTIONS, OCTETS_ID, TEXT_ID, Properties
 from forebay.wire.amqp091.codec import (
     SHORT_STRING_MAX,
     Reader,
@@ -366,8 +366,9 @@ def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object
         out.append(max(0, min(priority, 255)))
     correlation = properties.correlation_id
     if correlation is not None:
-        if len(correlation) > SHORT_STRING_MAX or properties.correlation_id_type == OCTETS_ID:
-            headers["x-correlation-id"] = correlation
+        kind = properties.correlation_id_type
+        if kind == OCTETS_ID or len(correlation) > SHORT_STRING_MAX:
+            headers["x-correlation-id"] = correlation.decode("utf-8", "replace") if kind == TEXT_ID else correlation
         else:
             flags |= CORRELATION_ID
             put_short_string(out, correlation)

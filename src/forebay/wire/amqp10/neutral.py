@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote_to_bytes
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.core.message import NUMBER_ID, OCTETS_ID, UNTYPED_ID, UUID_ID, Properties
+from forebay.core.message import NUMBER_ID, OCTETS_ID, TEXT_ID, UNTYPED_ID, UUID_ID, Properties
 from forebay.wire.amqp10.sections import (
     ABSOLUTE_EXPIRY_TIME,
     APPLICATION_PROPERTIES,
@@ -236,7 +236,9 @@ def octets_id(value: object) -> tuple[bytes | None, i64]:
     if isinstance(value, bytes):
         return value, OCTETS_ID
     text, kind = text_id(value)
-    return (None if text is None else text.encode("utf-8", "replace")), kind
+    if text is None:
+        return None, kind
+    return text.encode("utf-8", "replace"), TEXT_ID if kind == UNTYPED_ID else kind
 
 
 def neutral_value(value: object) -> object:

@@ -14,6 +14,7 @@ from forebay.core.message import (
     NUMBER_ID,
     OCTETS_ID,
     PLAIN_BODY,
+    TEXT_ID,
     UNTYPED_ID,
     UUID_ID,
     Properties,
@@ -118,7 +119,7 @@ def test_ids_keep_their_types(value: object, text: str, kind: int) -> None:
     assert (made.message_id, made.message_id_type) == (text, kind)
     assert (made.correlation_id, made.correlation_id_type) == (
         value if isinstance(value, bytes) else text.encode(),
-        kind,
+        TEXT_ID if kind == UNTYPED_ID else kind,
     )
     fields = decode_fields(FORMAT.encode(made))
     assert (fields[0], fields[5]) == (value, value)
