@@ -403,7 +403,7 @@ class Options(AccessOptions):
         "octets",
         1 * MIB,
         GIB,
-        "Octets of messages that an AMQP transaction may hold until its commit.",
+        "Octets of memory that an AMQP transaction may take until its commit; each publish takes 256 beside its own.",
         reloadable=True,
     )
     transaction_memory_ms: int = integer(

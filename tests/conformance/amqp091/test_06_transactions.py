@@ -270,6 +270,18 @@ def test_a_transaction_has_a_limit(start_broker: Callable[..., AnyBroker]) -> No
         assert raw.count("q")[0] == 0
 
 
+def test_many_small_messages_count_for_what_they_take(start_broker: Callable[..., AnyBroker]) -> None:
+    broker = start_broker(transaction_octets_max=1 << 20)
+    with connect(broker) as raw:
+        raw.declare("q")
+        do(raw, SELECT)
+        raw.send(*[publish(1, "q", b"") for _ in range(4000)])
+        do(raw, ROLLBACK)
+        raw.send(*[publish(1, "q", b"") for _ in range(5000)])
+        text = "transaction is larger than transaction_octets_max 1048576 before its commit"
+        raw.channel_closed(406, f"PRECONDITION_FAILED - {text}")
+
+
 def test_an_open_transaction_holds_up_nobody_else(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")

@@ -7,7 +7,7 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.session.shared.held_publishes import HeldPublishes
+from forebay.session.shared.held_publishes import HELD_OCTETS, HeldPublishes
 
 
 @final
@@ -42,6 +42,7 @@ class Transaction:
         """Hold back what settles an outstanding tag; RequestError if something does already."""
         if self.settles(tag):
             raise RequestError(PRECONDITION, f"unknown delivery tag {tag}")
+        self.publishes.charge(HELD_OCTETS)
         self.settlements.append(HeldSettlement(tag, multiple, how))
         if multiple:
             self.floor = tag

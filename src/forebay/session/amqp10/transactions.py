@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from forebay.core.errors import TOO_MANY, RequestError
 from forebay.session.amqp10.link import LinkEndpoint
 from forebay.session.amqp10.outgoing.outcomes import OutcomeEffect
-from forebay.session.shared.held_publishes import HeldPublishes
+from forebay.session.shared.held_publishes import HELD_OCTETS, HeldPublishes
 from forebay.session.shared.unsettled import RETURN, UnsettledDeliveries
 from forebay.wire.amqp10.states import UNKNOWN_TRANSACTION
 
@@ -74,6 +74,7 @@ class OpenTransaction:
         """Hold an outcome back."""
         if len(self.outcomes) >= OUTCOMES_MAX:
             raise RequestError(TOO_MANY, f"transaction: more than {OUTCOMES_MAX} outcomes before its discharge")
+        self.publishes.charge(HELD_OCTETS)
         self.outcomes.append(outcome)
 
     def roll_back(self) -> None:

@@ -6,7 +6,7 @@ or none. A commit that would be refused is refused before any of it is done.
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, u8
 
@@ -17,6 +17,9 @@ from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.session.shared.target import PublishTarget
+
+HELD_OCTETS: Final = 256  # of memory that one publish, or one settlement, takes beside its octets
+HEADERS_OCTETS: Final = 512  # of memory that the headers of one publish take beside theirs
 
 
 @final
@@ -41,6 +44,16 @@ class HeldPublish:
             return route_with_headers(vhost.publishing, route, self.headers, self.format)
         return route if route.headers_exchange is None else vhost.router.resolve(route, self.format, self.properties)
 
+    def memory_octets(self) -> i64:
+        """Return the bytes of memory that the publish takes until the commit."""
+        octets = HELD_OCTETS + i64(len(self.properties)) + i64(len(self.body))
+        headers = self.headers
+        if headers is not None:
+            octets += HEADERS_OCTETS + i64(len(headers.properties)) + i64(len(headers.delayed))
+            for key in headers.keys:
+                octets += HELD_OCTETS + i64(len(key))
+        return octets
+
     def octets(self) -> i64:
         """The octets that it takes on the disk, at most."""
         route = self.target.route
@@ -53,9 +66,9 @@ class HeldPublish:
 
 @final
 class HeldPublishes:
-    """The publishes of one transaction.
+    """The publishes of one transaction, and the memory that all of it takes.
 
-    octets_max  of their bodies and properties
+    octets_max  of that memory
     found       publishes of which the commit has found the target
     """
 
@@ -67,12 +80,16 @@ class HeldPublishes:
 
     def publish(self, held: HeldPublish) -> None:
         """Hold a publish back. Raises RequestError if the transaction would grow too large."""
-        self.octets += len(held.properties) + len(held.body)
+        self.charge(held.memory_octets())
+        self.held.append(held)
+
+    def charge(self, octets: i64) -> None:
+        """Count memory that the transaction takes. Raises RequestError if that is too much for one."""
+        self.octets += octets
         if self.octets > self.octets_max:
             raise RequestError(
                 PRECONDITION, f"transaction is larger than transaction_octets_max {self.octets_max} before its commit"
             )
-        self.held.append(held)
 
     def is_welcome(self, vhost: Vhost) -> bool:
         """Return whether disk and queues have room for all that is held back."""
