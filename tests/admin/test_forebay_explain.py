@@ -339,3 +339,23 @@ def test_what_is_asked_must_name_one_message(http: httpx.Client) -> None:
     assert http.get("/explain", params={"queue": "none", "offset": 1}).status_code == 404
     assert http.get("/explain", params={"client_id": "none"}).status_code == 404
     assert http.get("/explain", params={"vhost": "none", "message_id": "m"}).status_code == 404
+
+
+def test_a_consumer_cannot_take_it(http: httpx.Client, broker: BrokerProcess, channel: BlockingChannel) -> None:
+    from proton import Disposition
+    from proton.utils import BlockingConnection
+
+    declare(channel, "elsewhere")
+    publish(channel, "elsewhere", 0)
+    connection = BlockingConnection(f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}", allowed_mechs="PLAIN")
+    receiver = connection.create_receiver("/queues/elsewhere", credit=5)
+    receiver.receive(timeout=WAIT_S_MAX)
+    delivery = receiver.fetcher.unsettled.popleft()
+    delivery.local.undeliverable = True
+    delivery.update(Disposition.MODIFIED)
+    delivery.settle()
+    connection.wait(lambda: "undeliverable_here" in reasons(http, "elsewhere", 0), WAIT_S_MAX)
+    found = reasons(http, "elsewhere", 0)
+    assert (explain(http, "elsewhere", 0)["state"], "next" in found) == ("ready", False)
+    connection.close()
+    until(lambda: "no_consumers" in reasons(http, "elsewhere", 0))

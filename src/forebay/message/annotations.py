@@ -18,6 +18,7 @@ Most records have none. The annotations of one record, little-endian:
     7 SEQUENCE       i64, the last number of that producer
     8 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
     9 DEATHS         of a dead letter: where and why it died (message/deaths.py)
+   10 MODIFIED       message annotations that a consumer gave it (message/modified.py)
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ DEDUPLICATION: Final = 6
 SEQUENCE: Final = 7
 STAGED: Final = 8
 DEATHS: Final = 9
+MODIFIED: Final = 10
 
 FIELD_OCTETS: Final = 5  # of a field before its value
 

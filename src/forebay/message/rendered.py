@@ -1,11 +1,13 @@
-"""A record's properties as its readers see them: with headers for what annotations say of its deaths."""
+"""A record's properties as its readers see them: with headers for what annotations say of its deaths, and with the
+message annotations that consumers gave it.
+"""
 
 from __future__ import annotations
 
 from mypy_extensions import i64, u8
 
 from forebay.log.block import Block, BlockWriter
-from forebay.message.annotations import DEATHS, value_at
+from forebay.message.annotations import DEATHS, MODIFIED, annotation, value_at
 from forebay.message.deaths import deaths_of
 from forebay.message.formats.table import format_of
 
@@ -35,6 +37,8 @@ def rendered_block(block: Block) -> Block:
 
 def rendered(format: i64, properties: bytes, annotations: bytes) -> bytes:
     """Checked properties of a format with the headers that the annotations ask for."""
-    if value_at(annotations, DEATHS) < 0:
-        return properties
-    return format_of(format).with_deaths(properties, deaths_of(annotations))
+    if value_at(annotations, DEATHS) >= 0:
+        properties = format_of(format).with_deaths(properties, deaths_of(annotations))
+    if value_at(annotations, MODIFIED) >= 0:
+        properties = format_of(format).with_modified(properties, annotation(annotations, MODIFIED))
+    return properties

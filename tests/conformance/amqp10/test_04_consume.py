@@ -183,6 +183,8 @@ def test_what_is_undeliverable_is_not_lost_where_no_dead_letters_are_kept(broker
     raw.consumer("/queues/plain", credit=2)
     taken(raw, 1)
     raw.send(disposition(0, state=Described(MODIFIED, [None, True])))
+    raw.quiet_session()
+    raw.consumer("/queues/plain", 2, credit=2)
     assert taken(raw, 1) == [b"0"]
 
 

@@ -15,8 +15,12 @@ from forebay.core.errors import (
     note_half_change,
 )
 from forebay.core.stored.entry_kinds import CURSOR
+from forebay.message.annotations import MODIFIED, annotation
+from forebay.message.modified import merge_annotations
 from forebay.queue.group import Group
-from forebay.queue.leases.lease import NACKED, Lease
+from forebay.queue.leases.lease import NACKED, Consumer, Lease
+from forebay.queue.leases.lease_index import held_runs
+from forebay.queue.ready.refused import CONSUMER_MAX, GROUP_MAX
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
@@ -61,6 +65,48 @@ class Settling:
         except Exception as error:
             note_half_change(error)
             raise
+
+    def modify(self, lease: Lease, first: i64, count: i64, annotations: bytes) -> None:
+        """Give records of a lease message annotations, which they have from their next delivery on.
+
+        annotations  an encoded map of AMQP 1.0. What is too long for one record or one queue is left out
+        """
+        try:
+            group = self.group_of(lease)
+            if not isinstance(group, WorkGroup):
+                return
+            for start, length in held_runs(lease, first, count):
+                for offset in range(start, start + length):
+                    known = group.attempts.modified.of(offset)
+                    if not known:
+                        block = group.reader.log.block(offset)
+                        if block is not None and block.base <= offset:
+                            known = annotation(block.annotations(offset - block.base), MODIFIED)
+                    group.attempts.modify(offset, merge_annotations(known, annotations))
+        except Exception as error:
+            note_half_change(error)
+            raise
+
+    def refuse(self, lease: Lease, first: i64, count: i64, delay_ms: i64, how: i64) -> i64:
+        """Give records of a lease back that its consumer must not get again; see `nack`."""
+        try:
+            group = self.group_of(lease)
+            if isinstance(group, WorkGroup):
+                for start, length in held_runs(lease, first, count):
+                    for offset in range(start, start + length):
+                        self.note_refused(group, lease.consumer, offset)
+        except Exception as error:
+            note_half_change(error)
+            raise
+        return self.nack(lease, first, count, delay_ms, how)
+
+    def note_refused(self, group: WorkGroup, consumer: Consumer, offset: i64) -> None:
+        """Note that a consumer must not get a record again. One that has refused too many gets nothing any more."""
+        if consumer.lost or consumer.timed_out or group.ready_queue.refused.refuse(offset, consumer.id):
+            return
+        consumer.lost = f"more than {CONSUMER_MAX} messages are undeliverable to it, or to all consumers {GROUP_MAX}"
+        group.detach(consumer)
+        self.turn.cancelled.append(consumer)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""

@@ -28,6 +28,7 @@ from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError, note_half_change
 from forebay.core.message import REJECTED, UNROUTABLE
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
+from forebay.message.annotations import MODIFIED, with_annotation
 from forebay.message.deaths import REJECTED as DEATH_REJECTED
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
 from forebay.message.formats.conversion import for_exchange
@@ -365,7 +366,11 @@ class DeadLetterBatch:
             return ""  # its settlement was lost in a crash; what compaction left out because of it is gone
         index = offset - block.base
         self.body_octets = block.body_span(index, 1)
-        letter = for_exchange(record_at(block, index))
+        record = record_at(block, index)
+        modified = self.group.attempts.modified.of(offset)
+        if modified:
+            record.annotations = with_annotation(record.annotations, MODIFIED, modified)
+        letter = for_exchange(record)
         address = (letter.routing_key, *format_of(letter.format).further_keys(letter.properties))
         known = self.failed.get(address)
         if known is not None:

@@ -31,6 +31,7 @@ CODES: Final = {
     "message_group": "Another message of its message group is unsettled, or comes first.",
     "connection_paused": "A consumer's connection does not read.",
     "no_credit": "A consumer's prefetch is used up.",
+    "undeliverable_here": "A consumer has said that it cannot take the message (AMQP 1.0).",
     "not_active": "Another consumer is the single active one.",
     "waits_behind": "Other messages are delivered first.",
     "leased": "A consumer holds the message, and has not settled it.",

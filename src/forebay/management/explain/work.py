@@ -165,6 +165,9 @@ class WorkReasons:
         if consumer.paused:
             self.add("connection_paused", f"{who} does not read what it was sent", **fields)
             able = False
+        if not self.group.ready_queue.refused.may_take(self.offset, consumer.id):
+            self.add("undeliverable_here", f"{who} has said that it cannot take it", **fields)
+            able = False
         if consumer.credit <= 0:
             held = int(consumer.held)
             words = f"{who} holds {count(held, 'message')}, as many as its prefetch allows"

@@ -16,6 +16,7 @@ from forebay.core.message import AMQP10, AMQP_SECTIONS, EXPIRES, KEYED, PLAIN_BO
 from forebay.core.units import US_PER_MS
 from forebay.message.deaths import DEATH_HEADERS, FIRST_DEATH, LAST_DEATH, MARKS, Death, Deaths, mark_headers
 from forebay.message.formats.format import Format
+from forebay.message.modified import modified_pairs
 from forebay.message.requests import (
     DELAY,
     GROUP_HEADER,
@@ -242,6 +243,10 @@ class Amqp10Format(Format):
             for name, value in mark_headers(deaths.marks):
                 added.append((Symbol(BROKER_PREFIX + name), value))
         return with_annotations(properties, dropped, added)
+
+    def with_modified(self, properties: bytes, modified: bytes) -> bytes:
+        added = modified_pairs(modified)
+        return with_annotations(properties, [key.text.encode() for key, _ in added if isinstance(key, Symbol)], added)
 
     # ---- conversion
 

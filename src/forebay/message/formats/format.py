@@ -16,6 +16,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from forebay.core.message import EXPIRES, KEYED, PLAIN_BODY, Properties
 from forebay.message.deaths import Deaths
+from forebay.message.modified import modified_headers
 from forebay.message.requests import FILTER_HEADER, GROUP_HEADER, PublishRequests
 
 
@@ -154,6 +155,11 @@ class Format(ABC):
     @abstractmethod
     def with_deaths(self, properties: bytes, deaths: Deaths) -> bytes:
         """Return the properties with the headers that tell of deaths, in place of the publisher's under their names."""
+
+    def with_modified(self, properties: bytes, modified: bytes) -> bytes:
+        """Return the properties with the headers that stand for annotations of consumers (message/modified.py)."""
+        added = modified_headers(modified)
+        return self.edit(properties, [name.encode() for name, _ in added], added)
 
     # ---- conversion
 

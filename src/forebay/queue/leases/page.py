@@ -14,6 +14,7 @@ RETURNED: Final = 2  # was leased or passed over, waits to be leased
 SETTLED: Final = 3
 DEAD_LETTER: Final = 4  # died, on its way to a dead-letter exchange
 DELAYED: Final = 5  # as RETURNED, but not before its time
+REFUSED: Final = 6  # as RETURNED, but not for every consumer
 
 PAGE_BITS: Final = 10
 PAGE_RECORDS: Final = 1 << PAGE_BITS

@@ -13,13 +13,16 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.log.block import Block
+from forebay.message.annotations import PUBLISHER, annotation
 from forebay.queue.declaration.limits import Limits
+from forebay.queue.fairness import BY_TOPIC
 from forebay.queue.key_filter import KeyFilter
-from forebay.queue.leases.page import PAGE_RECORDS, RETURNED
+from forebay.queue.leases.page import PAGE_RECORDS, REFUSED, RETURNED
 from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.expiry import NEVER, Expiry
 from forebay.queue.ready.order import Order
+from forebay.queue.ready.refused import RefusedRecords
 from forebay.queue.turn import TurnShare
 from forebay.queue.work.attempts import Attempts
 from forebay.queue.work.settlement import Settlement
@@ -49,6 +52,7 @@ class ReadyQueue:
     order           None: by age
     returned        heap of (first, count) that came back, unless `order` has them
     returned_count  records in it
+    refused         records that some consumers must not get; those of them that wait are in neither of the two
     block           the block that the cursor stands in, as it was looked up last
     """
 
@@ -75,6 +79,7 @@ class ReadyQueue:
         self.order: Order | None = None
         self.returned: list[tuple[int, int]] = []
         self.returned_count: i64 = 0
+        self.refused = RefusedRecords()
         self.block: Block | None = None
 
     # ---- what there is
@@ -90,7 +95,7 @@ class ReadyQueue:
         """Records that are ready, and those parked behind others of their message group."""
         order = self.order
         waiting = self.returned_count if order is None else order.count + order.parked
-        return self.log.end - self.settlement.cursor + waiting
+        return self.log.end - self.settlement.cursor + waiting + len(self.refused.waiting)
 
     def take_in_cost(self) -> i64:
         """Return what an order has still to take in: records, and for each block BLOCK_RECORDS more."""
@@ -115,6 +120,17 @@ class ReadyQueue:
     def head(self) -> i64:
         """The offset that is next where the group goes by age."""
         return self.returned[0][0] if self.returned else self.settlement.cursor
+
+    def head_key(self, key_of: i64) -> bytes:
+        """Return the field of the next record that a strategy goes by: BY_TOPIC, or the publisher."""
+        offset = self.head()
+        block = self.log.block(offset)
+        if block is None:
+            return b""  # `take` finds that nothing is left
+        index = max(offset, block.base) - block.base
+        if key_of == BY_TOPIC:
+            return block.routing_key(index)
+        return annotation(block.annotations(index), PUBLISHER)
 
     def cursor_block(self) -> Block | None:
         """The block that the cursor stands in, looked up only where it has left the one before."""
@@ -198,6 +214,8 @@ class ReadyQueue:
 
     def take_head(self, most: i64) -> tuple[i64, i64]:
         """Take the next records, at most so many, expired or not: first offset and count, 0 where none can be next."""
+        if self.refused.waiting:
+            return self.refused.take_first(), 1
         order = self.order
         if order is not None:
             self.take_in(order)
@@ -254,10 +272,13 @@ class ReadyQueue:
         room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
         limit = min(most, room)
         limit = min(limit, block.end - first)
+        modified = self.attempts.modified.by_offset
+        if modified and first in modified:
+            limit = 1
         by_offset = self.attempts.by_offset
         attempts = by_offset.get(first, 0)
         count: i64 = 1
-        while count < limit and by_offset.get(first + count, 0) == attempts:
+        while count < limit and by_offset.get(first + count, 0) == attempts and first + count not in modified:
             count += 1
         if not self.expiry.perishable:
             return count
@@ -275,6 +296,28 @@ class ReadyQueue:
 
     def add(self, first: i64, count: i64) -> None:
         """Records can be delivered again; their state is RETURNED already."""
+        if not self.refused.by_offset:
+            self.add_returned(first, count)
+            return
+        for offset in range(first, first + count):
+            if offset in self.refused.by_offset:
+                self.settlement.mark(offset, offset + 1, REFUSED)
+                self.refused.waiting.add(offset)
+                if self.octets.measuring:
+                    self.octets.count += self.reader.body_octets(offset, offset + 1)
+            else:
+                self.add_returned(offset, 1)
+
+    def release_refused(self, consumer: i64) -> None:
+        """Let others have what a consumer has refused, which is gone."""
+        for offset in self.refused.leave(consumer):
+            self.settlement.mark(offset, offset + 1, RETURNED)
+            if self.octets.measuring:
+                self.octets.count -= self.reader.body_octets(offset, offset + 1)
+            self.add_returned(offset, 1)
+
+    def add_returned(self, first: i64, count: i64) -> None:
+        """Records can be delivered again to any consumer."""
         if self.octets.measuring:
             self.octets.count += self.reader.body_octets(first, first + count)
         order = self.order
@@ -297,13 +340,25 @@ class ReadyQueue:
         self.settlement.settle(first, first + count)
         self.forget(first, count)
 
+    def settle_modified(self, first: i64, count: i64) -> None:
+        """Settle records as `settle`, which may have annotations of consumers though their attempts are forgotten."""
+        self.settle(first, count)
+        self.attempts.forget_modified(first, count)
+
     def forget(self, first: i64, count: i64) -> None:
         """Records are settled: nobody asks for their attempts, and others of their message groups can be delivered."""
         if self.attempts.by_offset:
             self.attempts.forget(first, count)
+            self.forget_refused(first, count)
         order = self.order
         if order is not None and order.keys:
             self.follow(order, first, count)
+
+    def forget_refused(self, first: i64, count: i64) -> None:
+        """Forget that consumers have refused records, which do not wait."""
+        if self.refused.by_offset:
+            for offset in range(first, first + count):
+                self.refused.forget(offset)
 
     def follow(self, order: Order, first: i64, count: i64) -> None:
         """Records are settled: those that waited behind them in their message groups can be delivered."""
@@ -328,6 +383,8 @@ class ReadyQueue:
             self.attempts.forget(first, total)
         self.returned = []
         self.returned_count = 0
+        for offset in sorted(self.refused.waiting):
+            self.settle(offset, 1)
         if self.reader.stuck:
             for first, total in self.settlement.passed_over():
                 self.settlement.settle(first, first + total)
@@ -409,6 +466,7 @@ class ReadyQueue:
             self.order = Order(self.limits, self.properties, order.returned is not None, self.settlement.pages)
         self.block = None
         self.octets.measuring = False
+        self.refused.clear()
         self.expiry.start_over()
         self.reader.start_over()
 
@@ -441,12 +499,14 @@ class ReadyQueue:
         Where an order has still to take in records the time is a past one: `take_in` has to be called to know it.
         """
         order = self.order
+        due: i64 = NEVER
+        for offset in self.refused.waiting:
+            due = min(due, self.expiry.at(offset))
         if order is None:
             head = self.head()
-            return self.expiry.at(head) if head < self.log.end else NEVER
+            return min(due, self.expiry.at(head)) if head < self.log.end else due
         if self.settlement.cursor < self.log.end:
             return UNKNOWN_US
-        due: i64 = NEVER
         for level in order.heads():
             due = min(due, self.expiry.at(level.first()))
         return due

@@ -1,5 +1,7 @@
 """Deliveries and failures of the records that came back, counted in memory and in the write-ahead log.
 
+Beside them stand the annotations that consumers gave these records (`modified.py`).
+
 Notes in the log are triples of i64:
 
     first, count, attempts     records returned, after so many attempts (see `FAILURE`)
@@ -16,6 +18,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
+from forebay.queue.work.modified import FIRST_PART, NEXT_PART, NOTE_BYTES, ModifiedRecords
 from forebay.queue.work.settlement import Settlement
 
 FAILURE: Final = 1 << 32  # failures are counted above the times delivered
@@ -31,6 +34,7 @@ class Attempts:
     by_offset  offset -> how often it was delivered, and failed (see `FAILURE`), until it is settled
     failing    offset -> when it failed first, of those in `by_offset`, where that is asked for
     due        offset -> when it may be delivered again; in recovery alone, see `take_delays`
+    modified   annotations of records, most of them in `by_offset`
     notes      for the write-ahead log
     """
 
@@ -39,6 +43,7 @@ class Attempts:
         self.by_offset: dict[int, int] = {}
         self.failing: dict[int, int] = {}
         self.due: dict[int, int] = {}
+        self.modified = ModifiedRecords()
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
@@ -67,17 +72,33 @@ class Attempts:
         write_delay(self.notes, first, count, due_us)
 
     def forget(self, first: i64, count: i64) -> None:
-        """Forget the attempts of records that are settled."""
+        """Forget the attempts, and the annotations, of records that are settled."""
+        self.forget_counts(first, count)
+        self.forget_modified(first, count)
+
+    def forget_counts(self, first: i64, count: i64) -> None:
+        """Forget the attempts of records, and not their annotations."""
         for offset in range(first, first + count):
             self.by_offset.pop(offset, None)
         if self.failing:
             for offset in range(first, first + count):
                 self.failing.pop(offset, None)
 
+    def modify(self, offset: i64, annotations: bytes) -> bool:
+        """Keep the annotations of a record that is about to come back; see `ModifiedRecords.keep`."""
+        return self.modified.keep(offset, annotations, self.notes)
+
+    def forget_modified(self, first: i64, count: i64) -> None:
+        """Forget the annotations of records that are settled."""
+        if self.modified.by_offset:
+            for offset in range(first, first + count):
+                self.modified.forget(offset)
+
     def start_over(self) -> None:
         """Forget all attempts: nothing was delivered yet."""
         self.by_offset.clear()
         self.due.clear()
+        self.modified.clear()
         self.notes.truncate(0)
 
     def take_notes(self) -> bytes:
@@ -95,7 +116,15 @@ class Attempts:
         while at < i64(len(notes)):
             count = read_i64_le(notes, at + 8)
             value = read_i64_le(notes, at + 16)
-            is_delay = count == 0 and value & ((1 << KIND_BITS) - 1) == DELAY
+            kind = value & ((1 << KIND_BITS) - 1)
+            if count == 0 and kind in (FIRST_PART, NEXT_PART):
+                offset = read_i64_le(notes, at)
+                at += TRIPLE
+                if settlement.committed <= offset < settlement.log.end:
+                    self.modified.restore(offset, kind, notes[at : at + min(value >> KIND_BITS, NOTE_BYTES)])
+                at += TRIPLE
+                continue
+            is_delay = count == 0 and kind == DELAY
             length = value >> KIND_BITS if is_delay else count if count > 0 else -count
             first = max(read_i64_le(notes, at), settlement.committed)
             end = min(read_i64_le(notes, at) + length, settlement.log.end)
@@ -134,6 +163,7 @@ class Attempts:
             if not self.settlement.is_settled(offset):
                 kept[offset] = attempts
         self.by_offset = kept
+        self.modified.prune(kept)
         failing: dict[int, int] = {}
         for offset, since_us in self.failing.items():
             if offset in kept:
@@ -159,6 +189,7 @@ class Attempts:
             write_failing(out, offset, self.failing[offset])
         for due_us, first, count in delays:
             write_delay(out, first, count, due_us)
+        self.modified.snapshot(out)
         return out.getvalue()
 
 

@@ -6,7 +6,7 @@ import heapq
 
 from mypy_extensions import i64
 
-from forebay.queue.leases.page import DELAYED, PAGE_BITS, RETURNED
+from forebay.queue.leases.page import DELAYED, PAGE_BITS, REFUSED, RETURNED
 from forebay.queue.ready.delayed import DelayedRecords
 from forebay.queue.ready.order import Order
 from forebay.queue.ready.ready_queue import ReadyQueue
@@ -19,7 +19,7 @@ def is_waiting(group: WorkGroup, offset: i64) -> bool:
     if offset >= settlement.cursor:
         return offset < settlement.log.end
     page = settlement.pages.get(offset >> PAGE_BITS)
-    return page is not None and page.states[offset - page.base] in (RETURNED, DELAYED)
+    return page is not None and page.states[offset - page.base] in (RETURNED, DELAYED, REFUSED)
 
 
 def take_out(group: WorkGroup, chosen: set[int]) -> None:

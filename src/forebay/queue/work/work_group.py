@@ -13,12 +13,10 @@ from mypy_extensions import i64
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.message.annotations import PUBLISHER, annotation
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.fairness import (
     BURST,
-    BY_TOPIC,
     NO_KEY,
     ByFilter,
     ByPriority,
@@ -46,6 +44,8 @@ from forebay.queue.turn import SCAN_RECORDS
 from forebay.queue.work.attempts import FAILURE, Attempts, deliveries_in, failures_in
 from forebay.queue.work.dead_letters import DeadLetterBacklog
 from forebay.queue.work.filters import ConsumerFilters
+from forebay.queue.work.modified import annotated_block
+from forebay.queue.work.refused_offers import RefusedOffers
 from forebay.queue.work.settlement import Settlement
 
 
@@ -57,6 +57,7 @@ class WorkGroup(Group):
     attempts      how often those that came back were delivered
     ready_queue   what can be delivered now
     filters       of consumers that want only some of that
+    refused_offers  of what some consumers refused to the others
     delayed       what can be delivered later
     leases        what consumers hold
     dead_letters  what died and is not moved yet
@@ -82,6 +83,7 @@ class WorkGroup(Group):
             self.limits, self.properties, self.reader, self.settlement, self.attempts, self.key_filter, self.turn
         )
         self.filters = ConsumerFilters(self.limits, self.properties, self.ready_queue)
+        self.refused_offers = RefusedOffers(self.ready_queue, self.properties)
         self.delayed = DelayedRecords()
         self.leases = LeaseTable(self.settlement)
         self.dead_letters = DeadLetterBacklog()
@@ -126,6 +128,7 @@ class WorkGroup(Group):
     def detach(self, consumer: Consumer) -> None:
         super().detach(consumer)
         self.filters.leave(consumer)
+        self.ready_queue.release_refused(consumer.id)
         self.choose_fairness()
 
     def remove(self, consumer: Consumer, how: i64 = FAILED) -> None:
@@ -157,12 +160,18 @@ class WorkGroup(Group):
         if is_shared:
             fairness.begin()
         served: Consumer | None = None
+        if ready.refused.waiting:
+            for offer in self.refused_offers.assign(self.consumers, fairness):
+                offered = self.deliver(offer.consumer, offer.block, offer.offset, 1, now_us)
+                self.counts.deliver(1, offered.lease is None, offered.redelivered)
+                out.append(offered)
         while turn.octets > 0 and turn.looks > 0:
             if ready.expiry.perishable:
                 self.drop_expired(now_us)
             if ready.is_empty():
                 return False
-            consumer = fairness.next(self.consumers, self.next_key(fairness) if fairness.key_of != NO_KEY else b"")
+            key = ready.head_key(fairness.key_of) if fairness.key_of != NO_KEY else b""
+            consumer = fairness.next(self.consumers, key)
             if consumer is None:
                 if served is not None:
                     self.properties.looks.pace.note(served.held)
@@ -195,22 +204,14 @@ class WorkGroup(Group):
         if ready.expiry.perishable:
             self.drop_expired(now_us)
         delivery: Delivery | None = None
+        refused = self.refused_offers.take_first(consumer)
+        if refused is not None:
+            delivery = self.deliver(consumer, refused.block, refused.offset, 1, now_us)
         while delivery is None and not ready.is_empty() and self.turn.looks > 0:
             delivery = self.take(consumer, 1, now_us)
         if delivery is not None:
             self.counts.get(delivery.lease is None, delivery.redelivered)
         return delivery
-
-    def next_key(self, fairness: Fairness) -> bytes:
-        """The field of the next record that the strategy goes by."""
-        offset = self.ready_queue.head()
-        block = self.reader.log.block(offset)
-        if block is None:
-            return b""  # `take` finds that nothing is left
-        index = max(offset, block.base) - block.base
-        return (
-            block.routing_key(index) if fairness.key_of == BY_TOPIC else annotation(block.annotations(index), PUBLISHER)
-        )
 
     def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
         """Deliver the next run of at most `most` records; None where unwanted ones were passed, or none is left."""
@@ -267,6 +268,10 @@ class WorkGroup(Group):
             delivery.deliveries = deliveries_in(attempts) + 1
             delivery.failures = failures_in(attempts)
             delivery.redelivered = True
+            modified = self.attempts.modified.by_offset
+            if modified and first in modified:  # one record alone, see `ReadyQueue.alike`
+                delivery.block = annotated_block(block, index, modified[first])
+                delivery.index = 0
         elif block.base < self.reader.log.crash_end:
             delivery.redelivered = True  # no block was written across a crash
         return delivery
@@ -382,11 +387,12 @@ class WorkGroup(Group):
         self.counts.die(cause, count)
         if self.trace is not None:
             self.trace.note(DIED, self.name, None, first, count, self.turn.now_us, cause)
+        self.ready_queue.forget_refused(first, count)
         if self.limits.dead_letter_exchange is None:
-            self.ready_queue.settle(first, count)
+            self.ready_queue.settle_modified(first, count)
             return
         if self.attempts.by_offset:
-            self.attempts.forget(first, count)
+            self.attempts.forget_counts(first, count)
         self.settlement.mark(first, first + count, DEAD_LETTER)
         self.dead_letters.add(first, count, cause, attempts)
 
@@ -404,7 +410,7 @@ class WorkGroup(Group):
     def settle_dead_letters(self, first: i64, count: i64) -> None:
         """Dead letters were moved, or nobody wants them: they are settled."""
         self.dead_letters.count -= count
-        self.ready_queue.settle(first, count)
+        self.ready_queue.settle_modified(first, count)
 
     def drop_head(self, most: i64, cause: str) -> i64:
         """Have the next records die, at most so many; how many did. 0 where none can be next."""
@@ -433,6 +439,9 @@ class WorkGroup(Group):
         """Have die what has expired at the head; at that of each level, where the queue has priorities."""
         ready = self.ready_queue
         order = ready.order
+        if ready.refused.waiting:
+            for offset in self.refused_offers.take_expired(now_us):
+                self.dead_letter_ready(offset, 1, EXPIRED)
         if order is not None:
             while self.drop_expired_heads(order, now_us):
                 pass  # what died let others of its message group come, perhaps at another level

@@ -29,6 +29,7 @@ class LinkContext:
     """The state of one connection.
 
     node         name of the broker's node
+    knows_rabbitmq  the client expects to talk to RabbitMQ
     frame_octets_max  of the frames that the client takes
     transactions those that are open
     receivers    links that deliver to the client, by the numbers of their consumers
@@ -54,6 +55,7 @@ class LinkContext:
         self.work = WorkInHand(session.vhost.common.budget)
         self.user = login.principal.user.encode("utf-8", "surrogateescape")
         self.container = login.container
+        self.knows_rabbitmq = login.knows_rabbitmq
         self.node = "forebay"
         self.frame_octets_max: i64 = login.frame_octets_max
         self.message_octets_max: i64 = options.message_octets_max

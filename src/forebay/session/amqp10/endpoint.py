@@ -168,7 +168,7 @@ class SessionEndpoint:
             for start, stop in self.runs.unsettled_ranges(max(first, 0), min(last, self.output.next_tag - 1)):
                 self.put_settled(start, stop, answer)
         if transaction is None:
-            self.runs.settle(first, last, effect.kind, effect.delay_ms)
+            effect.apply(self.runs, first, last)
         else:
             transaction.settle(HeldOutcome(self.runs, first, last, effect))
 

@@ -74,7 +74,7 @@ class OpenTransaction:
         """Hold an outcome back."""
         if len(self.outcomes) >= OUTCOMES_MAX:
             raise RequestError(TOO_MANY, f"transaction: more than {OUTCOMES_MAX} outcomes before its discharge")
-        self.publishes.charge(HELD_OCTETS)
+        self.publishes.charge(HELD_OCTETS + i64(len(outcome.effect.annotations)))
         self.outcomes.append(outcome)
 
     def roll_back(self) -> None:

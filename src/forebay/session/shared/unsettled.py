@@ -23,7 +23,8 @@ RETURN_FAILED: Final = 2  # to the queue, as something went wrong with it
 RETURN_UNTRIED: Final = 3  # to the queue, as the client never had it
 REJECT: Final = 4  # to the dead letters
 BY_DEFAULT: Final = 5  # as the holder has it where the client does not say
-UNDELIVERABLE: Final = 6  # not to this client again: see `DeliveryHolder.undeliverable_how`
+REFUSE_UNTRIED: Final = 6  # as RETURN_UNTRIED, and never to this consumer again: see `DeliveryHolder.undeliverable_how`
+REFUSE_FAILED: Final = 7  # as RETURN_FAILED, and the same
 
 
 class DeliveryHolder:
@@ -37,9 +38,9 @@ class DeliveryHolder:
         self.unsettled: i64 = 0
         self.default_how: i64 = RETURN_UNTRIED
 
-    def undeliverable_how(self) -> i64:
-        """Return how messages are settled that this holder cannot take."""
-        return REJECT
+    def undeliverable_how(self, how: i64) -> i64:
+        """Return how messages are settled that this holder cannot take: REJECT, or `how` the client asks for."""
+        return how
 
 
 @final
@@ -150,6 +151,17 @@ class UnsettledDeliveries:
             self.forget_settled()
         return count
 
+    def modify(self, first: i64, last: i64, annotations: bytes) -> None:
+        """Give the messages of unsettled deliveries between two tags message annotations, see `Settling.modify`."""
+        at = self.find(first)
+        while at < len(self.runs) and self.runs[at].tag <= last:
+            run = self.runs[at]
+            at += 1
+            if run.left:
+                start, stop = max(first, run.next), min(last + 1, run.end)
+                if start < stop:
+                    self.settling.modify(run.lease, run.first + start - run.tag, stop - start, annotations)
+
     def unsettled_ranges(self, first: i64, last: i64) -> list[tuple[int, int]]:
         """Return the first and last tags of consecutive unsettled deliveries between two tags."""
         found: list[tuple[int, int]] = []
@@ -239,8 +251,8 @@ class UnsettledDeliveries:
         """Settle records of a run in their queue."""
         if how == BY_DEFAULT:
             how = run.holder.default_how
-        if how == UNDELIVERABLE:
-            how = run.holder.undeliverable_how()
+        if how >= REFUSE_UNTRIED:
+            how = run.holder.undeliverable_how(how)
         first = run.first + tag - run.tag
         if how == ACCEPT:
             self.counts.acked += count
@@ -249,6 +261,8 @@ class UnsettledDeliveries:
             self.settling.reject(run.lease, first, count)
         elif how == RETURN_FAILED:
             self.settling.nack(run.lease, first, count, delay_ms, FAILED)
+        elif how >= REFUSE_UNTRIED:
+            self.settling.refuse(run.lease, first, count, delay_ms, FAILED if how == REFUSE_FAILED else UNTRIED)
         else:
             self.settling.nack(run.lease, first, count, delay_ms, UNTRIED if how == RETURN_UNTRIED else NACKED)
 

@@ -129,8 +129,7 @@ class CoordinatorLink(LinkEndpoint):
             if transaction.outcomes:
                 context.vhost.hurry()  # acknowledgements wait for somebody else's commit otherwise
             for settled in transaction.outcomes:
-                effect = settled.effect
-                settled.deliveries.settle(settled.first, settled.last, effect.kind, effect.delay_ms)
+                settled.effect.apply(settled.deliveries, settled.first, settled.last)
         except Exception as error:
             note_half_change(error)
             raise

@@ -3,8 +3,8 @@
 accepted    settled
 rejected    to the dead letters
 released    back to the queue, which is no failure
-modified    back to the queue, as a failure with `delivery-failed`; to the dead letters with `undeliverable-here`,
-            as with RabbitMQ, and of a queue without any, as a failure; not before the annotation `x-opt-delivery-time`
+modified    back to the queue, as a failure with `delivery-failed`, and with its annotations; not to this consumer again
+            with `undeliverable-here`; not before the annotation `x-opt-delivery-time`
 none        settled without an outcome: the default outcome of the link, released if it has not asked for another
 """
 
@@ -18,11 +18,14 @@ from forebay.core.units import US_PER_MS
 from forebay.session.shared.unsettled import (
     ACCEPT,
     BY_DEFAULT,
+    REFUSE_FAILED,
+    REFUSE_UNTRIED,
     REJECT,
     RETURN_FAILED,
     RETURN_UNTRIED,
-    UNDELIVERABLE,
+    UnsettledDeliveries,
 )
+from forebay.wire.amqp10.encoder import encode_value
 from forebay.wire.amqp10.states import Accepted, Modified, Rejected, Released
 from forebay.wire.amqp10.values import Symbol, Timestamp
 
@@ -34,20 +37,26 @@ DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
 class OutcomeEffect:
     """The effect of an outcome on records: `kind` is one of session/shared/unsettled.py.
 
-    delay_ms  after which records may be delivered again, 0 for at once
+    delay_ms     after which records may be delivered again, 0 for at once
+    annotations  encoded map of message annotations that records get; b"" for none
     """
 
-    def __init__(self, kind: i64, delay_ms: i64 = 0) -> None:
+    def __init__(self, kind: i64, delay_ms: i64 = 0, annotations: bytes = b"") -> None:
         self.kind: i64 = kind
         self.delay_ms: i64 = delay_ms
+        self.annotations = annotations
+
+    def apply(self, deliveries: UnsettledDeliveries, first: i64, last: i64) -> None:
+        """Settle the unsettled deliveries with tags from `first` to `last`."""
+        if self.annotations:
+            deliveries.modify(first, last, self.annotations)
+        deliveries.settle(first, last, self.kind, self.delay_ms)
 
 
 ACCEPTING: Final = OutcomeEffect(ACCEPT)
 REJECTING: Final = OutcomeEffect(REJECT)
 RETURNING: Final = OutcomeEffect(RETURN_UNTRIED)  # its delivery-count must not grow (3.4.4)
-FAILING: Final = OutcomeEffect(RETURN_FAILED)
 DEFAULTING: Final = OutcomeEffect(BY_DEFAULT)
-PASSING_ON: Final = OutcomeEffect(UNDELIVERABLE)
 
 
 def settle_how(state: object, is_settled: bool, now_us: i64) -> OutcomeEffect | None:
@@ -60,13 +69,19 @@ def settle_how(state: object, is_settled: bool, now_us: i64) -> OutcomeEffect | 
         return REJECTING
     if isinstance(state, Modified):
         if state.undeliverable_here:
-            return PASSING_ON
-        kind = RETURN_FAILED if state.delivery_failed else RETURN_UNTRIED
-        delay_ms = delay_of(state, now_us)
-        if delay_ms > 0:
-            return OutcomeEffect(kind, delay_ms)
-        return FAILING if state.delivery_failed else RETURNING
+            kind = REFUSE_FAILED if state.delivery_failed else REFUSE_UNTRIED
+        else:
+            kind = RETURN_FAILED if state.delivery_failed else RETURN_UNTRIED
+        return OutcomeEffect(kind, delay_of(state, now_us), annotations_of(state))
     return DEFAULTING if is_settled else None
+
+
+def annotations_of(state: Modified) -> bytes:
+    """Return the encoded annotations of an outcome that are for the message; b"" if there are none."""
+    given = state.annotations
+    if given is None or not given.pairs:
+        return b""
+    return encode_value(given)
 
 
 def delay_of(state: Modified, now_us: i64) -> i64:

@@ -17,7 +17,7 @@ from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.transactions import OpenTransaction
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
-from forebay.session.shared.unsettled import BY_DEFAULT, REJECT, RETURN_FAILED, UnsettledDeliveries
+from forebay.session.shared.unsettled import BY_DEFAULT, REJECT, UnsettledDeliveries
 from forebay.wire.amqp10.fields import ABSENT
 from forebay.wire.amqp10.performatives import Flow, Transfer
 from forebay.wire.amqp10.states import NOT_ALLOWED
@@ -77,10 +77,17 @@ class SendingLink(LinkEndpoint):
     def begin(self) -> None:
         pass  # the client gives the credit
 
-    def undeliverable_how(self) -> i64:
-        """Return REJECT if that keeps the messages, as dead letters; else they go back to the queue as failures."""
+    def undeliverable_how(self, how: i64) -> i64:
+        """Return REJECT if the queue has dead letters, and nobody else consumes it; else the messages go back to it.
+
+        RabbitMQ's clients call this outcome `discard`: what comes from them always goes to the dead letters.
+        """
         limits = self.queue.limits
-        return REJECT if limits.dead_letter_exchange is not None or limits.dlq else RETURN_FAILED
+        if limits.dead_letter_exchange is None and not limits.dlq:
+            return how
+        group = self.queue.groups.get(self.consumer.group)
+        is_alone = group is None or len(group.consumers) < 2
+        return REJECT if is_alone or self.state.knows_rabbitmq else how
 
     # ---- credit
 

@@ -1,0 +1,87 @@
+"""Records that some consumers must not get again, as they said that they cannot take them.
+
+Such a record waits here, and not in the order of the others, as long as one of these consumers is there. Others get it
+before what is ready.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+CONSUMER_MAX: Final = 1000  # records that one consumer may refuse while it consumes
+GROUP_MAX: Final = 8192  # the same for all consumers of a group together
+
+
+@final
+class RefusedRecords:
+    """The records of one group that were refused, and their consumers.
+
+    by_offset    offset -> numbers of the consumers that must not get the record
+    by_consumer  number of a consumer -> offsets
+    count        pairs of record and consumer
+    waiting      offsets of those that are ready
+    """
+
+    def __init__(self) -> None:
+        self.by_offset: dict[int, set[int]] = {}
+        self.by_consumer: dict[int, set[int]] = {}
+        self.count: i64 = 0
+        self.waiting: set[int] = set()
+
+    def refuse(self, offset: i64, consumer: i64) -> bool:
+        """Note that a consumer must not get a record again. Return False, with nothing done, if there are too many."""
+        own = self.by_consumer.get(int(consumer))
+        if own is None:
+            own = set()
+        if len(own) >= CONSUMER_MAX or self.count >= GROUP_MAX:
+            return False
+        self.by_consumer[int(consumer)] = own
+        if int(offset) not in own:
+            own.add(int(offset))
+            self.by_offset.setdefault(int(offset), set()).add(int(consumer))
+            self.count += 1
+        return True
+
+    def may_take(self, offset: i64, consumer: i64) -> bool:
+        """Return whether a consumer has not refused a record."""
+        consumers = self.by_offset.get(int(offset))
+        return consumers is None or int(consumer) not in consumers
+
+    def forget(self, offset: i64) -> None:
+        """Forget a record that is settled."""
+        for consumer in self.by_offset.pop(int(offset), set()):
+            self.count -= 1
+            own = self.by_consumer[consumer]
+            own.discard(int(offset))
+            if not own:
+                del self.by_consumer[consumer]
+        self.waiting.discard(int(offset))
+
+    def leave(self, consumer: i64) -> list[int]:
+        """Forget a consumer that is gone. Return the records that wait and that nobody refuses any more."""
+        free: list[int] = []
+        for offset in sorted(self.by_consumer.pop(int(consumer), set())):
+            self.count -= 1
+            others = self.by_offset[offset]
+            others.discard(int(consumer))
+            if not others:
+                del self.by_offset[offset]
+                if offset in self.waiting:
+                    self.waiting.discard(offset)
+                    free.append(offset)
+        return free
+
+    def take_first(self) -> i64:
+        """Take out the lowest record that waits; there must be one."""
+        first = min(self.waiting)
+        self.waiting.discard(first)
+        return first
+
+    def clear(self) -> None:
+        """Forget all records and consumers."""
+        self.by_offset.clear()
+        self.by_consumer.clear()
+        self.waiting.clear()
+        self.count = 0
