@@ -164,15 +164,23 @@ class SecureLine(Line):
 
 
 class WebSocketLine(Line):
-    """WebSocket over a line; each thing sent is a frame, or several."""
+    """WebSocket over a line; each thing sent is a frame, or several.
+
+    protocol  that the request asks for: its name is both path and subprotocol
+    """
 
     opened = False
+
+    def __init__(self, chance: Random, port: int, protocol: str = "mqtt") -> None:
+        super().__init__(chance, port)
+        self.protocol = protocol
 
     def put(self, octets: bytes) -> None:
         chance = self.chance
         if not self.opened:
             self.opened = True
-            asked = request("/mqtt" if chance.random() < 0.95 else "/elsewhere")
+            path = f"/{self.protocol}" if chance.random() < 0.95 else "/elsewhere"
+            asked = request(path, Sec_WebSocket_Protocol=self.protocol)
             if self.left < 0 and chance.random() < 0.5:
                 super().put(asked[: chance.randrange(len(asked) + 1)])
                 return

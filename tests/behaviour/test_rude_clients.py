@@ -54,6 +54,7 @@ PROTOCOLS: dict[str, tuple[str, list[Dialogue]]] = {
     "blocks": ("amqp", [blocks_dialogue]),
     "tls": ("amqps", [amqp_dialogue, amqp10_dialogue, mqtt_dialogue, blocks_dialogue]),
     "websocket": ("mqtt_websocket", [mqtt_dialogue]),
+    "amqp-websocket": ("mqtt_websocket", [amqp_dialogue, amqp10_dialogue]),
     "http": ("http", [http_dialogue]),
 }
 
@@ -77,6 +78,8 @@ def begin(broker: BrokerProcess, protocol: str, certificates: Certificates) -> C
         return partial(SecureLine, port=port, context=certificates.client())
     if protocol == "websocket":
         return partial(WebSocketLine, port=port)
+    if protocol == "amqp-websocket":
+        return partial(WebSocketLine, port=port, protocol="amqp")
     return partial(Line, port=port)
 
 

@@ -33,14 +33,14 @@ class PlaceOptions:
     amqp: str = option("127.0.0.1:5672", ADDRESS, "Listener for AMQP.", flag=True)
     mqtt: str = option("127.0.0.1:1883", ADDRESS, "Listener for MQTT.", flag=True)
 
-    mqtt_websocket: str = option("127.0.0.1:8083", ADDRESS, "Listener for MQTT over WebSocket.")
-    mqtt_websocket_path: str = option("/mqtt", TEXT, "Path of the WebSocket listeners; it begins with `/`.")
+    mqtt_websocket: str = option("127.0.0.1:8083", ADDRESS, "Listener for MQTT and AMQP over WebSocket.")
+    mqtt_websocket_path: str = option("/mqtt", TEXT, "Path of MQTT over WebSocket; it begins with `/`.")
     mqtt_websocket_origins: list[str] = option(
         [], NAMES, "Origins whose pages may connect over WebSocket, besides the broker's own host; `*` allows any."
     )
     amqps: str = option("", ADDRESS, "Listener for AMQP over TLS.")
     mqtts: str = option("", ADDRESS, "Listener for MQTT over TLS.")
-    mqtt_websocket_tls: str = option("", ADDRESS, "Listener for MQTT over WebSocket and TLS.")
+    mqtt_websocket_tls: str = option("", ADDRESS, "Listener for MQTT and AMQP over WebSocket and TLS.")
     proxy_protocol: bool = boolean(
         False, "Every connection to the AMQP and MQTT listeners begins with a PROXY header, version 1 or 2."
     )

@@ -42,6 +42,14 @@ function shown(value) {
   return value;
 }
 
+// How a client reaches the broker: by TCP, or by the WebSocket {url, package} that is given.
+function transport() {
+  if (!given.websocket) return { host: "127.0.0.1", port: Number(port) };
+  const made = rhea.websocket_connect(require(`${given.websocket.package}/node_modules/ws`));
+  const options = { ca: given.websocket.ca && require("fs").readFileSync(given.websocket.ca) };
+  return { connection_details: made(given.websocket.url, ["binary", "AMQPWSB10", "amqp"], options) };
+}
+
 const FIELDS = [
   "durable", "priority", "ttl", "first_acquirer", "delivery_count", "message_annotations", "message_id", "user_id",
   "to", "subject", "reply_to", "correlation_id", "content_type", "content_encoding", "absolute_expiry_time",
@@ -67,7 +75,7 @@ function made(spec) {
 }
 
 function connect(more = {}) {
-  const options = { host: "127.0.0.1", port: Number(port), username: "guest", password: "guest", reconnect: false, ...more };
+  const options = { ...transport(), username: "guest", password: "guest", reconnect: false, ...more };
   const connection = rhea.create_container({ id: "rhea" }).connect(options);
   connection.on("connection_error", (context) => finish({ error: String(context.error || context.connection.error) }));
   connection.on("connection_close", () => finish({ error: "closed" }));

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import BrokerProcess, running
+from tests.certificates import Certificates
+from tests.interop import npm
 from tests.interop.amqp10.rhea_client import run
+
+WS_VERSION = "8.18.3"
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +61,19 @@ def test_bodies_up_to_10_mb(broker: BrokerProcess) -> None:
     messages = [{"length": length} for length in lengths]
     assert run(broker, "send", address="$queue/long", messages=messages) == ["accepted"] * len(lengths)
     assert run(broker, "receive", address="$queue/long", count=len(lengths), lengths=True) == lengths
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_websocket(tmp_path: Path, secure: bool) -> None:
+    certificates = Certificates(tmp_path / "certificates")
+    with running(tmp_path / "broker", **certificates.options(mqtt_websocket_tls="127.0.0.1:0")) as broker:
+        listener, scheme = ("mqtt_websocket_tls", "wss") if secure else ("mqtt_websocket", "ws")
+        url = f"{scheme}://localhost:{broker.port(listener)}/amqp"
+        websocket = {"url": url, "package": str(npm.installed("ws", WS_VERSION)), "ca": str(certificates.ca)}
+        lengths = [0, 1, 125, 65_536, 3_000_000]
+        messages = [{"length": length} for length in lengths]
+        sent = run(broker, "send", address="$queue/web", messages=messages, websocket=websocket)
+        assert sent == ["accepted"] * len(lengths)
+        more = {"count": len(lengths), "lengths": True, "websocket": websocket}
+        assert run(broker, "receive", address="$queue/web", **more) == lengths
+        assert run(broker, "many", address="$queue/many", count=3000, websocket=websocket)["got"] == 3000

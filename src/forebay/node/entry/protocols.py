@@ -24,7 +24,9 @@ from forebay.session.session import Session
 
 MQTT_CONNECT: Final = 0x10
 AMQP10_HEADERS: Final = (b"\x00\x01\x00\x00", b"\x02\x01\x00\x00", b"\x03\x01\x00\x00")
-MQTT_ONLY: Final = "mqtt only"  # the client has asked for MQTT before its first octet
+# The client has asked for the protocol before its first octet.
+MQTT_ONLY: Final = "mqtt only"
+AMQP_ONLY: Final = "amqp only"
 
 
 def protocol_of(data: bytes, default: str) -> str:
@@ -34,12 +36,14 @@ def protocol_of(data: bytes, default: str) -> str:
     """
     if default == MQTT_ONLY:
         return "mqtt"
+    if data.startswith(b"AMQP"):
+        return "amqp10" if data[4:8] in AMQP10_HEADERS else "amqp"
+    if default == AMQP_ONLY:
+        return "amqp"
     if data.startswith(b"FBLK"):
         return "blocks"
     if data[0] == MQTT_CONNECT:
         return "mqtt"
-    if data.startswith(b"AMQP"):
-        return "amqp10" if data[4:8] in AMQP10_HEADERS else "amqp"
     return "amqp" if default == "amqp" else "mqtt"
 
 

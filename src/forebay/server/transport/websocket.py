@@ -1,7 +1,8 @@
-"""MQTT over WebSocket: a protocol to the loop's transport, and itself the transport of a Connection.
+"""MQTT and AMQP over WebSocket: a protocol to the loop's transport, and itself the transport of a Connection.
 
 The octets are the `websockets` library's work: `ServerProtocol` parses and writes frames and knows no socket. A frame
-is not a packet [MQTT-6.0.0-2]: what the binary frames hold is one stream, and each flush leaves as one frame.
+is neither a packet [MQTT-6.0.0-2] nor a frame of AMQP: what the binary frames hold is one stream, and each flush leaves
+as one frame. The request's path and its subprotocols say which of the two protocols a client speaks.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from websockets.protocol import Event, State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from forebay.node.entry.protocols import AMQP_ONLY
 from forebay.server.net import Connection
 
-SUBPROTOCOL: Final = Subprotocol("mqtt")  # [MQTT-6.0.0-3]
+MQTT: Final = Subprotocol("mqtt")  # [MQTT-6.0.0-3]
+AMQP: Final = (Subprotocol("amqp"), Subprotocol("AMQPWSB10"))  # the latter is the only one that Azure's clients offer
+# `/ws` is RabbitMQ's path, the last one Azure's. None of them needs the slash at its end that some clients add.
+AMQP_PATHS: Final = ("/amqp", "", "/ws", "/$servicebus/websocket")
 THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 REQUEST: Final = b"GET /"
 DATA: Final = (Opcode.BINARY, Opcode.CONT)
@@ -36,7 +41,7 @@ library_logger.setLevel(logging.ERROR)
 class WebSocketSettings:
     """The demands of a listener on its clients.
 
-    path        where MQTT is; what follows a `?` is the client's own business
+    path        where MQTT is; what follows a `?` is the client's own business. AMQP is at AMQP_PATHS
     origins     whose pages may connect, beside those of this machine and, from elsewhere, those of the host that was
                 asked; "*" for any. Who sends none is no browser, and may
     octets_max  of a message, however many frames it comes in
@@ -58,6 +63,18 @@ class WebSocketSettings:
         except ValueError:
             return False
 
+    def subprotocols_for(self, request: Request) -> list[Subprotocol]:
+        """Return the subprotocols served at the path of a request, the preferred one first; none if nothing is there.
+
+        AMQP is only there for clients that offer it, as it has paths where others may expect something else.
+        """
+        path = request.path.partition("?")[0]
+        found = [MQTT] if path == self.path else []
+        if path.removesuffix("/") in AMQP_PATHS:
+            offered = ",".join(request.headers.get_all("Sec-WebSocket-Protocol")).split(",")
+            found += [each for each in AMQP if each in [name.strip() for name in offered]]
+        return found
+
 
 class WebSocket(asyncio.Protocol, asyncio.Transport):
     """One client's WebSocket, between its transport and its Connection."""
@@ -68,7 +85,6 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.settings = settings
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.frames = ServerProtocol(
-            subprotocols=[SUBPROTOCOL],
             max_size=settings.octets_max,
             logger=library_logger,
         )
@@ -140,10 +156,14 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
             # give itself the name under which the browser asked, so that on loopback `Host` proves nothing.
             response = frames.reject(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect.\n")
             self.log(f"origin {origin[:80]!r} is not among mqtt_websocket_origins")
-        elif request.path.partition("?")[0] == self.settings.path:
+        elif served := self.settings.subprotocols_for(request):
+            frames.available_subprotocols = served
             response = frames.accept(request)
+            if frames.subprotocol in AMQP:
+                self.connection.default_protocol = AMQP_ONLY
         else:
-            response = frames.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {self.settings.path}.\n")
+            where = f"MQTT is at {self.settings.path}, AMQP at {AMQP_PATHS[0]} with the subprotocol {AMQP[0]}.\n"
+            response = frames.reject(HTTPStatus.NOT_FOUND, where)
             self.log(f"no such path: {request.path[:80]!r}")
         frames.send_response(response)
         self.send()
@@ -163,8 +183,8 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         if parts:
             self.connection.data_received(b"".join(parts))
         if text and frames.state is State.OPEN:
-            self.log("a text frame: MQTT comes in binary frames")  # [MQTT-6.0.0-1]
-            frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT comes in binary frames")
+            self.log("a text frame: MQTT and AMQP come in binary frames")  # [MQTT-6.0.0-1]
+            frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT and AMQP come in binary frames")
         self.send()
 
     def pause_writing(self) -> None:
