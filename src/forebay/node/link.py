@@ -19,6 +19,7 @@ from forebay.directory.logins.authorizer import Proof
 from forebay.node.peer import Peer
 from forebay.session.handshake import Handshake
 from forebay.session.session import Session
+from forebay.wire.amqp10.frames import PROTOCOL_HEADER_OCTETS, TLS_HEADER
 
 SNIFF_OCTETS: Final = 8  # AMQP's versions differ behind its name
 PASSED_OVER_MAX: Final = (
@@ -233,6 +234,9 @@ class Link:
             if len(data) < SNIFF_OCTETS and is_undecided(data):
                 self.rest = data
                 return b""
+            if data.startswith(TLS_HEADER) and self.begin_tls(data[PROTOCOL_HEADER_OCTETS:]):
+                self.rest = b""
+                return b""
             handshake = self.handshake = node.begin_handshake(self, data)
         node.end_deleted()
         if handshake.login is None and handshake.proof is None:
@@ -357,6 +361,13 @@ class Link:
             self.node.pause(self, True)
 
     # ---- what only the socket's side knows, or has to do at once
+
+    def begin_tls(self, behind: bytes) -> bool:
+        """Begin TLS within the connection, as its client asks before all else; return False if there is none.
+
+        behind  bytes that came with the request
+        """
+        return False
 
     def sends_files(self) -> bool:
         """True if parts of files can be sent as they are."""

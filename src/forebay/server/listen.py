@@ -11,7 +11,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ from forebay.core.units import MS_PER_S, S_PER_US
 from forebay.node.entry.protocols import MQTT_ONLY
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.server.net import Connection, Host
+from forebay.server.transport.inner_tls import HANDSHAKE_OCTETS, InnerTlsSettings
 from forebay.server.transport.proxy import announced_peer, malformed, missing_octets
 from forebay.server.transport.tls import TlsContexts
 from forebay.server.transport.websocket import WebSocket, WebSocketSettings
@@ -30,7 +31,6 @@ from forebay.server.transport.websocket import WebSocket, WebSocketSettings
 BACKLOG: Final = 16_384  # clients that come back all at once would wait for seconds; the system has a limit of its own
 HTTP: Final = "http"
 ACCEPTS_A_TURN: Final = 100
-HANDSHAKE_OCTETS: Final = 64 << 10  # memory of one TLS handshake, about
 # For which a connection may be at its header or TLS while others wait for its place. A handshake takes two round trips
 # of up to 0.4 s over mobile networks: with less, a crowd that comes back at once would never get in.
 START_GRACE_S: Final = 1.0
@@ -66,6 +66,7 @@ class Endpoint:
     handshake_s   how long the header may take, and then TLS
     leave_s       how long a client may take to end TLS
     starting_max  connections that may be at their header or TLS at one time; beyond it the oldest goes
+    inner_tls     how clients that ask for it within their connection get TLS
     """
 
     name: str
@@ -78,6 +79,7 @@ class Endpoint:
     handshake_s: float
     leave_s: float
     starting_max: int
+    inner_tls: InnerTlsSettings | None = None
 
 
 # Name, address, protocol, TLS and WebSocket of an endpoint.
@@ -106,7 +108,8 @@ def endpoints(options: Options, tls: TlsContexts | None = None) -> list[Endpoint
     )
     if not websocket.path.startswith("/"):
         raise OptionError(f"mqtt_websocket_path: {websocket.path!r} must begin with /")
-    secure = options.amqps or options.mqtts or options.mqtt_websocket_tls
+    # With a certificate, clients of AMQP 1.0 may begin TLS within a connection to any listener over TCP.
+    secure = options.amqps or options.mqtts or options.mqtt_websocket_tls or options.tls_certificate
     context = ready(tls or TlsContexts(options)) if secure else None
     wanted: tuple[Wanted, ...] = (
         ("amqp", options.amqp, "amqp", None, None),
@@ -116,7 +119,13 @@ def endpoints(options: Options, tls: TlsContexts | None = None) -> list[Endpoint
         ("mqtts", options.mqtts, "mqtt", context, None),
         ("mqtt_websocket_tls", options.mqtt_websocket_tls, MQTT_ONLY, context, websocket),
     )
-    return wanted_endpoints(options, wanted)
+    found = wanted_endpoints(options, wanted)
+    if context is None:
+        return found
+    inner = InnerTlsSettings(
+        context, options.tls_identity, options.handshake_timeout_ms / MS_PER_S, leave_seconds(options)
+    )
+    return [replace(each, inner_tls=inner) if each.name in ("amqp", "mqtt") else each for each in found]
 
 
 def http_endpoints(options: Options, tls: TlsContexts) -> list[Endpoint]:
@@ -172,6 +181,7 @@ def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connecti
     """The protocol that the transport of a new connection calls."""
     connection = Connection(host, endpoint.protocol, peer, endpoint.identity)
     connection.listener = endpoint.name
+    connection.inner_tls = endpoint.inner_tls
     return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
 
 

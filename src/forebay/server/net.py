@@ -14,13 +14,16 @@ from typing import Final, cast
 
 from forebay.core.option_names import NONE
 from forebay.core.pieces import Part
+from forebay.node.entry.protocols import AMQP_ONLY
 from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import Peer, peer_at
 from forebay.server.auth.certificate_names import name_in
 from forebay.server.transport.backlog import WRITE_OCTETS, Backlog, octets_of
+from forebay.server.transport.inner_tls import HANDSHAKE_OCTETS, InnerTls, InnerTlsSettings
 from forebay.server.transport.sending import FileSender, Sending
 from forebay.session.session import FilePart, Session
+from forebay.wire.amqp10.frames import TLS_HEADER
 
 FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have to send waits
 
@@ -54,9 +57,21 @@ class Connection(Link, asyncio.Protocol):
     how_named  what of a client's certificate says who it is; NONE: nothing
     listener   that it came by, by the name of its option; empty for none
     via        the node of the cluster that it came by; empty where it came here itself
+    inner_tls  how TLS may begin within the connection; None if it may not, or has begun
     """
 
-    __slots__ = ("backlog", "blocked", "ending", "host", "how_named", "listener", "sending", "transport", "via")
+    __slots__ = (
+        "backlog",
+        "blocked",
+        "ending",
+        "host",
+        "how_named",
+        "inner_tls",
+        "listener",
+        "sending",
+        "transport",
+        "via",
+    )
 
     def __init__(self, host: Host, protocol: str, peer: Peer | None = None, how_named: str = NONE) -> None:
         super().__init__(host.node, protocol, peer)
@@ -67,6 +82,7 @@ class Connection(Link, asyncio.Protocol):
         self.backlog: Backlog | None = None
         self.blocked = False  # the transport takes no more for now
         self.listener = self.via = ""
+        self.inner_tls: InnerTlsSettings | None = None
         self.ending = False  # its last octets are being written
 
     # ---- from the transport
@@ -90,6 +106,37 @@ class Connection(Link, asyncio.Protocol):
         if self.how_named != NONE:
             self.identity = name_in(transport.get_extra_info("peercert"), self.how_named)
         self.host.node.opened(self)
+
+    def begin_tls(self, behind: bytes) -> bool:
+        settings = self.inner_tls
+        if settings is None:
+            return False
+        self.inner_tls = None
+        self.default_protocol = AMQP_ONLY
+        self.how_named = settings.identity
+        self.node.note_unfinished(self, HANDSHAKE_OCTETS)
+        if not self.closing:
+            self.transport.write(TLS_HEADER)
+            InnerTls(self.transport, settings, self.secure, self.connection_lost, self.peer).begin(behind)
+        return True
+
+    def secure(self, transport: asyncio.Transport, received: list[bytes]) -> None:
+        """Go on over TLS, which its client has begun; `received` came over it already."""
+        if self.closing:
+            transport.abort()
+            return
+        self.transport = transport
+        transport.set_protocol(self)
+        self.guard(self.go_on_over_tls)
+        for data in received:
+            self.data_received(data)
+
+    def go_on_over_tls(self) -> None:
+        """Learn who the client is by its certificate, and wait for its next header."""
+        self.node.note_unfinished(self, 0)
+        self.limit(self.most)
+        if self.how_named != NONE:
+            self.identity = name_in(self.transport.get_extra_info("peercert"), self.how_named)
 
     def data_received(self, data: bytes) -> None:
         self.received(data)

@@ -67,8 +67,9 @@ def check_topology(options: Options) -> None:
 
 
 def check_tls(options: Options) -> None:
-    """OptionError where a TLS listener is wanted and its files are not what it needs."""
-    if options.amqps or options.mqtts or options.mqtt_websocket_tls or options.https:
+    """OptionError where a TLS listener is wanted, or a certificate is named, and its files are not what TLS needs."""
+    secure = options.amqps or options.mqtts or options.mqtt_websocket_tls or options.https
+    if secure or options.tls_certificate:
         make_context(options)
 
 
