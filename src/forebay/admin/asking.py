@@ -10,7 +10,7 @@ from starlette.responses import Response
 from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.requests.fields import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.server.broker_view import BrokerView
 
 SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn

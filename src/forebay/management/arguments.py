@@ -1,13 +1,15 @@
-"""The arguments of a request: whether they are what the parameters say, and the checked ones."""
+"""The arguments of a request: as they came, for whoever checks rights, and checked, as the struct of its operation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from forebay.core.errors import INVALID, RequestError
-from forebay.directory.permissions import Rights
-from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
+from forebay.core.reading.json_text import fault_of
+from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter, read_parameters
+from forebay.management.requests.fields import INTEGER_MAX, RANGES_MAX, OperationRequest, Ranges
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import is_unicode, shown
 
@@ -21,83 +23,109 @@ TYPES: Final[dict[str, type]] = {
     ANY: object,
 }
 
-INTEGER_MAX: Final = (1 << 63) - 1
-RANGES_MAX: Final = 10_000
 PAGE_OCTETS_MAX: Final = 1 << 20  # a page ends before it if one item is in it
 
 
-class Arguments:
-    """The checked arguments of one request.
+class GivenArguments:
+    """The arguments of one request as they came, with defaults. A value of another type counts as left out."""
 
-    rights  what the caller may do in the vhost; None for administrators, who may do everything
-    user    the caller's name
-    """
-
-    def __init__(self, values: dict[str, object], rights: Rights | None = None, user: str = "") -> None:
+    def __init__(self, values: dict[str, object]) -> None:
         self._values = values
-        self.rights = rights
-        self.user = user
 
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 
     def text(self, name: str) -> str:
-        """An argument that is text; empty where it was left out."""
+        """Return an argument that is text; "" where it was left out."""
         value = self._values.get(name)
         if isinstance(value, bytes):
             return text(value)
         return value if isinstance(value, str) else ""
 
     def octets(self, name: str) -> bytes:
-        """The same as the broker has names: in UTF-8, or whatever octets the broker itself has given."""
+        """Return a name as the broker has it: in UTF-8, or the octets that the broker itself has given."""
         value = self._values.get(name)
         return value if isinstance(value, bytes) else self.text(name).encode()
 
-    def value(self, name: str) -> object:
-        """An argument of any type; None where it was left out."""
-        return self._values.get(name)
-
     def whole(self, name: str) -> int:
-        """An argument that is a whole number; 0 where it was left out."""
+        """Return an argument that is a whole number; 0 where it was left out."""
         value = self._values.get(name)
         return value if isinstance(value, int) else 0
 
-    def flag(self, name: str) -> bool:
-        """An argument that is true or false; false where it was left out."""
-        return self._values.get(name) is True
-
     def table(self, name: str) -> dict[str, object]:
-        """An argument that is an object; empty where it was left out."""
+        """Return an argument that is an object; an empty one where it was left out."""
         value = self._values.get(name)
         return value if isinstance(value, dict) else {}
 
-    def texts(self, name: str) -> list[str]:
-        """An argument that is a list of texts; empty where it was left out."""
-        value = self._values.get(name)
-        return value if isinstance(value, list) else []
 
-    def ranges(self, name: str) -> list[tuple[int, int]] | None:
-        """An argument that is a list of offsets, as ranges [first, end) that ascend; None where it was left out."""
-        if name not in self:
-            return None
-        value = self._values[name]
-        assert isinstance(value, list)
-        pairs = sorted((each[0], each[1]) if isinstance(each, list) else (each, each + 1) for each in value)
-        merged: list[tuple[int, int]] = []
-        for first, end in pairs:
-            if merged and first <= merged[-1][1]:
-                merged[-1] = merged[-1][0], max(end, merged[-1][1])
-            else:
-                merged.append((first, end))
-        return merged
+def octets(name: str) -> bytes:
+    """Return the octets of a name in a request: its UTF-8, or those that the broker itself gave (`read_request`)."""
+    return name.encode("utf-8", "surrogateescape")
 
-    def only(self, names: Sequence[str]) -> dict[str, object]:
-        """The arguments of these names that were given."""
-        return {name: self._values[name] for name in names if name in self}
+
+def merged(ranges: Ranges | None) -> list[tuple[int, int]] | None:
+    """Return offsets and pairs of a request as ranges [first, end) that ascend; None where none were given."""
+    if ranges is None:
+        return None
+    pairs = sorted((each, each + 1) if isinstance(each, int) else (each[0], each[1]) for each in ranges)
+    found: list[tuple[int, int]] = []
+    for first, end in pairs:
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((first, end))
+    return found
+
+
+def read_request(name: str, request: type[OperationRequest], values: dict[str, object]) -> OperationRequest:
+    """Return the checked request of an operation; RequestError(INVALID) names the argument that is wrong and its value.
+
+    A name may be octets, which only the broker itself gives: they become text that `octets` turns back.
+    """
+    given: dict[str, object] = {}
+    for key, value in values.items():
+        if value is not None and fault_of(value, key):
+            raise find_fault(name, request, values)
+        if isinstance(value, bytes):
+            given[key] = value.decode("utf-8", "surrogateescape")
+        elif value is not None:
+            given[key] = value
+    try:
+        made = msgspec.convert(given, request)
+    except msgspec.ValidationError:
+        raise find_fault(name, request, values) from None
+    offsets = getattr(made, "offsets", None)
+    if offsets is not None and not all(is_range(each) for each in offsets):
+        raise find_fault(name, request, values)
+    return made
+
+
+def find_fault(name: str, request: type[OperationRequest], values: dict[str, object]) -> RequestError:
+    """Return the error for the first argument of an operation that is wrong."""
+    parameters = read_parameters(request)
+    known = [each.name for each in parameters]
+    for key in values:
+        if key not in known:
+            return RequestError(INVALID, f"{name}: {shown(key)} is no argument; known are {', '.join(known) or 'none'}")
+    for each in parameters:
+        value = values.get(each.name)
+        if value is None:
+            if each.required:
+                return RequestError(INVALID, f"{name}: {each.name} is missing: {each.doc}")
+            continue
+        if not has_type(value, each.type):
+            return RequestError(INVALID, f"{name}: {each.name}: {shown(value)} is not what it must be: {each.type}")
+        fault = fault_of(value, each.name)
+        if fault:
+            return RequestError(INVALID, f"{name}: {fault}")
+        unbounded = fault_of_bounds(each, value)
+        if unbounded is not None:
+            return unbounded
+    raise AssertionError(f"{name}: refused, and nothing is wrong")
 
 
 def has_type(value: object, type: str) -> bool:
-    """True if a value out of JSON is of this type, and within what the broker can hold; a name may be octets."""
+    """Return whether a value out of JSON is of this type, and within what the broker can hold; a name may be octets."""
     if type == TEXT and isinstance(value, bytes):
         return True
     if not isinstance(value, TYPES[type]):
@@ -114,7 +142,7 @@ def has_type(value: object, type: str) -> bool:
 
 
 def is_range(value: object) -> bool:
-    """True if a value out of JSON is an offset, or two of them in order."""
+    """Return whether a value out of JSON is an offset, or two of them in order."""
     if not isinstance(value, list):
         return is_offset(value)
     return len(value) == 2 and is_offset(value[0]) and is_offset(value[1]) and value[0] <= value[1]
@@ -129,12 +157,11 @@ def refuse(name: str, value: object, text: str) -> RequestError:
     return RequestError(INVALID, f"{name}: {shown(value)} {text}")
 
 
-def check_bounds(parameter: Parameter, value: object) -> None:
-    """RequestError(INVALID) for a whole number that is out of an argument's bounds."""
+def fault_of_bounds(parameter: Parameter, value: object) -> RequestError | None:
+    """Return the error for a whole number that is out of an argument's bounds; None if there is none."""
     least, most = parameter.least, parameter.most
     if not isinstance(value, int) or least is None:
-        return
+        return None
     if most is not None and not least <= value <= most:
-        raise refuse(parameter.name, value, f"is not within {least} .. {most}")
-    if value < least:
-        raise refuse(parameter.name, value, f"is below {least}")
+        return refuse(parameter.name, value, f"is not within {least} .. {most}")
+    return refuse(parameter.name, value, f"is below {least}") if value < least else None

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final, Generic, NotRequired, Protocol, TypedDict, TypeVar, cast, get_type_hints
 
 from forebay.broker.audit import Administration, Origin
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
-from forebay.core.reading.json_text import fault_of
+from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.permissions import Rights
-from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, check_bounds, has_type
+from forebay.management.arguments import PAGE_OCTETS_MAX, GivenArguments, octets, read_request
 from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
-from forebay.management.parameters import PARAMETERS, Parameter
+from forebay.management.parameters import Parameter, read_parameters
+from forebay.management.requests.fields import OperationRequest
+from forebay.management.requests.table import REQUESTS
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import shown
 
@@ -152,23 +154,24 @@ class Control(Administration, Gate):
         """
         operation = operation_named(name)
         try:
-            answer = operation.run(self, self.permitted(origin.principal, operation, values, as_client))
+            given, rights = self.permitted(origin.principal, operation, values, as_client)
+            answer = operation.run(self, given, OperationCaller(origin.principal.user, rights))
         except RequestError as error:
             if operation.changes:
                 self.vhosts.common.audit.note(origin, name, values, error.text)
             raise
         if operation.changes:
             self.vhosts.common.audit.note(origin, name, values)
-        return answer
+        return cast("dict[str, object]", answer)  # of the shape that the operation declares
 
     def permitted(
         self, principal: Principal, operation: Operation, values: dict[str, object], as_client: bool = False
-    ) -> Arguments:
-        """The arguments of somebody who may run an operation with them; RequestError, Undecided."""
+    ) -> tuple[OperationRequest, Rights | None]:
+        """Return the checked request of a caller who may run it, and its rights; RequestError, Undecided."""
         operation.need.check_tags(principal.user, self.tags_of(principal))
         named = {**defaults(operation), **{name: value for name, value in values.items() if value is not None}}
-        rights = operation.need.check(self, principal, Arguments(named), as_client)
-        return Arguments(checked(operation, values), rights, principal.user)
+        rights = operation.need.check(self, principal, GivenArguments(named), as_client)
+        return read_request(operation.name, operation.request, values), rights
 
     def changes(self, name: str) -> bool:
         operation = OPERATIONS.get(name)
@@ -204,52 +207,109 @@ class Control(Administration, Gate):
         found = self.connections.find(connection)
         return "" if found is None else str(found.get("user", ""))
 
-    def vhost(self, given: Arguments) -> Vhost:
-        """The vhost that a request names; RequestError(NOT_FOUND)."""
-        vhost = self.vhosts.by_name.get(given.octets("vhost"))
+    def vhost(self, given: InVhost) -> Vhost:
+        """Return the vhost that a request names; RequestError(NOT_FOUND)."""
+        return self.vhost_named(given.vhost)
+
+    def vhost_named(self, name: str) -> Vhost:
+        """Return the vhost of that name; RequestError(NOT_FOUND)."""
+        vhost = self.vhosts.by_name.get(octets(name))
         if vhost is None:
-            raise RequestError(NOT_FOUND, f"vhost: {shown(given.text('vhost'))} does not exist")
+            raise RequestError(NOT_FOUND, f"vhost: {shown(name)} does not exist")
         vhost.touch()
         return vhost
 
 
-Run = Callable[[Control, Arguments], dict[str, object]]
+class InVhost(Protocol):
+    """A request that names a vhost."""
+
+    @property
+    def vhost(self) -> str: ...
+
+
+class Paged(Protocol):
+    """A request for a page of a list."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def limit(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCaller:
+    """The caller of an operation.
+
+    rights  what the caller may do in the vhost; None for administrators, who may do everything
+    """
+
+    user: str
+    rights: Rights | None
+
+
+Answer = Mapping[str, object]
+Run = Callable[[Control, Any, OperationCaller], Answer]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation; one that changes something is noted.
 
-    waits  what it changes is in the log: it is answered when that is on disk
-    need   whom it lets run it over HTTP; by the block protocol it is administrators'
+    request  the struct of its arguments
+    answer   the shape of its answer, as the function that runs it declares it
+    waits    what it changes is in the log: it is answered when that is on disk
+    need     whom it lets run it over HTTP; by the block protocol it is administrators'
     """
 
     name: str
     doc: str
-    parameters: tuple[Parameter, ...]
+    request: type[OperationRequest]
+    answer: Callable[[], Any]
     changes: bool
     waits: bool
     need: Need
     run: Run
 
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The fields of the request."""
+        return read_parameters(self.request)
+
 
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
+Performed = TypeVar("Performed", bound=Callable[..., Answer])
+
+
 def operation(
     name: str, *, changes: bool = False, logged: bool = True, need: Need = ADMINISTER
-) -> Callable[[Run], Run]:
-    """Enter a function in the table; its docstring is the operation's description, `PARAMETERS` what it takes.
+) -> Callable[[Performed], Performed]:
+    """Enter a function in the table; its docstring is the operation's description, and its result the answer's shape.
 
+    The function takes the broker, the request of this name (`REQUESTS`), and the caller if it wants to know it.
     logged  what it changes, if anything, is in the log
     """
 
-    def enter(run: Run) -> Run:
-        assert name not in OPERATIONS and run.__doc__, name
-        OPERATIONS[name] = Operation(name, run.__doc__, PARAMETERS[name], changes, changes and logged, need, run)
-        return run
+    def enter(performed: Performed) -> Performed:
+        assert name not in OPERATIONS and performed.__doc__, name
+        wants_caller = performed.__code__.co_argcount > 2
+
+        def run(control: Control, given: OperationRequest, caller: OperationCaller) -> Answer:
+            return performed(control, given, caller) if wants_caller else performed(control, given)
+
+        answer = partial(shape_of, performed)
+        waits = changes and logged
+        OPERATIONS[name] = Operation(name, performed.__doc__, REQUESTS[name], answer, changes, waits, need, run)
+        return performed
 
     return enter
+
+
+def shape_of(performed: Callable[..., Answer]) -> Any:
+    """Return the type of an operation's answer."""
+    return get_type_hints(performed, include_extras=True)["return"]
 
 
 def operation_named(name: str) -> Operation:
@@ -264,46 +324,32 @@ def defaults(operation: Operation) -> dict[str, object]:
     return {parameter.name: parameter.default for parameter in operation.parameters}
 
 
-def checked(operation: Operation, values: dict[str, object]) -> dict[str, object]:
-    """The arguments with their defaults; RequestError(INVALID) names the one that is wrong."""
-    known = {parameter.name: parameter for parameter in operation.parameters}
-    for name in values:
-        if name not in known:
-            raise RequestError(
-                INVALID, f"{operation.name}: {shown(name)} is no argument; known are {', '.join(known) or 'none'}"
-            )
-    result = defaults(operation)
-    for parameter in operation.parameters:
-        value = values.get(parameter.name)
-        if value is None:
-            if parameter.required:
-                raise RequestError(INVALID, f"{operation.name}: {parameter.name} is missing: {parameter.doc}")
-            continue
-        if not has_type(value, parameter.type):
-            raise RequestError(
-                INVALID, f"{operation.name}: {parameter.name}: {shown(value)} is not what it must be: {parameter.type}"
-            )
-        fault = fault_of(value, parameter.name)
-        if fault:
-            raise RequestError(INVALID, f"{operation.name}: {fault}")
-        check_bounds(parameter, value)
-        result[parameter.name] = value
-    return result
+Item = TypeVar("Item")
 
 
-def page(given: Arguments, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:
-    """The part of a list that was asked for, made only now: `items`, `total`, and where it goes on if it does."""
-    first = given.whole("from")
-    limit = given.whole("limit")
+class ListPage(TypedDict, Generic[Item]):
+    """The part of a list that was asked for, the list's length, and where it goes on if it does."""
+
+    items: list[Item]
+    total: int
+    next: NotRequired[int]
+
+
+class EmptyAnswer(TypedDict):
+    """The answer to a change of which there is nothing to say."""
+
+
+def page(given: Paged, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:
+    """Return the part of a list that was asked for; its items are made only now."""
     made: list[dict[str, object]] = []
-    octets = 0
-    for make in items[first : first + limit]:
+    written = 0
+    for make in items[given.first : given.first + given.limit]:
         item = make()
-        octets += len(json.dumps(item))
-        if made and octets > PAGE_OCTETS_MAX:
+        written += len(json.dumps(item))
+        if made and written > PAGE_OCTETS_MAX:
             break
         made.append(item)
     answer: dict[str, object] = {"items": made, "total": len(items)}
-    if first + len(made) < len(items):
-        answer["next"] = first + len(made)
+    if given.first + len(made) < len(items):
+        answer["next"] = given.first + len(made)
     return answer

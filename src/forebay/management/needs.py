@@ -17,7 +17,7 @@ from forebay.core.errors import REFUSED, RequestError
 from forebay.directory.logins.authorizer import Principal
 from forebay.directory.permissions import CONFIGURE, READ, WRITE, Rights
 from forebay.directory.users import ADMINISTRATOR
-from forebay.management.arguments import Arguments, refuse
+from forebay.management.arguments import GivenArguments, refuse
 from forebay.message.address import named_queue
 
 NO_SESSION: Final = 0  # whoever administers holds no queue for itself
@@ -66,7 +66,7 @@ class Need:
         if not tags & self.tags:
             raise lacking(user, self.tags)
 
-    def check(self, gate: Gate, principal: Principal, given: Arguments, as_client: bool) -> Rights | None:
+    def check(self, gate: Gate, principal: Principal, given: GivenArguments, as_client: bool) -> Rights | None:
         """The rights that hold for what turns up on the way; None for those who may do everything.
 
         as_client  administrators, too, may do only what their permissions let their clients do
@@ -81,13 +81,13 @@ class VhostNeed(Need):
     def __init__(
         self,
         told: str,
-        right: Callable[[Vhost, Rights, Arguments], None] | None = None,
+        right: Callable[[Vhost, Rights, GivenArguments], None] | None = None,
         tags: frozenset[str] = MANAGERS,
     ) -> None:
         super().__init__(told, tags)
         self.right = right
 
-    def check(self, gate: Gate, principal: Principal, given: Arguments, as_client: bool) -> Rights | None:
+    def check(self, gate: Gate, principal: Principal, given: GivenArguments, as_client: bool) -> Rights | None:
         if not as_client and ADMINISTRATOR in gate.tags_of(principal):
             return None
         vhost = gate.visible(principal, given.text("vhost"))
@@ -101,7 +101,7 @@ class VhostNeed(Need):
 class ConnectionNeed(Need):
     """A tag, and a connection of the caller's own."""
 
-    def check(self, gate: Gate, principal: Principal, given: Arguments, as_client: bool) -> Rights | None:
+    def check(self, gate: Gate, principal: Principal, given: GivenArguments, as_client: bool) -> Rights | None:
         if gate.owner(given.whole("id")) != principal.user and ADMINISTRATOR not in gate.tags_of(principal):
             raise lacking(principal.user, ADMINISTRATORS)
         return None
@@ -115,14 +115,14 @@ def lacking(user: str, tags: frozenset[str]) -> RequestError:
 # ---- what clients need
 
 
-def check_read(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_read(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that the queue may be read; all queues of the vhost, where none is named, are for administrators."""
     if "queue" not in given:
         raise lacking(rights.user, ADMINISTRATORS)
     check_queue(vhost, rights, given.octets("queue"), READ)
 
 
-def check_move(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_move(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that messages may be read there and published here; a key that each keeps is checked when it goes."""
     check_read(vhost, rights, given)
     exchange = given.octets("exchange")
@@ -132,7 +132,7 @@ def check_move(vhost: Vhost, rights: Rights, given: Arguments) -> None:
         rights.check_exchange(WRITE, exchange)
 
 
-def check_configure(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_configure(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that the queue may be changed."""
     check_queue(vhost, rights, given.octets("queue"), CONFIGURE)
 
@@ -150,34 +150,33 @@ def check_not_owned(vhost: Vhost, name: bytes) -> None:
         vhost.catalog.check_owner(found, NO_SESSION)
 
 
-def check_queue_declared(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_queue_declared(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that the queue may be declared with its arguments."""
     check_declare_queue(vhost.catalog, rights, given.octets("queue"), given.table("arguments"))
 
 
-def check_exchange_declared(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_exchange_declared(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that the exchange may be declared with its arguments."""
     check_declare_exchange(vhost.catalog, rights, given.octets("exchange"), given.table("arguments"))
 
 
-def check_exchange_deleted(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_exchange_deleted(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that the exchange may be deleted."""
     rights.check_exchange(CONFIGURE, given.octets("exchange"))
 
 
-def check_bound(vhost: Vhost, rights: Rights, given: Arguments) -> None:
+def check_bound(vhost: Vhost, rights: Rights, given: GivenArguments) -> None:
     """Check that a binding may be made or deleted."""
     destination, source, key = given.octets("destination"), given.octets("exchange"), given.octets("routing_key")
-    if is_to_exchange(given):
+    if is_to_exchange(given.text("destination_type")):
         check_bind_exchange(vhost.catalog, rights, destination, source, key)
     else:
         rights.check_bind(destination, source, key, vhost.catalog.is_topic_exchange(source))
         check_not_owned(vhost, destination)
 
 
-def is_to_exchange(given: Arguments) -> bool:
-    """True if a binding leads to an exchange; RequestError(INVALID) for what is neither that nor a queue."""
-    type = given.text("destination_type")
+def is_to_exchange(type: str) -> bool:
+    """Return whether a binding of this type of destination leads to an exchange; RequestError(INVALID) for a third."""
     if type not in {"queue", "exchange"}:
         raise refuse("destination_type", type, "is neither queue nor exchange")
     return type == "exchange"

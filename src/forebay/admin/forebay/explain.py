@@ -90,8 +90,8 @@ async def explain_message(
 async def vhost_searched(app: BrokerView, caller: Caller, name: str, values: dict[str, object]) -> Vhost:
     """The vhost that an operation is about, which takes longer here than a turn; RequestError."""
     operation = operation_named(name)
-    given = await app.decided(lambda: app.control.permitted(caller.principal, operation, given_of(values)))
-    return app.control.vhost(given)
+    await app.decided(lambda: app.control.permitted(caller.principal, operation, given_of(values)))
+    return app.control.vhost_named(str(values["vhost"]))
 
 
 async def searched(vhost: Vhost, queue: str | None, message_id: str) -> Search:

@@ -13,7 +13,7 @@ from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.router import RouteGroup
-from forebay.management.parameters import LIMIT_MAX
+from forebay.management.requests.fields import LIMIT_MAX
 
 GROUP: Final = "/groups/{vhost:name}/{queue:octets}/{group:name}"
 DELAYED: Final = "/delayed/{vhost:name}/{key:name}"

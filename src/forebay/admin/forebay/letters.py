@@ -15,7 +15,7 @@ from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.router import RouteGroup
-from forebay.management.parameters import LIMIT_DEFAULT
+from forebay.management.requests.fields import LIMIT_DEFAULT
 
 router = RouteGroup(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
 add_operations(

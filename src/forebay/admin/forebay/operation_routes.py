@@ -25,7 +25,8 @@ from forebay.admin.web.fields import InPath, Query, typed
 from forebay.admin.web.inputs import REQUIRED, Inputs, RequestArgument, input_of, provided_by, source_of
 from forebay.admin.web.router import Responses, RouteGroup
 from forebay.management.control import Operation
-from forebay.management.parameters import FLAG, OFFSET_MAX, TABLE, TEXT, WHOLE, Parameter
+from forebay.management.parameters import FLAG, TABLE, TEXT, WHOLE, Parameter
+from forebay.management.requests.fields import OFFSET_MAX
 from forebay.management.table import OPERATIONS
 
 TYPES: Final[dict[str, Any]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict[str, Any]}

@@ -18,9 +18,9 @@ from forebay.admin.web.bodies import read_body
 from forebay.admin.web.inputs import Inputs, read_signature
 from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.arguments import INTEGER_MAX
 from forebay.management.control import Operation
 from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
+from forebay.management.requests.fields import INTEGER_MAX
 from forebay.management.table import OPERATIONS
 from forebay.wire.blocks.frames import CONTROL_OCTETS_MAX
 

@@ -17,7 +17,7 @@ from forebay.admin.web.bodies import Exact
 from forebay.admin.web.fields import Query
 from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.parameters import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.requests.fields import LIMIT_DEFAULT, LIMIT_MAX
 
 router = RouteGroup(prefix="/api/forebay/queues/{vhost:name}/{queue:octets}", tags=["forebay"])
 add_operations(

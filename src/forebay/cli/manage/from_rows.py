@@ -25,7 +25,7 @@ from forebay.cli.access import (
     vhost_names,
 )
 from forebay.cli.manage.rows import ROWS, CommandRow
-from forebay.management.parameters import FLAG, PAGE, PARAMETERS, TABLE, TEXT, TEXTS, VHOST, WHOLE, Parameter
+from forebay.management.parameters import FLAG, PAGE, TABLE, TEXT, TEXTS, VHOST, WHOLE, Parameter, parameters_of
 
 TYPES: Final[dict[str, Any]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: str, TEXTS: str}
 METAVARS: Final = {WHOLE: "N", TABLE: "JSON", TEXTS: "A,B"}
@@ -69,7 +69,7 @@ def add_commands(app: typer.Typer, *operations: str) -> None:
 
 def command_of(operation: str, row: CommandRow) -> Callable[..., None]:
     """A function whose signature and docstring tell typer what a command takes and what it does."""
-    parameters = PARAMETERS[operation]
+    parameters = parameters_of(operation)
     group, _, verb = operation.replace("_", "-").partition(".")
     taken = [each for each in parameters if each != VHOST and each not in PAGE]
     arguments = [each for each in taken if each.required or each.name == row.positional]

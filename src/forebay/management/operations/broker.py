@@ -9,10 +9,19 @@ import forebay
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.units import US_PER_MS
-from forebay.management.arguments import Arguments
 from forebay.management.cluster_words import summary_of
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CLOSE
+from forebay.management.requests.broker import (
+    BrokerStatusRequest,
+    ChannelListRequest,
+    ConfigReloadRequest,
+    ConfigShowRequest,
+    ConnectionCloseRequest,
+    ConnectionListRequest,
+    QueueStatsRequest,
+    WebhookListRequest,
+)
 from forebay.queue.queue import KIND_NAMES, Queue
 from forebay.queue.totals import GroupTotals, QueueTotals, oldest_us
 from forebay.routing.exchange import text
@@ -21,7 +30,7 @@ from forebay.routing.exchange import text
 
 
 @operation("broker.status")
-def show_status(control: Control, given: Arguments) -> dict[str, object]:
+def show_status(control: Control, given: BrokerStatusRequest) -> dict[str, object]:
     """Show the broker's state: version, listeners, alarms, memory, disk, totals, the longest queues.
 
     `alarms` names what is short (memory, disk) while the broker does not read publishers, and `damage` while it cannot
@@ -58,9 +67,9 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("queue.stats")
-def list_stats(control: Control, given: Arguments) -> dict[str, object]:
+def list_stats(control: Control, given: QueueStatsRequest) -> dict[str, object]:
     """The queues with what changes from second to second: lengths, consumers, the oldest message's age, counters."""
-    vhosts = [control.vhost(given)] if "vhost" in given else list(control.vhosts.by_name.values())
+    vhosts = list(control.vhosts.by_name.values()) if given.vhost is None else [control.vhost_named(given.vhost)]
     now_us = int(control.vhosts.default.turn.now_us) if control.server is None else control.server.now_us()
     queues = [
         partial(queue_stats, vhost, vhost.catalog.queues[name], now_us)
@@ -98,7 +107,7 @@ def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
 
 
 @operation("config.show")
-def show_config(control: Control, given: Arguments) -> dict[str, object]:
+def show_config(control: Control, given: ConfigShowRequest) -> dict[str, object]:
     """Every option by its name: value, where it came from, and whether a reload can change it; no secrets."""
     configuration = control.configuration
     shown = [] if configuration is None else configuration.shown()
@@ -106,7 +115,7 @@ def show_config(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("config.reload", changes=True)
-def reload_config(control: Control, given: Arguments) -> dict[str, object]:
+def reload_config(control: Control, given: ConfigReloadRequest) -> dict[str, object]:
     """Read the configuration again, and apply what can change while the broker runs.
 
     `applied` has the changed options with `old` and `new`, and `restart` those that need a restart. If anything is
@@ -118,7 +127,7 @@ def reload_config(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("webhook.list")
-def list_webhooks(control: Control, given: Arguments) -> dict[str, object]:
+def list_webhooks(control: Control, given: WebhookListRequest) -> dict[str, object]:
     """The webhooks: waiting, sent, failed and dropped events, and whether sending is stopped for now."""
     hooks = [] if control.webhooks is None else control.webhooks.listed()
     return page(given, [partial(dict, each) for each in hooks])
@@ -128,26 +137,26 @@ def list_webhooks(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("connection.list")
-def list_connections(control: Control, given: Arguments) -> dict[str, object]:
+def list_connections(control: Control, given: ConnectionListRequest) -> dict[str, object]:
     """List the broker's connections by number, with their protocol and user."""
     known = control.connections.listed()
-    if "vhost" in given:
-        known = [each for each in known if each["vhost"] == given.text("vhost")]
+    if given.vhost is not None:
+        known = [each for each in known if each["vhost"] == given.vhost]
     return page(given, [partial(dict, each) for each in known])
 
 
 @operation("channel.list")
-def list_channels(control: Control, given: Arguments) -> dict[str, object]:
+def list_channels(control: Control, given: ChannelListRequest) -> dict[str, object]:
     """List the channels of AMQP connections, with their unsettled messages."""
     known = control.connections.channels()
-    if "connection" in given:
-        known = [each for each in known if each["connection"] == given.whole("connection")]
+    if given.connection is not None:
+        known = [each for each in known if each["connection"] == given.connection]
     return page(given, [partial(dict, each) for each in known])
 
 
 @operation("connection.close", changes=True, need=CLOSE)
-def close_connection(control: Control, given: Arguments) -> dict[str, object]:
+def close_connection(control: Control, given: ConnectionCloseRequest) -> dict[str, object]:
     """Close a connection, and tell its client the reason."""
-    if not control.connections.close(given.whole("id"), given.text("reason")):
-        raise RequestError(NOT_FOUND, f"id: {given.whole('id')} is no connection")
+    if not control.connections.close(given.id, given.reason):
+        raise RequestError(NOT_FOUND, f"id: {given.id} is no connection")
     return {}

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.arguments import Arguments
 from forebay.management.control import Cluster, Control, operation
+from forebay.management.requests.broker import (
+    ClusterDrainRequest,
+    ClusterRemoveRequest,
+    ClusterStatusRequest,
+    ClusterTransferRequest,
+    ClusterUndrainRequest,
+)
 
 # These change the cluster's record or the nodes, not the log. An answer that waited for the disk would be lost with
 # the leader that hands over: nothing that it writes is committed any more.
 
 
 @operation("cluster.status")
-def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
+def show_cluster(control: Control, given: ClusterStatusRequest) -> dict[str, object]:
     """The cluster: its leader and epoch, and of each member whether it is in sync, and how far it is behind.
 
     Of a single broker, `clustered` is false, and there are no other fields.
@@ -23,37 +29,37 @@ def show_cluster(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("cluster.transfer", changes=True, logged=False)
-def transfer(control: Control, given: Arguments) -> dict[str, object]:
+def transfer(control: Control, given: ClusterTransferRequest) -> dict[str, object]:
     """Transfer leadership to another member, which must be in sync. Clients are disconnected, and reconnect to it."""
-    node = given.text("node")
+    node = given.node
     cluster_of(control).transfer(node)
     return {"node": node}
 
 
 @operation("cluster.remove", changes=True, logged=False)
-def remove(control: Control, given: Arguments) -> dict[str, object]:
+def remove(control: Control, given: ClusterRemoveRequest) -> dict[str, object]:
     """Remove a member from the cluster, unless too few would remain. It may return as a new member."""
-    node = given.text("node")
+    node = given.node
     cluster_of(control).remove(node)
     return {"node": node}
 
 
 @operation("cluster.drain", changes=True, logged=False)
-def drain(control: Control, given: Arguments) -> dict[str, object]:
+def drain(control: Control, given: ClusterDrainRequest) -> dict[str, object]:
     """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
 
     Refused if fewer than `min_in_sync` members would remain in sync without it. It keeps its data, and stays drained
     until it restarts or is undrained.
     """
-    node = given.text("node")
+    node = given.node
     cluster_of(control).drain(node)
     return {"node": node}
 
 
 @operation("cluster.undrain", changes=True, logged=False)
-def undrain(control: Control, given: Arguments) -> dict[str, object]:
+def undrain(control: Control, given: ClusterUndrainRequest) -> dict[str, object]:
     """Let a drained member accept clients again."""
-    node = given.text("node")
+    node = given.node
     cluster_of(control).undrain(node)
     return {"node": node}
 

@@ -10,7 +10,7 @@ from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.directory.permissions import check_pattern
-from forebay.management.arguments import Arguments, refuse
+from forebay.management.arguments import octets, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.history import event_fields, history
@@ -20,6 +20,16 @@ from forebay.management.explain.sessions import session_reasons
 from forebay.management.needs import READ_QUEUE
 from forebay.management.operations.queues import where_of
 from forebay.management.operations.sessions import client_of, session_fields
+from forebay.management.requests.explain import (
+    ConnectionExplainRequest,
+    MessageExplainRequest,
+    MessageHistoryRequest,
+    QueueExplainRequest,
+    TraceListRequest,
+    TraceShowRequest,
+    TraceStartRequest,
+    TraceStopRequest,
+)
 from forebay.queue.trace import Trace
 
 STEPS_MAX: Final = 10  # of one search
@@ -28,7 +38,7 @@ LACKS: Final = {NAMES[reason] for reason in RESOURCES}
 
 
 @operation("message.explain", need=READ_QUEUE)
-def explain_message(control: Control, given: Arguments) -> dict[str, object]:
+def explain_message(control: Control, given: MessageExplainRequest) -> dict[str, object]:
     """Explain where a message is and why it was not delivered: `found` has one explanation for each queue that has it.
 
     Each has a `summary` for people and `reasons`, the most serious first: a `code`, a `text` and its fields.
@@ -36,36 +46,35 @@ def explain_message(control: Control, given: Arguments) -> dict[str, object]:
     true if it has seen all. For an MQTT session, the reasons explain why it gets no messages, or none of this topic.
     """
     vhost = control.vhost(given)
-    if "client_id" in given:
+    if given.client_id is not None:
         return explain_session(control, vhost, given)
     places, complete = places_of(vhost, given)
     found = [explained(vhost, control.connections, place, control.cluster) for place in places]
-    if "message_id" in given:
-        found += delayed_explained(vhost, given.text("message_id"))
+    if given.message_id is not None:
+        found += delayed_explained(vhost, given.message_id)
     return {"found": found, "complete": complete}
 
 
-def explain_session(control: Control, vhost: Vhost, given: Arguments) -> dict[str, object]:
+def explain_session(control: Control, vhost: Vhost, given: MessageExplainRequest) -> dict[str, object]:
     client = client_of(vhost, given)
-    offset = given.whole("offset") if "offset" in given else None
-    topic = given.octets("topic") if "topic" in given else None
-    reasons = worst_first(session_reasons(vhost, client, offset, topic, control.connections))
+    topic = octets(given.topic) if given.topic is not None else None
+    reasons = worst_first(session_reasons(vhost, client, given.offset, topic, control.connections))
     fields = session_fields(client)
     fields["summary"] = reasons[0].text if reasons else "nothing holds it up: the session gets what is published"
     fields["reasons"] = [reason.shown() for reason in reasons]
     return {"found": [fields], "complete": True}
 
 
-def places_of(vhost: Vhost, given: Arguments) -> tuple[list[MessagePlace], bool]:
+def places_of(vhost: Vhost, given: MessageExplainRequest | MessageHistoryRequest) -> tuple[list[MessagePlace], bool]:
     """The messages that a request names, and whether all queues were searched; RequestError(INVALID) for none."""
-    if ("offset" in given) == ("message_id" in given):
+    if (given.offset is not None) == (given.message_id is not None):
         raise RequestError(INVALID, "offset and message_id: one of them says which message")
-    if "offset" in given:
-        if "queue" not in given:
+    if given.offset is not None:
+        if given.queue is None:
             raise RequestError(INVALID, "queue is missing: an offset is one of a queue")
-        queue = vhost.catalog.queue(given.octets("queue"))
+        queue = vhost.catalog.queue(octets(given.queue))
         seal(vhost, queue)
-        return [MessagePlace(queue, given.whole("offset"))], True
+        return [MessagePlace(queue, given.offset)], True
     search = search_for(vhost, given)
     for _ in range(STEPS_MAX):
         if not search.is_done and len(search.found) < FOUND_MAX:
@@ -73,44 +82,44 @@ def places_of(vhost: Vhost, given: Arguments) -> tuple[list[MessagePlace], bool]
     return search.found[:FOUND_MAX], search.is_done
 
 
-def search_for(vhost: Vhost, given: Arguments) -> Search:
+def search_for(vhost: Vhost, given: MessageExplainRequest | MessageHistoryRequest) -> Search:
     """A search for a message id; RequestError(INVALID) where that is empty."""
-    if not given.text("message_id"):
+    if not given.message_id:
         raise refuse("message_id", "", "is no message id")
-    queues = queues_to_search(vhost, given.octets("queue") if "queue" in given else None)
-    return Search(vhost, queues, given.text("message_id"))
+    queues = queues_to_search(vhost, octets(given.queue) if given.queue is not None else None)
+    return Search(vhost, queues, given.message_id)
 
 
 # ---- held connections
 
 
 @operation("connection.explain")
-def explain_connection(control: Control, given: Arguments) -> dict[str, object]:
+def explain_connection(control: Control, given: ConnectionExplainRequest) -> dict[str, object]:
     """List why a connection is not read, or is sent nothing: each reason with since when, and until when if known.
 
     The list is empty if nothing holds the connection. docs/reference/reasons.md lists the reasons.
     """
-    id = given.whole("id")
+    id = given.id
     if control.connections.find(id) is None:
         raise RequestError(NOT_FOUND, f"id: {id} is no connection")
     return page(given, [partial(dict, each) for each in control.connections.holds(id)])
 
 
 @operation("queue.explain")
-def explain_queue(control: Control, given: Arguments) -> dict[str, object]:
+def explain_queue(control: Control, given: QueueExplainRequest) -> dict[str, object]:
     """List the publishers that are not read because of a queue, or because of what the whole broker lacks.
 
     Each has its `connection`, and the `reason` with since when; docs/reference/reasons.md lists the reasons.
     """
     vhost = control.vhost(given)
-    vhost.catalog.queue(given.octets("queue"))
+    vhost.catalog.queue(octets(given.queue))
     found: list[dict[str, object]] = []
     for known in control.connections.listed():
-        if known["vhost"] != given.text("vhost"):
+        if known["vhost"] != given.vhost:
             continue
         named = {"connection": known["id"], "peer": known["peer"], "user": known.get("user")}
         holds = control.connections.holds(int(str(known["id"])))
-        found += [{**named, **each} for each in holds if concerns(each, given.text("queue"))]
+        found += [{**named, **each} for each in holds if concerns(each, given.queue)]
     return page(given, [partial(dict, each) for each in found])
 
 
@@ -126,7 +135,7 @@ TRACES_MAX: Final = 10  # of one vhost
 
 
 @operation("message.history", need=READ_QUEUE)
-def message_history(control: Control, given: Arguments) -> dict[str, object]:
+def message_history(control: Control, given: MessageHistoryRequest) -> dict[str, object]:
     """Show what happened to a message, the oldest event first, as far as the broker keeps it.
 
     The broker keeps when the message was stored, its deaths, how often it was delivered, and who holds it. Only a trace
@@ -139,28 +148,28 @@ def message_history(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("trace.start", changes=True)
-def start_trace(control: Control, given: Arguments) -> dict[str, object]:
+def start_trace(control: Control, given: TraceStartRequest) -> dict[str, object]:
     """Record the events of some queues' messages in memory, until the trace or the broker stops.
 
     Events are published, delivered, acked, returned, rejected and died. If several traces name a queue, the latest
     records its events.
     """
     vhost = control.vhost(given)
-    name = given.text("name")
+    name = given.name
     if any(each.name == name for each in vhost.catalog.traces):
         raise RequestError(PRECONDITION, f"name: there is a trace {name!r} already")
     if len(vhost.catalog.traces) >= TRACES_MAX:
         raise RequestError(REFUSED, f"name: a vhost has at most {TRACES_MAX} traces")
-    check_pattern("pattern", given.text("pattern"))
+    check_pattern("pattern", given.pattern)
     where = where_of(given)
     if where is not None and "age_ms" in where.properties:
-        raise refuse("where", given.text("where"), "asks for age_ms, which is 0 when a message comes")
-    vhost.catalog.traces.append(Trace(name, given.text("pattern"), where, given.whole("events_max")))
+        raise refuse("where", given.where, "asks for age_ms, which is 0 when a message comes")
+    vhost.catalog.traces.append(Trace(name, given.pattern, where, given.events_max))
     return {"queues": look_at_queues(vhost)}
 
 
 @operation("trace.stop", changes=True)
-def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
+def stop_trace(control: Control, given: TraceStopRequest) -> dict[str, object]:
     """Stop a trace and delete its events."""
     vhost = control.vhost(given)
     vhost.catalog.traces.remove(trace_of(vhost, given))
@@ -169,13 +178,13 @@ def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("trace.list")
-def list_traces(control: Control, given: Arguments) -> dict[str, object]:
+def list_traces(control: Control, given: TraceListRequest) -> dict[str, object]:
     """List the traces of a vhost."""
     return page(given, [partial(trace_fields, each) for each in control.vhost(given).catalog.traces])
 
 
 @operation("trace.show")
-def show_trace(control: Control, given: Arguments) -> dict[str, object]:
+def show_trace(control: Control, given: TraceShowRequest) -> dict[str, object]:
     """Show the events of a trace, the oldest first."""
     trace = trace_of(control.vhost(given), given)
     return page(given, [partial(event_fields, each) for each in trace.events])
@@ -188,11 +197,11 @@ def look_at_queues(vhost: Vhost) -> int:
     return sum(1 for queue in vhost.catalog.queues.values() if queue.trace is not None)
 
 
-def trace_of(vhost: Vhost, given: Arguments) -> Trace:
+def trace_of(vhost: Vhost, given: TraceStopRequest | TraceShowRequest) -> Trace:
     for trace in vhost.catalog.traces:
-        if trace.name == given.text("name"):
+        if trace.name == given.name:
             return trace
-    raise RequestError(NOT_FOUND, f"name: there is no trace {given.text('name')!r}")
+    raise RequestError(NOT_FOUND, f"name: there is no trace {given.name!r}")
 
 
 def trace_fields(trace: Trace) -> dict[str, object]:

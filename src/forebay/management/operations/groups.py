@@ -12,11 +12,22 @@ from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.units import US_PER_MS, US_PER_S
-from forebay.management.arguments import Arguments, refuse
+from forebay.management.arguments import octets, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
 from forebay.management.operations.queues import group_fields
+from forebay.management.requests.groups import (
+    ConsumerListRequest,
+    GroupCommitRequest,
+    GroupDeleteRequest,
+    GroupListRequest,
+    GroupReleaseRequest,
+    GroupSeekRequest,
+    LeaseListRequest,
+    LeaseReleaseRequest,
+    QueueUnsettledRequest,
+)
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.source.pins import RetentionPin
@@ -28,7 +39,7 @@ UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 
 @operation("group.list", need=ENTER)
-def list_groups(control: Control, given: Arguments) -> dict[str, object]:
+def list_groups(control: Control, given: GroupListRequest) -> dict[str, object]:
     """List the groups of a vhost's queues, with their positions.
 
     `kind` is work, stream, or reader: a reader of blocks, whose hold keeps the messages from `cursor` on. `octets` is
@@ -47,11 +58,11 @@ def list_groups(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("group.release", changes=True)
-def release_group(control: Control, given: Arguments) -> dict[str, object]:
+def release_group(control: Control, given: GroupReleaseRequest) -> dict[str, object]:
     """End a reader's hold; messages that only it keeps are deleted. A reader that still reads holds the rest again."""
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
-    name = given.text("group")
+    queue = vhost.catalog.queue(octets(given.queue))
+    name = given.group
     found = [pin for pin in queue.pins.by_name if name_in(text(pin)) == name]
     if not found:
         raise RequestError(NOT_FOUND, f"no reader '{name}' holds messages of queue '{text(queue.name)}'")
@@ -61,16 +72,16 @@ def release_group(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("group.commit", changes=True, need=READ_QUEUE)
-def commit_group(control: Control, given: Arguments) -> dict[str, object]:
+def commit_group(control: Control, given: GroupCommitRequest) -> dict[str, object]:
     """Set the offset at which a stream group resumes."""
     vhost = control.vhost(given)
-    vhost.settling.commit_offset(given.octets("queue"), given.octets("group"), given.whole("offset"))
+    vhost.settling.commit_offset(octets(given.queue), octets(given.group), given.offset)
     vhost.upkeep.commit_streams()
     return {}
 
 
 @operation("group.seek", changes=True, need=READ_QUEUE)
-def seek_group(control: Control, given: Arguments) -> dict[str, object]:
+def seek_group(control: Control, given: GroupSeekRequest) -> dict[str, object]:
     """Move a group and its consumers to another position in the log at once; `offset` is the new position.
 
     `first` is the first offset that the log still has. A work group starts anew: lower offsets count as settled, and
@@ -79,9 +90,9 @@ def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     for their exchange.
     """
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
-    group = find_group(queue, given.octets("group"))
-    to = given.text("to")
+    queue = vhost.catalog.queue(octets(given.queue))
+    group = find_group(queue, octets(given.group))
+    to = given.to
     if to == "resume":
         raise refuse("to", to, "is where it is")
     seal(vhost, queue)
@@ -92,7 +103,7 @@ def seek_group(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("group.delete", changes=True, need=CONFIGURE_QUEUE)
-def remove_group(control: Control, given: Arguments) -> dict[str, object]:
+def remove_group(control: Control, given: GroupDeleteRequest) -> dict[str, object]:
     """Delete a work or stream group; messages that only it keeps are deleted.
 
     With `if_unused`, a group with consumers, messages that they hold, or waiting dead letters is refused; otherwise its
@@ -100,13 +111,13 @@ def remove_group(control: Control, given: Arguments) -> dict[str, object]:
     queue that loses its last work group keeps its messages for the next consumer.
     """
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
-    delete_group(vhost, queue, find_group(queue, given.octets("group")), given.flag("if_unused"))
+    queue = vhost.catalog.queue(octets(given.queue))
+    delete_group(vhost, queue, find_group(queue, octets(given.group)), given.if_unused)
     return {}
 
 
 @operation("lease.list", need=ENTER)
-def list_leases(control: Control, given: Arguments) -> dict[str, object]:
+def list_leases(control: Control, given: LeaseListRequest) -> dict[str, object]:
     """List the messages that consumers hold unsettled, in ranges."""
     items = [
         partial(lease_fields, lease)
@@ -119,34 +130,34 @@ def list_leases(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("lease.release", changes=True, need=READ_QUEUE)
-def release_lease(control: Control, given: Arguments) -> dict[str, object]:
+def release_lease(control: Control, given: LeaseReleaseRequest) -> dict[str, object]:
     """Return a message from its consumer to the queue, which delivers it again; its late settlement has no effect."""
     vhost = control.vhost(given)
-    offset = given.whole("offset")
-    lease = vhost.settling.find_lease(given.octets("queue"), given.octets("group"), offset)
+    offset = given.offset
+    lease = vhost.settling.find_lease(octets(given.queue), octets(given.group), offset)
     if lease is None:
-        raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")
+        raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.queue}'")
     vhost.settling.nack(lease, offset, 1, 0, UNTRIED)
     return {}
 
 
 @operation("consumer.list", need=ENTER)
-def list_consumers(control: Control, given: Arguments) -> dict[str, object]:
+def list_consumers(control: Control, given: ConsumerListRequest) -> dict[str, object]:
     """List the consumers of a vhost's queues."""
     items = [partial(consumer_fields, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
 
 
 @operation("queue.unsettled", need=ENTER)
-def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
+def list_unsettled(control: Control, given: QueueUnsettledRequest) -> dict[str, object]:
     """Show the unsettled offsets of a queue: `ranges` of [first, end), ascending; of a stream all.
 
     A reader of the log as a table also sees settled messages: these ranges exclude them. `id` is the queue's unique
     number; `start` and `end` are the log's bounds.
     """
-    first = given.whole("from")
+    first = given.first
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
     start, end = int(queue.log.start), int(queue.log.end)
     stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
@@ -186,11 +197,11 @@ def check_end(queue: Queue, to: str) -> None:
         raise refuse("to", to, f"is beyond the end of queue '{text(queue.name)}', which is offset {queue.log.end}")
 
 
-def chosen(control: Control, given: Arguments) -> list[Queue]:
+def chosen(control: Control, given: GroupListRequest | LeaseListRequest | ConsumerListRequest) -> list[Queue]:
     """The queue that was named, or all."""
     vhost = control.vhost(given)
-    if "queue" in given:
-        return [vhost.catalog.queue(given.octets("queue"))]
+    if given.queue is not None:
+        return [vhost.catalog.queue(octets(given.queue))]
     return [vhost.catalog.queues[name] for name in sorted(vhost.catalog.queues)]
 
 

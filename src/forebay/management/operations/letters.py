@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from functools import partial
+from typing import Protocol
 
 from forebay.broker.redrive.dead_letter_queues import (
     DeadLetterSummary,
@@ -17,16 +18,23 @@ from forebay.broker.redrive.dead_letter_queues import (
 )
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.arguments import Arguments, refuse
+from forebay.management.arguments import merged, octets, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER, READ_QUEUE
 from forebay.management.operations.queues import list_messages, where_of
+from forebay.management.requests.dead_letters import (
+    DeadLetterEditRequest,
+    DeadLetterListRequest,
+    DeadLetterPurgeRequest,
+    DeadLetterRedriveRequest,
+    DeadLetterShowRequest,
+)
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
 
 @operation("dlq.list", need=ENTER)
-def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
+def list_letter_queues(control: Control, given: DeadLetterListRequest) -> dict[str, object]:
     """List the dead-letter queues, with their messages by cause and by the queue where they died.
 
     In a long queue only the oldest messages are counted by cause and origin; `counted` is their number.
@@ -36,13 +44,13 @@ def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("dlq.show", need=READ_QUEUE)
-def show_letters(control: Control, given: Arguments) -> dict[str, object]:
+def show_letters(control: Control, given: DeadLetterShowRequest) -> dict[str, object]:
     """Show dead letters, as `queue.messages` shows messages; `death` has the fields of the last death."""
     return list_messages(control, given)
 
 
 @operation("dlq.redrive", changes=True)
-def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
+def redrive_letters(control: Control, given: DeadLetterRedriveRequest) -> dict[str, object]:
     """Send dead letters back to where they died first, or to another queue.
 
     One request handles a portion of the queue; `next` is where to continue, until it is absent. Each message is in
@@ -51,12 +59,12 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     target is skipped and counted as `refused`; `refusal` explains the first.
     """
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
-    if "id" in given and given.whole("id") != queue.id:
+    queue = vhost.catalog.queue(octets(given.queue))
+    if given.id is not None and given.id != queue.id:
         raise RequestError(PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.id}: it was made anew")
-    ranges = given.ranges("offsets")
+    ranges = merged(given.offsets)
     first, limit, scan = portion_of(given)
-    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), first, limit, ranges, scan)
+    portion = redrive(vhost, queue.name, where_of(given), octets(given.to), first, limit, ranges, scan)
     fields = portion_fields(queue, portion)
     if ranges is not None:
         fields["gone"] = portion.gone
@@ -67,37 +75,50 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("dlq.purge", changes=True, need=READ_QUEUE)
-def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
+def purge_letters(control: Control, given: DeadLetterPurgeRequest) -> dict[str, object]:
     """Discard dead letters in portions, as `dlq.redrive` does."""
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     first, limit, scan = portion_of(given)
     return portion_fields(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
 
 
 @operation("dlq.edit", changes=True)
-def edit_letter(control: Control, given: Arguments) -> dict[str, object]:
+def edit_letter(control: Control, given: DeadLetterEditRequest) -> dict[str, object]:
     """Replace a message by a changed one, at the end of its queue."""
     vhost = control.vhost(given)
-    key = given.octets("routing_key") if "routing_key" in given else None
-    edit(vhost, given.octets("queue"), given.whole("offset"), body_of(given), given.table("headers"), key)
+    key = octets(given.routing_key) if given.routing_key is not None else None
+    edit(vhost, octets(given.queue), given.offset, body_of(given), given.headers, key)
     return {}
 
 
-def body_of(given: Arguments) -> bytes | None:
-    if "body" in given:
-        return given.octets("body")
-    if "body_base64" not in given:
+def body_of(given: DeadLetterEditRequest) -> bytes | None:
+    if given.body is not None:
+        return octets(given.body)
+    if given.body_base64 is None:
         return None
     try:
-        return base64.b64decode(given.text("body_base64"), validate=True)
+        return base64.b64decode(given.body_base64, validate=True)
     except (binascii.Error, ValueError):
-        raise refuse("body_base64", given.text("body_base64"), "is no base64") from None
+        raise refuse("body_base64", given.body_base64, "is no base64") from None
 
 
-def portion_of(given: Arguments) -> tuple[int, int, int]:
-    """The offset to begin at, the number of messages to change, and the number to look at."""
-    return given.whole("from"), given.whole("limit"), given.whole("scan")
+class InPortions(Protocol):
+    """A request that goes through a queue in portions."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def limit(self) -> int: ...
+
+    @property
+    def scan(self) -> int: ...
+
+
+def portion_of(given: InPortions) -> tuple[int, int, int]:
+    """Return the offset to begin at, the number of messages to change, and the number to look at."""
+    return given.first, given.limit, given.scan
 
 
 def portion_fields(queue: Queue, portion: Portion) -> dict[str, object]:

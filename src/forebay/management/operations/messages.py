@@ -6,12 +6,19 @@ from forebay.broker.redrive.dead_letter_queues import Portion, attempts_of, disc
 from forebay.broker.redrive.redrive import RedriveTarget, move
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.arguments import Arguments, refuse
-from forebay.management.control import Control, operation
+from forebay.directory.permissions import Rights
+from forebay.management.arguments import merged, octets, refuse
+from forebay.management.control import Control, OperationCaller, operation
 from forebay.management.needs import MOVE, READ_QUEUE
 from forebay.management.operations.letters import portion_of
 from forebay.management.operations.queues import where_of
 from forebay.management.operations.streams import check_offset
+from forebay.management.requests.queues import (
+    MessageShowRequest,
+    QueueDiscardRequest,
+    QueueMoveRequest,
+    QueueTailRequest,
+)
 from forebay.message.shown import record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
@@ -19,28 +26,28 @@ from forebay.routing.exchange import text
 
 
 @operation("message.show", need=READ_QUEUE)
-def show_message(control: Control, given: Arguments) -> dict[str, object]:
+def show_message(control: Control, given: MessageShowRequest) -> dict[str, object]:
     """Show a message of a queue, settled or not, while the log has it; it is not delivered."""
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
-    offset = given.whole("offset")
+    offset = given.offset
     check_offset(queue.log, offset, queue.name)
-    return shown_at(vhost, queue, offset, given.whole("body_octets_max"))
+    return shown_at(vhost, queue, offset, given.body_octets_max)
 
 
 @operation("queue.tail", need=READ_QUEUE)
-def show_tail(control: Control, given: Arguments) -> dict[str, object]:
+def show_tail(control: Control, given: QueueTailRequest) -> dict[str, object]:
     """Show the newest messages of a queue since an offset, settled or not; they are not delivered.
 
     Later messages have the offset `next` or a higher one; `skipped` counts messages since `from` that are not shown.
     """
-    limit, octets_max = given.whole("limit"), given.whole("body_octets_max")
+    limit, octets_max = given.limit, given.body_octets_max
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
     end = int(queue.log.end)
-    since = min(given.whole("from"), end) if "from" in given else end
+    since = min(given.first, end) if given.first is not None else end
     items: list[dict[str, object]] = []
     for offset in range(max(since, end - limit, int(queue.log.start)), end):
         try:
@@ -61,7 +68,7 @@ def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> dict[s
 
 
 @operation("queue.move", changes=True, need=MOVE)
-def move_messages(control: Control, given: Arguments) -> dict[str, object]:
+def move_messages(control: Control, given: QueueMoveRequest, caller: OperationCaller) -> dict[str, object]:
     """Move messages to another queue, or to an exchange.
 
     One request handles a portion of the queue; `next` is where to continue, until it is absent or behind the first
@@ -70,10 +77,10 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     first. In the other queue, a message's time to live starts anew.
     """
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     first, limit, scan = portion_of(given)
-    target = target_of(given)
-    portion = move(vhost, queue.name, target, where_of(given), first, limit, given.ranges("offsets"), scan)
+    target = target_of(given, caller.rights)
+    portion = move(vhost, queue.name, target, where_of(given), first, limit, merged(given.offsets), scan)
     fields = chosen_fields(queue, portion)
     fields["refused"] = portion.refused
     if portion.refused:
@@ -82,25 +89,25 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("queue.discard", changes=True, need=READ_QUEUE)
-def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
+def discard_messages(control: Control, given: QueueDiscardRequest) -> dict[str, object]:
     """Delete messages that match a filter, in portions as `queue.move` does."""
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     first, limit, scan = portion_of(given)
-    portion = discard(vhost, queue.name, where_of(given), first, limit, given.ranges("offsets"), scan)
+    portion = discard(vhost, queue.name, where_of(given), first, limit, merged(given.offsets), scan)
     return chosen_fields(queue, portion)
 
 
-def target_of(given: Arguments) -> RedriveTarget:
+def target_of(given: QueueMoveRequest, rights: Rights | None) -> RedriveTarget:
     """The target of messages; RequestError(INVALID) unless one of a queue and an exchange is named."""
-    key = given.octets("routing_key") if "routing_key" in given else None
-    if bool(given.text("to")) == ("exchange" in given):
-        raise refuse("to", given.text("to"), "and exchange: one of them says where they go")
-    if given.text("to"):
+    key = octets(given.routing_key) if given.routing_key is not None else None
+    if bool(given.to) == (given.exchange is not None):
+        raise refuse("to", given.to, "and exchange: one of them says where they go")
+    if given.to:
         if key is not None:
-            raise refuse("routing_key", given.text("routing_key"), "goes with an exchange only")
-        return RedriveTarget(given.octets("to"), b"", None, given.rights)
-    return RedriveTarget(None, given.octets("exchange"), key, given.rights)
+            raise refuse("routing_key", given.routing_key, "goes with an exchange only")
+        return RedriveTarget(octets(given.to), b"", None, rights)
+    return RedriveTarget(None, octets(given.exchange or ""), key, rights)
 
 
 def chosen_fields(queue: Queue, portion: Portion) -> dict[str, object]:

@@ -10,16 +10,22 @@ from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, REJECTED
 from forebay.core.units import US_PER_MS
-from forebay.management.arguments import Arguments
+from forebay.management.arguments import octets
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
+from forebay.management.requests.groups import (
+    DelayedCancelRequest,
+    DelayedListRequest,
+    DelayedPublishRequest,
+    TransactionListRequest,
+)
 from forebay.routing.exchange import text
 
 # ---- delayed messages
 
 
 @operation("delayed.list", need=ENTER)
-def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
+def list_delayed(control: Control, given: DelayedListRequest) -> dict[str, object]:
     """List the delayed messages of a vhost, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
     times = sorted(each for each in delayed.times if each[1] in delayed.waiting)
@@ -27,23 +33,23 @@ def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("delayed.cancel", changes=True)
-def cancel_delayed(control: Control, given: Arguments) -> dict[str, object]:
+def cancel_delayed(control: Control, given: DelayedCancelRequest) -> dict[str, object]:
     """Cancel a delayed message: the broker does not publish it."""
-    if not control.vhost(given).delayed.cancel(given.octets("name")):
-        raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
+    if not control.vhost(given).delayed.cancel(octets(given.name)):
+        raise RequestError(NOT_FOUND, f"name: no message waits under {given.name!r}")
     return {}
 
 
 @operation("delayed.publish", changes=True)
-def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
+def publish_delayed(control: Control, given: DelayedPublishRequest) -> dict[str, object]:
     """Publish a delayed message at once; `routed` is true if a queue or subscriber got it."""
     vhost = control.vhost(given)
-    message = vhost.delayed.find(given.octets("name"))
+    message = vhost.delayed.find(octets(given.name))
     if message is None:
-        raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
+        raise RequestError(NOT_FOUND, f"name: no message waits under {given.name!r}")
     outcome = vhost.mover.publish_due(message)
     if outcome.status == REJECTED:
-        raise RequestError(REFUSED, f"name: {given.text('name')!r} waits on: {outcome.reason}")
+        raise RequestError(REFUSED, f"name: {given.name!r} waits on: {outcome.reason}")
     vhost.delayed.leave(int(message.offset))
     return {"routed": outcome.status == ACCEPTED}
 
@@ -68,7 +74,7 @@ PUBLISHING = "publishing"
 
 
 @operation("transaction.list", need=ENTER)
-def list_transactions(control: Control, given: Arguments) -> dict[str, object]:
+def list_transactions(control: Control, given: TransactionListRequest) -> dict[str, object]:
     """List the Spark queries that publish to a vhost in transactions, with each one's last batch and staged rows."""
     staging = control.vhost(given).staging
     names = sorted({*staging.last, *(query for query, _ in staging.staged)})

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import Protocol
 
 from forebay.broker.publish.owned_names import name_in
 from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.core.units import US_PER_MS
 from forebay.filter.parser import Filter, parse
-from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
-from forebay.management.control import Control, operation, page
+from forebay.management.arguments import PAGE_OCTETS_MAX, octets, refuse
+from forebay.management.control import Control, OperationCaller, operation, page
 from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
+from forebay.management.requests.dead_letters import DeadLetterShowRequest
+from forebay.management.requests.queues import (
+    QueueDeclareRequest,
+    QueueDeleteRequest,
+    QueueListRequest,
+    QueueMessagesRequest,
+    QueuePurgeRequest,
+    QueueShowRequest,
+    QueueTruncateRequest,
+)
 from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.group import Group
@@ -24,7 +35,7 @@ from forebay.routing.exchange import text
 
 
 @operation("queue.list", need=ENTER)
-def list_queues(control: Control, given: Arguments) -> dict[str, object]:
+def list_queues(control: Control, given: QueueListRequest) -> dict[str, object]:
     """List the queues of a vhost by name, with statistics."""
     vhost = control.vhost(given)
     names = sorted(vhost.catalog.queues)
@@ -32,10 +43,10 @@ def list_queues(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("queue.show", need=ENTER)
-def show_queue(control: Control, given: Arguments) -> dict[str, object]:
+def show_queue(control: Control, given: QueueShowRequest) -> dict[str, object]:
     """Show a queue: statistics, declaration, effective policies, and groups."""
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     fields = queue_fields(queue)
     fields["arguments"] = plain(queue.spec.arguments)
     for key, operator in (("policy", False), ("operator_policy", True)):
@@ -50,61 +61,61 @@ def show_queue(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("queue.declare", changes=True, need=DECLARE_QUEUE)
-def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
+def declare_queue(control: Control, given: QueueDeclareRequest, caller: OperationCaller) -> dict[str, object]:
     """Declare a queue, or check that it exists with the same properties."""
-    name = given.octets("queue")
+    name = octets(given.queue)
     if not name:
         raise refuse("queue", "", "is no name")
-    arguments = dict(given.table("arguments"))
-    if "type" in given:
-        arguments["x-queue-type"] = given.text("type")
+    arguments = dict(given.arguments or {})
+    if given.type is not None:
+        arguments["x-queue-type"] = given.type
     vhost = control.vhost(given)
     queue = vhost.catalog.declare_queue(
-        name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION, given.user
+        name, given.durable, False, given.auto_delete, arguments, NO_SESSION, caller.user
     )
     return queue_fields(queue)
 
 
 @operation("queue.delete", changes=True, need=CONFIGURE_QUEUE)
-def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
+def delete_queue(control: Control, given: QueueDeleteRequest) -> dict[str, object]:
     """Delete a queue with its messages; the answer counts the ready ones."""
     vhost = control.vhost(given)
-    name = vhost.catalog.queue(given.octets("queue")).name
-    return {"messages": int(vhost.catalog.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
+    name = vhost.catalog.queue(octets(given.queue)).name
+    return {"messages": int(vhost.catalog.delete_queue(name, given.if_unused, given.if_empty))}
 
 
 @operation("queue.purge", changes=True, need=READ_QUEUE)
-def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
+def purge_queue(control: Control, given: QueuePurgeRequest) -> dict[str, object]:
     """Delete all ready messages of a queue; the answer counts them."""
-    return {"messages": int(control.vhost(given).upkeep.purge(given.octets("queue")))}
+    return {"messages": int(control.vhost(given).upkeep.purge(octets(given.queue)))}
 
 
 @operation("queue.truncate", changes=True)
-def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
+def truncate_queue(control: Control, given: QueueTruncateRequest) -> dict[str, object]:
     """Delete a stream's records below an offset; `start` is its first offset afterwards.
 
     Records that a reader holds remain, with all later ones. Other queues keep unsettled messages.
     """
-    return {"start": int(control.vhost(given).upkeep.truncate(given.octets("queue"), given.whole("below")))}
+    return {"start": int(control.vhost(given).upkeep.truncate(octets(given.queue), given.below))}
 
 
 @operation("queue.messages", need=READ_QUEUE)
-def list_messages(control: Control, given: Arguments) -> dict[str, object]:
+def list_messages(control: Control, given: QueueMessagesRequest | DeadLetterShowRequest) -> dict[str, object]:
     """Show unsettled messages of a queue, in the order of their offsets.
 
     No message is delivered. An answer may have fewer messages than `limit`, or none, and still have a `next`: a request
     examines at most 10,000 records and 64 MiB of bodies. `next` is absent when there are no more.
     """
-    octets_max = given.whole("body_octets_max")
+    octets_max = given.body_octets_max
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
-    found, next = scan(vhost, queue, where_of(given), given.whole("from"), given.whole("limit"), given.whole("scan"))
+    queue = vhost.catalog.queue(octets(given.queue))
+    found, next = scan(vhost, queue, where_of(given), given.first, given.limit, given.scan)
     items: list[dict[str, object]] = []
-    octets = 0
+    written = 0
     for subject in found:
         shown = record_shown(subject, octets_max)
-        octets += len(json.dumps(shown))
-        if items and octets > PAGE_OCTETS_MAX:
+        written += len(json.dumps(shown))
+        if items and written > PAGE_OCTETS_MAX:
             next = offset_of(subject)
             break
         items.append(shown)
@@ -130,9 +141,16 @@ def scan(
     return found, None
 
 
-def where_of(given: Arguments) -> Filter | None:
-    """The filter that a request names, if any."""
-    return parse(given.text("where")) if given.text("where") else None
+class HasFilter(Protocol):
+    """A request that chooses messages by a filter."""
+
+    @property
+    def where(self) -> str: ...
+
+
+def where_of(given: HasFilter) -> Filter | None:
+    """Return the filter that a request names, if any."""
+    return parse(given.where) if given.where else None
 
 
 def queue_fields(queue: Queue) -> dict[str, object]:

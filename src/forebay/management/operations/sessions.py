@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
@@ -22,9 +22,21 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.log.block import Block
-from forebay.management.arguments import PAGE_OCTETS_MAX, Arguments, refuse
+from forebay.management.arguments import PAGE_OCTETS_MAX, octets, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
+from forebay.management.requests.explain import MessageExplainRequest
+from forebay.management.requests.sessions import (
+    RetainedDeleteRequest,
+    RetainedListRequest,
+    RetainedShowRequest,
+    SessionCloseRequest,
+    SessionDeleteRequest,
+    SessionListRequest,
+    SessionMessagesRequest,
+    SessionShowRequest,
+    SubscriptionListRequest,
+)
 from forebay.message.address import shared_topics
 from forebay.message.formats.table import format_of
 from forebay.message.properties import properties_of
@@ -35,6 +47,14 @@ from forebay.routing.topic_trie import check_filter, check_topic, matches
 
 AWAITED: Final = {AWAIT_PUBACK: "PUBACK", AWAIT_PUBREC: "PUBREC", AWAIT_PUBCOMP: "PUBCOMP"}
 PHASE_MASK: Final = (1 << PHASE_BITS) - 1
+OfClient: TypeAlias = (
+    SessionShowRequest
+    | SessionMessagesRequest
+    | SessionCloseRequest
+    | SessionDeleteRequest
+    | SubscriptionListRequest
+    | MessageExplainRequest
+)
 DELETED: Final = "the session was deleted by an administrator"
 
 
@@ -42,17 +62,17 @@ DELETED: Final = "the session was deleted by an administrator"
 
 
 @operation("session.list", need=ENTER)
-def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
+def list_sessions(control: Control, given: SessionListRequest) -> dict[str, object]:
     """List the MQTT sessions of a vhost by client identifier, with their connections and waiting messages."""
     clients = sorted_clients(control.vhost(given))
-    if "connected" in given:
-        wanted = given.flag("connected")
+    if given.connected is not None:
+        wanted = given.connected
         clients = [client for client in clients if bool(client.connection) == wanted]
     return page(given, [partial(session_fields, client) for client in clients])
 
 
 @operation("session.show", need=ENTER)
-def show_session(control: Control, given: Arguments) -> dict[str, object]:
+def show_session(control: Control, given: SessionShowRequest) -> dict[str, object]:
     """Show an MQTT session: subscriptions, packets in flight with the answer that each awaits, and its will."""
     vhost = control.vhost(given)
     client = client_of(vhost, given)
@@ -75,7 +95,7 @@ def show_session(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("session.messages")
-def list_session_messages(control: Control, given: Arguments) -> dict[str, object]:
+def list_session_messages(control: Control, given: SessionMessagesRequest) -> dict[str, object]:
     """Show the messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
 
     No message is delivered. Messages at QoS 0 to a connected session are not stored, and not shown. Offsets are those
@@ -83,12 +103,12 @@ def list_session_messages(control: Control, given: Arguments) -> dict[str, objec
     """
     vhost = control.vhost(given)
     client = client_of(vhost, given)
-    limit = given.whole("limit")
-    octets_max = given.whole("body_octets_max")
+    limit = given.limit
+    octets_max = given.body_octets_max
     log = vhost.sessions.log
     flying = {word >> PHASE_BITS: id for id, word in client.inflight.items() if word & PHASE_MASK != AWAIT_PUBCOMP}
     offsets = [*flying]
-    first = given.whole("from")
+    first = given.first
     for low, end in client.mqueue.logged(max(first, int(log.start)), log.end):
         offsets += range(low, min(end, low + limit + 1))
     items: list[dict[str, object]] = []
@@ -108,7 +128,7 @@ def list_session_messages(control: Control, given: Arguments) -> dict[str, objec
 
 
 @operation("session.close", changes=True)
-def close_session(control: Control, given: Arguments) -> dict[str, object]:
+def close_session(control: Control, given: SessionCloseRequest) -> dict[str, object]:
     """Close the connection of an MQTT session; a durable session remains, and its client may reconnect."""
     client = client_of(control.vhost(given), given)
     if not client.connection or not control.connections.close(int(client.connection), "closed by an administrator"):
@@ -117,7 +137,7 @@ def close_session(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("session.delete", changes=True)
-def delete_session(control: Control, given: Arguments) -> dict[str, object]:
+def delete_session(control: Control, given: SessionDeleteRequest) -> dict[str, object]:
     """Delete an MQTT session with its subscriptions and waiting messages; the broker publishes its will, if any.
 
     A connected client is told, and disconnected.
@@ -131,20 +151,21 @@ def delete_session(control: Control, given: Arguments) -> dict[str, object]:
     return fields
 
 
-def client_of(vhost: Vhost, given: Arguments) -> ClientSession:
+def client_of(vhost: Vhost, given: OfClient) -> ClientSession:
     """The session that a request names; RequestError(NOT_FOUND)."""
-    found = vhost.sessions.of_identifier(given.octets("client_id"))
-    if "user" in given:
-        found = [client for client in found if client.owner.user == given.text("user")]
+    assert given.client_id is not None, "the caller has seen to it"
+    found = vhost.sessions.of_identifier(octets(given.client_id))
+    if given.user is not None:
+        found = [client for client in found if client.owner.user == given.user]
     if not found:
-        of_user = f" of user {given.text('user')!r}" if "user" in given else ""
+        of_user = f" of user {given.user!r}" if given.user is not None else ""
         raise RequestError(
-            NOT_FOUND, f"client_id: no session {given.text('client_id')!r}{of_user} in vhost '{text(vhost.name)}'"
+            NOT_FOUND, f"client_id: no session {given.client_id!r}{of_user} in vhost '{text(vhost.name)}'"
         )
     if len(found) > 1:
         users = ", ".join(sorted(repr(client.owner.user) for client in found))
         raise RequestError(
-            INVALID, f"client_id: {given.text('client_id')!r} has a session of each of {users}; name the user, too"
+            INVALID, f"client_id: {given.client_id!r} has a session of each of {users}; name the user, too"
         )
     return found[0]
 
@@ -195,15 +216,15 @@ def stored_ms(block: Block, offset: int) -> int:
 
 
 @operation("subscription.list", need=ENTER)
-def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
+def list_subscriptions(control: Control, given: SubscriptionListRequest) -> dict[str, object]:
     """List the subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
     vhost = control.vhost(given)
-    clients: Sequence[ClientSession] = [client_of(vhost, given)] if "client_id" in given else []
-    if "client_id" not in given:
+    clients: Sequence[ClientSession] = [client_of(vhost, given)] if given.client_id is not None else []
+    if given.client_id is None:
         clients = sorted_clients(vhost)
     found = [each for client in clients for _, each in sorted(client.subscriptions.items())]
-    if "topic" in given:
-        topic = given.octets("topic")
+    if given.topic is not None:
+        topic = octets(given.topic)
         check_topic(topic)
         found = [each for each in found if gets(each.filter, topic)]
     return page(given, [partial(subscription_fields, each) for each in found])
@@ -236,16 +257,16 @@ def subscription_fields(subscription: Subscription) -> dict[str, object]:
 
 
 @operation("retained.list", need=ENTER)
-def list_retained(control: Control, given: Arguments) -> dict[str, object]:
+def list_retained(control: Control, given: RetainedListRequest) -> dict[str, object]:
     """List the retained messages of topics that match a filter, in the order in which they were stored."""
     vhost = control.vhost(given)
-    filter = given.octets("filter")
+    filter = octets(given.filter)
     check_filter(filter)
     return page(given, [partial(retained_fields, vhost, number) for number in vhost.retained.numbers(filter)])
 
 
 @operation("retained.show")
-def show_retained(control: Control, given: Arguments) -> dict[str, object]:
+def show_retained(control: Control, given: RetainedShowRequest) -> dict[str, object]:
     """Show a retained message with its properties and body."""
     vhost = control.vhost(given)
     number = retained_number(vhost, given)
@@ -256,23 +277,23 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     properties = properties_of(message.format, message.properties)
     fields["content_type"] = properties.content_type
     fields["headers"] = {key: plain(value) for key, value in properties.named_values()}
-    fields.update(body_shown(format_of(message.format).payload(message.body), given.whole("body_octets_max")))
+    fields.update(body_shown(format_of(message.format).payload(message.body), given.body_octets_max))
     return fields
 
 
 @operation("retained.delete", changes=True)
-def delete_retained(control: Control, given: Arguments) -> dict[str, object]:
+def delete_retained(control: Control, given: RetainedDeleteRequest) -> dict[str, object]:
     """Delete a topic's retained message; subscribers are not told."""
     vhost = control.vhost(given)
     retained_number(vhost, given)
-    refusal = vhost.retained.put(given.octets("topic"), 0, b"", b"", vhost.turn.now_us)
+    refusal = vhost.retained.put(octets(given.topic), 0, b"", b"", vhost.turn.now_us)
     if refusal:
-        raise refuse("topic", given.text("topic"), refusal)
+        raise refuse("topic", given.topic, refusal)
     return {}
 
 
-def retained_number(vhost: Vhost, given: Arguments) -> int:
-    topic = given.octets("topic")
+def retained_number(vhost: Vhost, given: RetainedShowRequest | RetainedDeleteRequest) -> int:
+    topic = octets(given.topic)
     check_topic(topic)
     number = vhost.retained.tree.get(topic)
     if number is None:
@@ -280,8 +301,8 @@ def retained_number(vhost: Vhost, given: Arguments) -> int:
     return int(number)
 
 
-def no_retained(given: Arguments) -> RequestError:
-    return RequestError(NOT_FOUND, f"topic: nothing is retained for {given.text('topic')!r}")
+def no_retained(given: RetainedShowRequest | RetainedDeleteRequest) -> RequestError:
+    return RequestError(NOT_FOUND, f"topic: nothing is retained for {given.topic!r}")
 
 
 def retained_fields(vhost: Vhost, number: int) -> dict[str, object]:

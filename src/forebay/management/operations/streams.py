@@ -8,9 +8,10 @@ from forebay.broker.redrive.dead_letter_queues import seal
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.log.queue_log import BlockIndex, QueueLog
-from forebay.management.arguments import Arguments
+from forebay.management.arguments import octets
 from forebay.management.control import Control, operation
 from forebay.management.needs import ENTER
+from forebay.management.requests.queues import StreamOffsetRequest, StreamShowRequest
 from forebay.queue.queue import KIND_NAMES
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.routing.exchange import text
@@ -19,13 +20,13 @@ FILES_MAX: Final = 1000  # that one answer tells of
 
 
 @operation("stream.show", need=ENTER)
-def show_stream(control: Control, given: Arguments) -> dict[str, object]:
+def show_stream(control: Control, given: StreamShowRequest) -> dict[str, object]:
     """Show a queue's log: first and last offset and time, size, and files, the oldest first.
 
     `readable_end` is the offset where readers stop, because later messages are not on disk yet.
     """
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
     log = queue.log
     index = log.index
@@ -51,12 +52,12 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("stream.offset", need=ENTER)
-def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
+def offset_of_time(control: Control, given: StreamOffsetRequest) -> dict[str, object]:
     """Find the first offset of a queue that was stored at or after a time, or else its end."""
     vhost = control.vhost(given)
-    queue = vhost.catalog.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
-    return {"offset": int(queue.log.offset_at(given.whole("time_ms") * US_PER_MS))}
+    return {"offset": int(queue.log.offset_at(given.time_ms * US_PER_MS))}
 
 
 def files_of(log: QueueLog) -> list[dict[str, object]]:

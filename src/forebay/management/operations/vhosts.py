@@ -7,21 +7,22 @@ from functools import partial
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.directory.vhost_settings import FIELDS
-from forebay.management.arguments import Arguments
+from forebay.management.arguments import octets
 from forebay.management.control import Control, operation, page
+from forebay.management.requests.vhosts import VhostAddRequest, VhostDeleteRequest, VhostListRequest, VhostSetRequest
 from forebay.routing.exchange import text
 
 
 @operation("vhost.list")
-def list_vhosts(control: Control, given: Arguments) -> dict[str, object]:
+def list_vhosts(control: Control, given: VhostListRequest) -> dict[str, object]:
     """List all vhosts, with their numbers of objects and messages."""
     return page(given, [partial(vhost_fields, vhost) for vhost in control.vhosts.all()])
 
 
 @operation("vhost.add", changes=True)
-def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
+def add_vhost(control: Control, given: VhostAddRequest) -> dict[str, object]:
     """Create a vhost; it must not exist yet."""
-    name = given.octets("vhost")
+    name = octets(given.vhost)
     if name in control.vhosts.by_name:
         raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is there already")
     vhost = control.vhosts.add(name)
@@ -34,7 +35,7 @@ def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("vhost.set", changes=True)
-def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
+def set_vhost(control: Control, given: VhostSetRequest) -> dict[str, object]:
     """Change the given settings of a vhost."""
     vhost = control.vhost(given)
     change(control, vhost, given)
@@ -42,14 +43,14 @@ def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
 
 
 @operation("vhost.delete", changes=True)
-def delete_vhost(control: Control, given: Arguments) -> dict[str, object]:
+def delete_vhost(control: Control, given: VhostDeleteRequest) -> dict[str, object]:
     """Delete a vhost with everything in it, and close its connections."""
-    control.vhosts.delete(given.octets("vhost"))
+    control.vhosts.delete(octets(given.vhost))
     return {}
 
 
-def change(control: Control, vhost: Vhost, given: Arguments) -> None:
-    settings = given.only(FIELDS)
+def change(control: Control, vhost: Vhost, given: VhostAddRequest | VhostSetRequest) -> None:
+    settings = {name: value for name in FIELDS if (value := getattr(given, name)) is not None}
     if settings:
         control.vhosts.change(vhost, settings)
 

@@ -9,14 +9,14 @@ import pytest
 from forebay.cli.access import filled
 from forebay.cli.manage.from_rows import COMPLETIONS, SPELLINGS, SWITCHES
 from forebay.cli.manage.rows import ROWS, CommandRow
-from forebay.management.parameters import PARAMETERS
+from forebay.management.parameters import parameters_of
 from tests.broker_process import BrokerProcess
 from tests.unit.cli.commands import Forebay
 
 
 @pytest.mark.parametrize(("operation", "row"), ROWS.items(), ids=list(ROWS))
 def test_a_row_names_parameters_of_its_operation(operation: str, row: CommandRow) -> None:
-    known = {each.name: each for each in PARAMETERS[operation]}
+    known = {each.name: each for each in parameters_of(operation)}
     asked = set(re.findall(r"{(\w+)}", row.question))
     assert asked | {row.positional, row.sure} <= {*known, ""}
     assert not row.positional or not known[row.positional].required, "what must be given is an argument anyhow"
@@ -25,7 +25,7 @@ def test_a_row_names_parameters_of_its_operation(operation: str, row: CommandRow
 
 
 def test_what_rows_say_otherwise_is_of_parameters_that_there_are() -> None:
-    taken = {(each.name, each.default) for operation in ROWS for each in PARAMETERS[operation]}
+    taken = {(each.name, each.default) for operation in ROWS for each in parameters_of(operation)}
     assert set(SWITCHES) <= taken
     assert {*SPELLINGS, *COMPLETIONS} <= {name for name, _ in taken}
 

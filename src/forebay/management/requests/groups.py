@@ -1,0 +1,133 @@
+"""The requests of operations on groups, what their consumers hold, and what is not published yet."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, field
+
+from forebay.management.requests.fields import (
+    LIMIT_DEFAULT,
+    DelayedName,
+    FirstOffset,
+    GroupName,
+    InVhost,
+    Limit,
+    Offset,
+    OfQueue,
+    OperationRequest,
+    QueueName,
+    Skip,
+    VhostPageRequest,
+    Whole,
+    metavar,
+)
+
+
+class GroupListRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.list`."""
+
+    vhost: InVhost = "/"
+    queue: OfQueue = None
+    first: Skip = field(name="from", default=0)
+    limit: Limit = LIMIT_DEFAULT
+
+
+class GroupReleaseRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.release`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: Annotated[str, Meta(description="name of a group of kind reader", extra=metavar("GROUP"))]
+
+
+class GroupCommitRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.commit`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: Annotated[str, Meta(description="name of a stream group", extra=metavar("GROUP"))]
+    offset: Annotated[Whole, Meta(description="the offset at which it resumes", extra=metavar("OFFSET"))]
+
+
+class GroupSeekRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.seek`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: GroupName
+    to: Annotated[
+        str,
+        Meta(
+            description="one of first, last and next, or an offset, timestamp=MS (since 1970), or an age such as 90m",
+            extra=metavar("PLACE"),
+        ),
+    ]
+
+
+class GroupDeleteRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.delete`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: GroupName
+    if_unused: Annotated[bool, Meta(description="only if it has no consumers, and holds nothing")] = True
+
+
+class LeaseListRequest(OperationRequest, kw_only=True):
+    """Arguments of `lease.list`."""
+
+    vhost: InVhost = "/"
+    queue: OfQueue = None
+    first: Skip = field(name="from", default=0)
+    limit: Limit = LIMIT_DEFAULT
+
+
+class LeaseReleaseRequest(OperationRequest, kw_only=True):
+    """Arguments of `lease.release`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: Annotated[str, Meta(description="name of the group; by default the nameless one", extra=metavar("NAME"))] = (
+        ""
+    )
+    offset: Offset
+
+
+class ConsumerListRequest(OperationRequest, kw_only=True):
+    """Arguments of `consumer.list`."""
+
+    vhost: InVhost = "/"
+    queue: OfQueue = None
+    first: Skip = field(name="from", default=0)
+    limit: Limit = LIMIT_DEFAULT
+
+
+class QueueUnsettledRequest(OperationRequest, kw_only=True):
+    """Arguments of `queue.unsettled`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    first: FirstOffset = field(name="from", default=0)
+
+
+class DelayedListRequest(VhostPageRequest):
+    """Arguments of `delayed.list`."""
+
+
+class DelayedCancelRequest(OperationRequest, kw_only=True):
+    """Arguments of `delayed.cancel`."""
+
+    vhost: InVhost = "/"
+    name: DelayedName
+
+
+class DelayedPublishRequest(OperationRequest, kw_only=True):
+    """Arguments of `delayed.publish`."""
+
+    vhost: InVhost = "/"
+    name: DelayedName
+
+
+class TransactionListRequest(VhostPageRequest):
+    """Arguments of `transaction.list`."""
