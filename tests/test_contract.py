@@ -23,17 +23,16 @@ METHODS = """
 """
 
 PATHS = """
-    admission.has_room admission.over_quota catalog.queue common common.budget common.budget.start_publish
-    common.crowding.refusing common.looks.pace common.looks.pace.note common.read_offers common.work
+    admission.has_room admission.refuses budgets.filters.pace budgets.filters.pace.note budgets.publishes
+    budgets.publishes.start_publish budgets.reading catalog.memory.add catalog.memory.check catalog.queue
     dead_letters.reject deduplication deduplication.remember delayed delayed.cancel delayed.has_places fanout
-    fanout.crowding.look fanout.octets fanout.trie.spent fanout.wide.open fanout.wide.ticket publishing
-    publishing.delay publishing.publish publishing.retain replies.append router.command_route router.queues_at
-    router.resolve router.route router.route_topic router.routes.dropped sessions sessions.append_private
-    sessions.end_turn sessions.keep sessions.log sessions.next_offset sessions.note_lost sessions.now_us
-    sessions.operate sessions.pass_by settling settling.ack settling.commit_offset settling.expire settling.extend
-    settling.find_lease settling.may_settle settling.nack settling.reject store.job_running store.recovered
-    store.rewriting
-    upkeep.delete_queue catalog.memory.add catalog.memory.check
+    fanout.crowding.look fanout.octets fanout.trie.spent fanout.wide.open fanout.wide.ticket
+    next_turn.sessions.append publishing publishing.delay publishing.publish publishing.retain replies.append
+    router.command_route router.queues_at router.resolve router.route router.route_topic router.routes.dropped
+    sessions sessions.append_private sessions.end_turn sessions.keep sessions.log sessions.next_offset
+    sessions.note_lost sessions.now_us sessions.operate sessions.pass_by settling settling.ack
+    settling.commit_offset settling.expire settling.extend settling.find_lease settling.may_settle settling.nack
+    settling.reject store.job_running store.recovered store.rewriting upkeep.delete_queue
 """
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 # From the top, as pyproject.toml has it: what stands lower may not import what stands higher. The last is of old trees.
 ORDER = (
     *("redrive", "policy_changes", "quota", "vhosts", "session_rights", "vhost", "upkeep", "clients", "consuming"),
-    *("dead_letter", "publish", "catalog", "turn", "common", "mqtt", "limits", "auth"),
+    *("dead_letter", "publish", "catalog", "turn", "shared", "mqtt", "limits", "auth"),
 )
 FORMATS = {"AMQP091", "AMQP10", "MQTT", "FORMAT_MASK"}
 PATH = re.compile(r"(?<!request\.)\bvhost\.([a-z_]+(?:\.[a-z_]+)*)")

@@ -214,7 +214,7 @@ def started(folder: Path) -> Found:
     store = Store(disk, clock, store_options(options))
     try:
         recovery = store.open()
-        vhosts = Vhosts(store, options)
+        vhosts = Vhosts(store, options, b"")
         vhosts.recover(recovery.entries, clock.now_us())
         store.start(vhosts.checkpoint())
         vhost = vhosts.default

@@ -42,12 +42,12 @@ def of_connections(node: Node) -> dict[str, int]:
         "farewells": len(node.endings.farewells),
         "places": len(node.auth.places),
         "proofs": len(node.auth.news.proofs),
-        "joinings": len(node.common.joinings),
+        "joinings": len(node.joins.waiting),
         "held": sum(len(entries) for entries in flow.held),
         "unsent": len(pressure.buffers.waiting),
         "charged": len(rates.charged),
         "reading": len(flow.changed),
-        "watches": len(node.common.watches),
+        "watches": len(node.vhosts.shared.next_turn.watches),
     }
     for vhost in node.vhosts.by_name.values():
         name = vhost.name.decode("utf-8", "replace")

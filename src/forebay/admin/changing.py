@@ -53,7 +53,7 @@ def note(request: Request, path: str, result: str) -> None:
     body = getattr(request, "_body", b"")  # what was read of it
     if 0 < len(body) <= BODY_OCTETS_MAX:
         arguments["body"] = shown_body(body)
-    caller.app.vhosts.common.audit.note(caller.origin, f"{request.method} {path}", arguments, result)
+    caller.app.vhosts.shared.audit.note(caller.origin, f"{request.method} {path}", arguments, result)
 
 
 def shown_body(body: bytes) -> object:

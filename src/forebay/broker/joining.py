@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import final
 
 
 class Joining:
@@ -23,3 +24,16 @@ class Joining:
         self.body = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
         self.pieces.clear()
         self.is_whole = True
+
+
+@final
+class BodyJoins:
+    """The long bodies that connections wait for, to be put together by whoever has threads."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Joining] = []
+
+    def take(self) -> list[Joining]:
+        """Return the bodies to be put together since the last call."""
+        waiting, self.waiting = self.waiting, []
+        return waiting

@@ -26,30 +26,30 @@ class Quota:
 
     def __init__(self, vhosts: Vhosts, options: Options) -> None:
         self.vhosts = vhosts
-        self.common = vhosts.common
+        self.shares = vhosts.shared.shares
         self.full_vhosts: list[Vhost] = []
         self.set(options)
 
     def set(self, options: Options) -> None:
         """Take the shares from the options."""
-        self.common.disk_share = options.queue_octets_max
-        self.common.memory_share = options.memory_octets_max * options.queue_memory_percent_max // PERCENT
+        self.shares.disk_octets = options.queue_octets_max
+        self.shares.memory_octets = options.memory_octets_max * options.queue_memory_percent_max // PERCENT
 
     def look(self) -> None:
         """Let go of what is below its share again, and look which vhosts are over theirs."""
         self.full_vhosts = [vhost for vhost in self.vhosts.all() if self.is_full(vhost)]
         for vhost in self.full_vhosts:
             for queue in vhost.catalog.queues.values():
-                self.common.crowd(queue)
-        crowded, self.common.crowded = self.common.crowded, []
+                self.shares.crowd(queue)
+        crowded, self.shares.crowded = self.shares.crowded, []
         for queue in crowded:
             queue.crowded = False
-            behind = self.common.behind.get(queue)
+            behind = self.shares.behind.get(queue)
             if behind is not None and (not self.is_over(behind) or self.owner_of(queue) is None):
-                del self.common.behind[queue]
+                del self.shares.behind[queue]
                 behind = None
             if behind is not None or self.is_over(queue):
-                self.common.crowd(queue)
+                self.shares.crowd(queue)
 
     def is_full(self, vhost: Vhost) -> bool:
         """True if all queues of a vhost together hold too much; one that did, until it is well below."""
@@ -65,7 +65,7 @@ class Quota:
         owner = self.owner_of(queue)
         if owner is None:
             return False  # it is deleted
-        share = int(self.common.share_of(queue))
+        share = int(self.shares.share_of(queue))
         return owner in self.full_vhosts or (share > 0 and queue.log.octets > share * BELOW_PERCENT // PERCENT)
 
     def owner_of(self, queue: Queue) -> Vhost | None:
@@ -74,7 +74,7 @@ class Quota:
 
     def reason(self, queue: Queue) -> str:
         """The reason to slow publishers of a queue down."""
-        behind = self.common.behind.get(queue)
+        behind = self.shares.behind.get(queue)
         if behind is not None:
             return f"{self.own_reason(behind)}, and dead letters of queue '{text(queue.name)}' go there"
         return self.own_reason(queue)

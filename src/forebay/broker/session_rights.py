@@ -126,4 +126,4 @@ class SessionRights:
 def note_denied(vhost: Vhost, type: str, client: ClientSession, reason: str) -> None:
     """Note that the user of a session may not do any more what the session was to do for it."""
     fields: dict[str, object] = {"user": client.owner.user, "client_id": client.client_id, "reason": reason}
-    vhost.common.events.note(type, vhost.name, fields)
+    vhost.events.note(type, vhost.name, fields)

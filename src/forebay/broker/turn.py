@@ -6,8 +6,11 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.common import Common, Gatherer, Sealed
 from forebay.broker.internal_log import InternalLog
+from forebay.broker.shared.next_turn import NextTurn
+from forebay.broker.shared.queue_shares import QueueShares
+from forebay.broker.shared.store_room import PendingBytes
+from forebay.broker.shared.turn_trace import SealedBlock, TurnTrace
 from forebay.core.errors import note_half_change
 from forebay.log.store import Store
 from forebay.queue.leases.lease import Consumer
@@ -16,7 +19,7 @@ from forebay.queue.trace import PUBLISHED as TRACE_PUBLISHED
 
 
 @final
-class Turn(Gatherer):
+class Turn(PendingBytes):
     """The queues and records that have gathered since the end of the turn before.
 
     now_us     when the turn before ended, or this one does; good enough for leases by `get`
@@ -27,11 +30,12 @@ class Turn(Gatherer):
     internals  the logs of the broker's own
     """
 
-    def __init__(self, vhost: bytes, store: Store, common: Common) -> None:
+    def __init__(self, vhost: bytes, store: Store, next_turn: NextTurn, shares: QueueShares, trace: TurnTrace) -> None:
         self.vhost = vhost
         self.store = store
-        self.common = common
-        self.common.parts.append(self)
+        self.next_turn = next_turn
+        self.shares = shares
+        self.trace = trace
         self.now_us: i64 = 0
         self.dirty: list[Queue] = []
         self.timed: list[Queue] = []
@@ -61,13 +65,13 @@ class Turn(Gatherer):
         try:
             log = queue.log
             block = log.seal(self.now_us)
-            share = self.common.share_of(queue)
+            share = self.shares.share_of(queue)
             if share and log.octets > share:
-                self.common.crowd(queue)
+                self.shares.crowd(queue)
             if block is not None:
                 queue.counts.published += block.count
-                if self.common.tracing:
-                    self.common.sealed.append(Sealed(self.vhost, queue, block))
+                if self.trace.is_on:
+                    self.trace.sealed.append(SealedBlock(self.vhost, queue, block))
             if block is not None and log.durable:
                 self.store.append(log, block)
                 if queue not in self.awaiting:
@@ -85,7 +89,7 @@ class Turn(Gatherer):
         end = queue.log.readable_end()
         for watch in queue.watches:
             if watch.is_over(queue.id, end):
-                self.common.wake(watch)
+                self.next_turn.wake(watch)
 
     def gathered(self) -> i64:
         octets: i64 = 0

@@ -15,7 +15,6 @@ from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.catalog.retention_pins import hold, release
 from forebay.broker.clients import Clients
-from forebay.broker.common import Common
 from forebay.broker.consuming.consumers import Consumers
 from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.consuming.settling import Settling
@@ -36,6 +35,7 @@ from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.publish.staging import CommittedBatch, Staging
+from forebay.broker.shared.parts import SharedParts
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.errors import note_half_change
@@ -76,18 +76,24 @@ class Vhost(OpenVhost):
     entered       sessions that are logged in
     """
 
-    def __init__(self, entry: VhostEntry, store: Store, options: Options, common: Common | None = None) -> None:
+    def __init__(self, entry: VhostEntry, store: Store, options: Options, shared: SharedParts) -> None:
         name, number = entry.name, i64(entry.number)
         self.name = name
         self.number: i64 = number
         self.store = store
-        self.common = Common() if common is None else common
-        self.events = self.common.events
+        self.events = shared.events
+        self.audit = shared.audit
+        self.next_turn = shared.next_turn
+        self.deletions = shared.deletions
+        self.joins = shared.joins
+        self.budgets = shared.budgets
         self.touched = False
         self.entered: set[int] = set()
-        self.turn = Turn(name, store, self.common)
-        self.catalog = Catalog(entry, store, self.common, self.turn, options)
-        self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding, self.catalog.bindings.routes)
+        self.turn = Turn(name, store, shared.next_turn, shared.shares, shared.trace)
+        shared.room.holders.append(self.turn)
+        filter_budget = shared.budgets.filters
+        self.catalog = Catalog(entry, store, self.turn, shared.queue_numbers, shared.events, filter_budget, options)
+        self.fanout = Fanout(options.mqtt_mqueue_store_qos0, shared.crowding, self.catalog.bindings.routes)
         self.router = Router(self.catalog, self.fanout, options)
         memory = self.catalog.memory
         rules = mqueue_rules(options)
@@ -101,9 +107,9 @@ class Vhost(OpenVhost):
         self.turn.internals = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging]
         for internal in self.turn.internals:
             self.catalog.sources[internal.number] = internal.source
-        self.common.crowding.hold_us = hold_us_of(options)
+        shared.crowding.hold_us = hold_us_of(options)
         self.sessions.quota.octets_max = session_octets_of(options)
-        self.admission = Admission(store, self.common, self.sessions.quota)
+        self.admission = Admission(shared.room, shared.crowding, self.sessions.quota)
         self.publishing = Publishing(
             self.catalog,
             self.turn,
@@ -115,12 +121,12 @@ class Vhost(OpenVhost):
             self.deduplication,
         )
         self.staged_rows = StagedRows(self.publishing, self.staging)
-        self.mover = Mover(self.publishing)
+        self.mover = Mover(self.publishing, shared.shares)
         self.dead_letters = DeadLetters(self.mover)
-        self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters)
+        self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters, filter_budget)
         self.upkeep = Upkeep(self.catalog, self.turn, self.dispatcher, options.ephemeral_expiry_ms)
         self.settling = Settling(self.catalog, self.turn)
-        self.replies = Replies(self.common)
+        self.replies = Replies(shared.secret)
         self.shares = Shares(self.catalog, options.mqtt_shared_strategy)
         self.consumers = Consumers(self.router, self.dispatcher, self.replies, self.shares, options.consumer_timeout_ms)
         self.clients = Clients(self.publishing, self.sessions, self.shares)
@@ -129,12 +135,12 @@ class Vhost(OpenVhost):
         """Have the next turn look at this vhost: something has changed here, or may have."""
         if not self.touched:
             self.touched = True
-            self.common.touched.append(int(self.number))
+            self.next_turn.vhosts.append(int(self.number))
 
     def abandon(self) -> None:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
         self.catalog.abandon()
-        self.common.parts.remove(self.turn)
+        self.admission.room.holders.remove(self.turn)
 
     # ---- the contract: names, time, the disk
 
@@ -157,11 +163,11 @@ class Vhost(OpenVhost):
     def note_change(self, origin: Origin, what: str, fields: dict[str, object]) -> None:
         """Note in the audit log that an operation of a protocol has changed something here."""
         fields["vhost"] = self.name
-        self.common.audit.note(origin, what, fields)
+        self.audit.note(origin, what, fields)
 
     def join_body(self, joining: Joining) -> None:
         """Hand the pieces of a long body to the server, one of whose threads puts them together."""
-        self.common.joinings.append(joining)
+        self.joins.waiting.append(joining)
 
     # ---- the contract: queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
 
@@ -357,11 +363,11 @@ class Vhost(OpenVhost):
 
     def watch(self, watch: Watch) -> None:
         """Register a connection that waits until one of its queues has more, or its time is over."""
-        self.common.watches.append(watch)
+        self.next_turn.watches.append(watch)
 
     def unwatch(self, watch: Watch) -> None:
         """Remove a connection from those that wait for their queues."""
-        self.common.watches.remove(watch)
+        self.next_turn.watches.remove(watch)
 
     # ---- the contract: MQTT sessions and what is retained
 
@@ -456,7 +462,7 @@ class Vhost(OpenVhost):
 
     def user_deleted(self, user: str) -> None:
         """End the MQTT sessions of a user who is gone, and have the server end its connections."""
-        self.common.deletes = True
+        self.deletions.pending = True
         self.end_sessions_of(user)
 
     def addresses(self) -> Addresses:
@@ -523,7 +529,7 @@ class Vhost(OpenVhost):
 
     def end_turn(self, now_us: i64) -> list[Delivery]:
         """Seal what was published, deliver what may go, note what was settled; the deliveries of this turn."""
-        self.turn.now_us = self.common.looks.now_us = now_us
+        self.turn.now_us = self.budgets.filters.now_us = now_us
         self.clients.end_sessions()
         if self.staging.open:
             self.staged_rows.publish()
@@ -559,7 +565,7 @@ class Vhost(OpenVhost):
 
     def tick(self, now_us: i64) -> None:
         """Do what time alone brings, several times a second: leases that end, delays that are over, queues unused."""
-        self.turn.now_us = self.common.looks.now_us = now_us  # on a quiet broker the turn before may be long ago
+        self.turn.now_us = self.budgets.filters.now_us = now_us  # on a quiet broker the turn before may be long ago
         self.upkeep.tick(now_us)
         self.staged_rows.waits = False
         if not self.store.full:

@@ -11,9 +11,11 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.of_store import OF_STORE, StopInOrder
-from forebay.broker.common import Common, Sealed
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
+from forebay.broker.read_offers import ReadOffers
 from forebay.broker.session_rights import SessionRights
+from forebay.broker.shared.parts import SharedParts
+from forebay.broker.shared.turn_trace import SealedBlock
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,
@@ -38,7 +40,6 @@ from forebay.log.store import FrameEntry, Store
 from forebay.message.address import NAME_OCTETS_MAX
 from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import UNTRIED, Consumer, Delivery
-from forebay.queue.properties import Looks
 from forebay.routing.exchange import text
 from forebay.routing.flow import ExchangeCounts
 
@@ -60,7 +61,7 @@ class EndedTurn:
         cancelled: list[Consumer],
         woken: list[int],
         early: list[Delivery],
-        sealed: list[Sealed],
+        sealed: list[SealedBlock],
     ) -> None:
         self.deliveries = deliveries
         self.cancelled = cancelled
@@ -83,6 +84,9 @@ class Vhosts:
     """All vhosts, and what happens to all of them.
 
     directory  which there are, and who may do what in them
+    shared   the parts that vhosts are made with
+    events   what happens, for whoever listens
+    read_offers  the other members of a group that reads may go to, while this node leads one
     default  "/", which is always there and never goes
     others   the rest
     stopped_in_order  the broker that wrote the log did, so that nothing was held
@@ -93,16 +97,18 @@ class Vhosts:
     past_counts, past_queues, past_flow, past_moved  what was counted in them
     """
 
-    def __init__(self, store: Store, options: Options) -> None:
+    def __init__(self, store: Store, options: Options, secret: bytes) -> None:
         self.store = store
         self.options = options
-        self.common = Common()
-        self.common.looks = Looks(options.filter_work_a_turn)
+        self.shared = SharedParts(store, secret, options.filter_work_a_turn)
+        self.events = self.shared.events
+        self.read_offers: ReadOffers | None = None
         self.by_name: dict[bytes, Vhost] = {}
         self.by_number: dict[int, Vhost] = {}
         self.others: list[Vhost] = []
         self.stopped_in_order = False
-        self.directory = Directory(store, self.by_name, self.common.events, options.default_queue_type)
+        self.directory = Directory(store, self.by_name, self.events, options.default_queue_type)
+        self.directory.users.secret = secret
         self.default = self.open(self.directory.vhosts.by_number[0])
         self.session_rights = SessionRights(self.directory.users, self.by_name)
         self.busy: list[Vhost] = [self.default]
@@ -118,7 +124,7 @@ class Vhosts:
 
     def open(self, entry: VhostEntry) -> Vhost:
         """Make what is in a vhost of the directory."""
-        vhost = Vhost(entry, self.store, self.options, self.common)
+        vhost = Vhost(entry, self.store, self.options, self.shared)
         self.by_name[entry.name] = vhost
         self.by_number[entry.number] = vhost
         if entry.name != DEFAULT_VHOST:
@@ -162,7 +168,7 @@ class Vhosts:
                     raise LimitReached(f"access to vhost '{text(name)}' refused for user '{user}': {limit}")
                 rights.usage.enter(user, session_id)
             except LimitReached as error:
-                self.common.events.note("limit.reached", name, {"user": user, "reason": error.text})
+                self.events.note("limit.reached", name, {"user": user, "reason": error.text})
                 raise
             vhost.entered.add(session_id)
             return rights
@@ -197,7 +203,7 @@ class Vhosts:
             vhost = self.by_number[number]
             vhost.touch()
             vhost.finish_recovery(int(self.default.turn.now_us), True)
-            self.common.events.note("vhost.created", name, {})
+            self.events.note("vhost.created", name, {})
             return vhost
         except Exception as error:
             note_half_change(error)
@@ -208,7 +214,7 @@ class Vhosts:
         try:
             merged = vhost.catalog.settings.merged(settings)
             self.directory.change_vhosts(set_vhost(int(vhost.number), vhost.name, merged))
-            self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.fields())
+            self.events.note("vhost.changed", vhost.name, vhost.catalog.settings.fields())
         except Exception as error:
             note_half_change(error)
             raise
@@ -229,8 +235,8 @@ class Vhosts:
             self.directory.change_vhosts(RemoveVhost(int(vhost.number)))
             self.follow()
             self.deleted.append(vhost)
-            self.common.deletes = True
-            self.common.events.note("vhost.deleted", name, {})
+            self.shared.deletions.pending = True
+            self.events.note("vhost.deleted", name, {})
         except Exception as error:
             note_half_change(error)
             raise
@@ -254,14 +260,14 @@ class Vhosts:
 
     def end_turn(self, now_us: i64) -> EndedTurn:
         """`Vhost.end_turn` of all that may have something to do."""
-        common = self.common
+        next_turn, trace = self.shared.next_turn, self.shared.trace
         self.withdraw_wills()
         out = self.default.end_turn(now_us)
         cancelled = self.default.turn.take_cancelled()
         self.busy = [self.default]
-        touched = common.touched
+        touched = next_turn.vhosts
         if touched:
-            common.touched = []
+            next_turn.vhosts = []
             for number in touched:
                 vhost = self.by_number.get(number)
                 if vhost is None:
@@ -271,22 +277,17 @@ class Vhosts:
                     self.busy.append(vhost)
                     out += vhost.end_turn(now_us)
                     cancelled += vhost.turn.take_cancelled()
-        common.room = self.store.room()
-        common.work = 0
-        pace = common.looks.pace
-        if pace.window or pace.until_us:
-            pace.end_turn(now_us)
-        common.looks.begin()
-        common.budget.end_turn()
-        ended = EndedTurn(out, cancelled, common.woken, common.delivered, common.sealed)
-        common.woken, common.delivered, common.sealed = [], [], []
+        self.shared.room.end_turn()
+        self.shared.budgets.end_turn(now_us)
+        ended = EndedTurn(out, cancelled, next_turn.sessions, trace.early, trace.sealed)
+        next_turn.sessions, trace.early, trace.sealed = [], [], []
         return ended
 
     def withdraw_wills(self) -> None:
         """Take back the wills due in this turn that their users may not publish any more."""
         if self.default.sessions.wills:
             self.session_rights.withdraw_wills(self.default)
-        for number in self.common.touched:
+        for number in self.shared.next_turn.vhosts:
             vhost = self.by_number.get(number)
             if vhost is not None and vhost.sessions.wills:
                 self.session_rights.withdraw_wills(vhost)
@@ -307,7 +308,7 @@ class Vhosts:
     def take_taken(self) -> list[int]:
         """Connections whose MQTT session another connection has taken."""
         taken = self.default.sessions.take_taken()
-        for number in self.common.touched:
+        for number in self.shared.next_turn.vhosts:
             vhost = self.by_number.get(number)
             if vhost is not None and vhost.sessions.taken:
                 taken += vhost.sessions.take_taken()
@@ -315,13 +316,13 @@ class Vhosts:
 
     def departures(self) -> Departures:
         """The vhosts and users that have gone since the last call."""
-        self.common.deletes = False
+        self.shared.deletions.pending = False
         deleted, self.deleted = self.deleted, []
         return Departures(deleted, self.directory.users.take_deleted())
 
     def has_work(self) -> bool:
         """True if another turn is due though nobody has sent anything."""
-        found = bool(self.common.woken)
+        found = bool(self.shared.next_turn.sessions)
         for vhost in self.busy:
             if vhost.has_work():
                 vhost.touch()
@@ -343,11 +344,11 @@ class Vhosts:
 
     def tick(self, now_us: i64) -> bool:
         """Do what time alone brings, several times a second; whether a turn is due."""
-        self.common.wake_overdue(now_us)
-        if self.common.crowding.count:
-            self.common.crowding.tick(now_us)
+        self.shared.next_turn.wake_overdue(now_us)
+        if self.shared.crowding.count:
+            self.shared.crowding.tick(now_us)
         self.session_rights.step()
-        due = bool(self.common.woken)
+        due = bool(self.shared.next_turn.sessions)
         for vhost in self.by_number.values():
             vhost.tick(now_us)
             if vhost.has_work():

@@ -140,7 +140,7 @@ class Control(Administration, Gate):
         try:
             ADMINISTER.check_tags(origin.principal.user, self.tags_of(origin.principal))
         except RequestError as error:
-            self.vhosts.common.audit.note(origin, name, values, error.text)
+            self.vhosts.shared.audit.note(origin, name, values, error.text)
             raise
         return self.perform(origin, name, values)
 
@@ -158,10 +158,10 @@ class Control(Administration, Gate):
             answer = operation.run(self, given, OperationCaller(origin.principal.user, rights))
         except RequestError as error:
             if operation.changes:
-                self.vhosts.common.audit.note(origin, name, values, error.text)
+                self.vhosts.shared.audit.note(origin, name, values, error.text)
             raise
         if operation.changes:
-            self.vhosts.common.audit.note(origin, name, values)
+            self.vhosts.shared.audit.note(origin, name, values)
         return cast("dict[str, object]", answer)  # of the shape that the operation declares
 
     def permitted(

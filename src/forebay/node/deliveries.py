@@ -25,6 +25,7 @@ class Deliveries:
         self, vhosts: Vhosts, connections: dict[int, Link], announcer: Announcer, buffers: SendBuffers, logs: Logs
     ) -> None:
         self.vhosts = vhosts
+        self.filter_budget = vhosts.shared.budgets.filters
         self.connections = connections
         self.announcer = announcer
         self.buffers = buffers
@@ -36,7 +37,7 @@ class Deliveries:
         """Deliver; the last delivery, if there was one. The connections join those that the turn looks at."""
         tells = self.announcer.delivers
         buffers = self.buffers
-        self.vhosts.common.looks.octets = buffers.turn_octets()
+        self.filter_budget.octets = buffers.turn_octets()
         ended = self.vhosts.end_turn(now_us)
         deliveries = ended.deliveries
         if tracer is not None:

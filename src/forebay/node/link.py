@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import FOR_SUBSCRIBER
+from forebay.broker.shared.next_turn import Deletions
 from forebay.core.metrics import Totals
 from forebay.core.pieces import Part
 from forebay.directory.logins.authorizer import Proof
@@ -36,11 +37,13 @@ def is_undecided(data: bytes) -> bool:
 class LinkOwner:
     """The node as its connections call it, and the parts that have only a connection in hand.
 
-    totals  octets of all connections are counted there
+    totals     octets of all connections are counted there
+    deletions  of vhosts and users, whose connections are to end before anything else
     """
 
-    def __init__(self, totals: Totals) -> None:
+    def __init__(self, totals: Totals, deletions: Deletions) -> None:
         self.totals = totals
+        self.deletions = deletions
 
     def begin_handshake(self, link: Link, data: bytes) -> Handshake:
         """Return the handshake that the first bytes of a connection ask for."""
@@ -213,7 +216,7 @@ class Link:
                 session = self.session
                 if session is None:
                     return
-            if session.vhost.common.deletes:  # in this turn: nobody does anything in what is gone; who comes now stays
+            if node.deletions.pending:  # in this turn: nobody does anything in what is gone; who comes now stays
                 node.end_deleted()
             used = session.receive(data)
             self.rest = data[used:] if used < len(data) else b""

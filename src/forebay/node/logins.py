@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from forebay.broker.audit import Origin
-from forebay.broker.common import Common
 from forebay.broker.joining import Joining
 from forebay.broker.limits.hold_reasons import LOGIN
+from forebay.broker.shared.parts import SharedParts
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Random
 from forebay.core.units import US_PER_S
@@ -33,14 +33,16 @@ class NodeLogins:
         self,
         auth: Auth,
         stats: BrokerStats,
-        common: Common,
+        shared: SharedParts,
         connections: Mapping[int, Link],
         flow: FlowControl,
         newcomers: Newcomers,
     ) -> None:
         self.auth = auth
         self.stats = stats
-        self.common = common
+        self.events = shared.events
+        self.audit = shared.audit
+        self.joins = shared.joins
         self.connections = connections
         self.flow = flow
         self.newcomers = newcomers
@@ -49,7 +51,7 @@ class NodeLogins:
         """Take note of logins that are over. Return the proofs and bodies that connections wait for."""
         done = self.auth.take()
         self.note(done)
-        joinings = self.common.take_joinings()
+        joinings = self.joins.take()
         for joining in joinings:
             self.hold(joining.connection)
         return [*self.hold_all(done.proofs), *joinings]
@@ -76,15 +78,15 @@ class NodeLogins:
                 self.newcomers.forget(self.connections[connection])
         for place, user in done.accepted:
             self.stats.logins[place.protocol] += 1
-            self.common.events.note("auth.success", b"", {"user": user, "peer": place.address})
+            self.events.note("auth.success", b"", {"user": user, "peer": place.address})
         for each in done.refusals:
             place = each.place
             self.stats.refused_logins[place.protocol] += 1
             self.auth.throttle.failed(place.address, each.user)
             origin = Origin(Principal(each.user), place.address, place.protocol)
-            self.common.audit.note(origin, "login", {}, each.detail)
+            self.audit.note(origin, "login", {}, each.detail)
             fields: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
-            self.common.events.note("auth.failure", b"", fields)
+            self.events.note("auth.failure", b"", fields)
 
 
 def make_auth(options: Options, users: Users, clock: Clock, chance: Random) -> Auth:

@@ -97,16 +97,17 @@ class Node(LinkOwner, LedNode):
         group: LedGroup | None = None,
     ) -> None:
         self.stats = BrokerStats(options, clock.now_us(), built_us)
-        super().__init__(self.stats.totals)
         self.options = options
         self.clock = clock
         self.disk = disk
         self.journal = Journal()
         self.surroundings = Surroundings()
         self.store = self.make_store() if store is None else store
-        self.vhosts = Vhosts(self.store, options)
-        self.common = self.vhosts.common
-        self.vhosts.common.secret = self.vhosts.directory.users.secret = chance.octets(SECRET_OCTETS)
+        self.vhosts = Vhosts(self.store, options, chance.octets(SECRET_OCTETS))
+        shared = self.vhosts.shared
+        super().__init__(self.stats.totals, shared.deletions)
+        self.audit = shared.audit
+        self.joins = shared.joins
         self.wanted = Wanted(self.vhosts)
         self.auth = make_auth(options, self.vhosts.directory.users, clock, chance)
         self.connections: dict[int, Link] = {}
@@ -115,11 +116,13 @@ class Node(LinkOwner, LedNode):
         self.flow = FlowControl(clock)
         self.listed = OpenConnections(self.connections, self.flow, shares)
         self.control = Control(self.vhosts, self.listed)
-        self.pressure = Pressure(options, self.store, shares, self.connections, self.journal, self.flow)
+        self.pressure = Pressure(
+            options, self.store, shares, shared.crowding, self.connections, self.journal, self.flow
+        )
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
         self.announcer = Announcer(self.vhosts)
         self.newcomers = Newcomers(options, self.journal, self.open)
-        self.logins = NodeLogins(self.auth, self.stats, self.common, self.connections, self.flow, self.newcomers)
+        self.logins = NodeLogins(self.auth, self.stats, shared, self.connections, self.flow, self.newcomers)
         self.handshakes = Handshakes(options, self.vhosts, self.auth, self.control, self.stats, self.connections)
         self.rates = Rates(options, self.flow)
         self.is_rated = self.rates.is_on()
@@ -184,7 +187,7 @@ class Node(LinkOwner, LedNode):
     def trace(self, tracer: Tracer) -> None:
         """From now on this one is told of messages on their way."""
         self.tracer = tracer
-        self.vhosts.common.tracing = True
+        self.vhosts.shared.trace.is_on = True
 
     # ---- connections
 
@@ -322,7 +325,7 @@ class Node(LinkOwner, LedNode):
 
     def end_deleted(self) -> None:
         """End connections whose vhost or user is gone."""
-        if self.common.deletes:
+        if self.deletions.pending:
             gone = self.vhosts.departures()
             self.listed.end_deleted(gone.vhosts, gone.users)
 
@@ -480,10 +483,10 @@ class Node(LinkOwner, LedNode):
                     link.session.vhost.touch()
         self.endings.end_taken(self.vhosts.take_taken(), self.store.durable, now_us)
         self.end_deleted()
-        if self.auth.has_news or self.common.joinings:
+        if self.auth.has_news or self.joins.waiting:
             out.proofs = self.logins.begin_turn()
-        if self.vhosts.common.audit.entries:
-            out.audit = self.vhosts.common.audit.take()
+        if self.audit.entries:
+            out.audit = self.audit.take()
         if self.announcer.listening:
             out.events = self.announcer.tell(self.dirty, now_us)
 

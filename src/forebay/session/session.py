@@ -78,7 +78,7 @@ class Session(ABC):
         self.reason = ""
         self.hold_lsn: i64 = 0
         self.unread = False
-        self.meter = Meter(vhost.common.looks.pace)
+        self.meter = Meter(vhost.budgets.filters.pace)
         self.swell: i64 = 1
         self.proof: Proof | None = None
         self.joining: Joining | None = None

@@ -127,7 +127,7 @@ class ListeningNode(SmallNode):
     """A node that notes everything, from before it has read its log, and leaves it to the test."""
 
     def load(self) -> None:
-        self.common.events.listen(set(TYPES))
+        self.vhosts.events.listen(set(TYPES))
         super().load()
 
     def begin(self) -> None:
@@ -144,7 +144,7 @@ class ListeningRig(NodeRig):
 def test_vhosts_and_users_tell_of_themselves_without_secrets(tmp_path: Path) -> None:
     rig = ListeningRig(tmp_path)
     vhosts = rig.vhosts
-    events = vhosts.common.events
+    events = vhosts.events
     assert events.take() == [], "what was there before is no news"
     made = vhosts.add(b"shop")
     vhosts.change(made, {"queues_max": 3})

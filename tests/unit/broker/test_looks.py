@@ -34,5 +34,5 @@ def test_queues_with_filters_have_their_turns_one_after_the_other(tmp_path: Path
         assert turns < 100
     assert turns > COUNT * 3 * 5 // 1024
     assert furthest < COUNT // 2
-    assert rig.vhosts.common.looks.put_off > turns // 2
+    assert rig.vhosts.shared.budgets.filters.put_off > turns // 2
     rig.close()

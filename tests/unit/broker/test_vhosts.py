@@ -142,12 +142,12 @@ def test_the_room_on_the_disk_is_counted_once_for_all(rig: OneVhost) -> None:
     for vhost in rig.vhosts.all():
         vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     rig.turn()
-    before = rig.vhosts.common.room
+    before = rig.vhosts.shared.room.octets
     put(rig.vhosts.default, b"q", b"x" * 1000)
-    middle = rig.vhosts.common.room
+    middle = rig.vhosts.shared.room.octets
     put(one, b"q", b"x" * 1000)
-    assert before - middle == middle - rig.vhosts.common.room >= 1000
-    assert rig.vhosts.common.gathered() >= 2000
+    assert before - middle == middle - rig.vhosts.shared.room.octets >= 1000
+    assert rig.vhosts.shared.room.gathered() >= 2000
 
 
 def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:

@@ -113,7 +113,7 @@ def test_a_wrong_password_is_counted(rig: NodeRig) -> None:
     client.send(start_ok("wrong"))
     client.expect(0, amqp.CLOSE)
     assert rig.node.stats.refused_logins["amqp"] == 1
-    assert rig.node.common.audit.entries == []
+    assert rig.node.audit.entries == []
 
 
 def start_ok(password: str) -> bytes:

@@ -34,7 +34,7 @@ def every_filter() -> list[str]:
 def make_rig(folder: Path) -> MqttRig:
     """A rig with short turns."""
     rig = MqttRig(folder)
-    rig.vhost.common.budget.most = STEPS
+    rig.vhost.budgets.publishes.most = STEPS
     return rig
 
 
@@ -131,7 +131,7 @@ def test_many_publishers_share_a_turn(tmp_path: Path) -> None:
     rig = make_rig(tmp_path)
     wide_subscriber(rig, 0)
     sources = [rig.connected(f"source{number}") for number in range(4)]
-    budget = rig.vhost.common.budget
+    budget = rig.vhost.budgets.publishes
     for source in sources:
         source.send(publish(TOPIC, b"x", 1, 1))
     assert budget.cut == 4
@@ -152,7 +152,7 @@ def test_few_subscriptions_are_never_cut(tmp_path: Path) -> None:
     for sink in sinks:
         sink.subscribe("+/+/c", "a/#", "#")
     rig.connected("source").publish("a/b/c", b"x")
-    assert rig.vhost.common.budget.cut == 0
+    assert rig.vhost.budgets.publishes.cut == 0
     assert rig.vhost.fanout.trie.spent < AT_ONCE
     assert all(take(sink).body == b"x" for sink in sinks)
     rig.close()
@@ -304,7 +304,7 @@ def test_publishes_to_many_queues_share_a_turn(tmp_path: Path) -> None:
     """Each of two publishers gets on, and what they send is taken in over several turns."""
     rig = MqttRig(tmp_path)
     queues = 60
-    budget = rig.vhost.common.budget
+    budget = rig.vhost.budgets.publishes
     budget.reach_most = 2 * 2 * queues  # two publishes
     for number in range(queues):
         rig.vhost.catalog.declare_queue(b"q%d" % number, False, False, False, {}, 0)

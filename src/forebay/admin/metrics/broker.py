@@ -220,7 +220,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_queues_crowded", family.NODE, "Queues over their share of disk or memory."),
-        lambda look: len(look.app.vhosts.common.crowded),
+        lambda look: len(look.app.vhosts.shared.shares.crowded),
     ),
     Row(
         counter("forebay_connections_refused", family.NODE, "Connections refused by a rate limit."),
@@ -244,11 +244,11 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("forebay_filters_put_off", family.NODE, "Turns in which filters had to stop: see filter_work_a_turn."),
-        lambda look: int(look.app.vhosts.common.looks.put_off),
+        lambda look: int(look.app.vhosts.shared.budgets.filters.put_off),
     ),
     Row(
         counter("forebay_filter_looks_cut", family.NODE, "Evaluations that a filter's limit cut short."),
-        lambda look: int(look.app.vhosts.common.looks.cut),
+        lambda look: int(look.app.vhosts.shared.budgets.filters.cut),
     ),
     Row(
         counter("forebay_connections_slow_ended", family.NODE, "Connections ended because they did not read."),

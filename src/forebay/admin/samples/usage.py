@@ -22,7 +22,7 @@ class NodeUsage:
     def __init__(self, app: BrokerView) -> None:
         self.app = app
         self.descriptors = count_descriptors()
-        self.first_queue = int(app.vhosts.common.next_queue)
+        self.first_queue = int(app.vhosts.shared.queue_numbers.next)
         self.first_queues = self.queues()
 
     def queues(self) -> int:
@@ -46,7 +46,7 @@ class NodeUsage:
         app = self.app
         connections = app.sessions_begun()
         channels = int(traffic.channels)
-        queues = int(app.vhosts.common.next_queue) - self.first_queue
+        queues = int(app.vhosts.shared.queue_numbers.next) - self.first_queue
         return [
             connections,
             connections - len(app.connections),

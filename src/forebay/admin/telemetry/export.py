@@ -108,7 +108,7 @@ class TelemetryService(Service):
             self.spans = BatchSpanProcessor(
                 OTLPSpanExporter(f"{self.endpoint}/v1/traces"), schedule_delay_millis=SPANS_MS
             )
-            secret = self.app.vhosts.common.secret
+            secret = self.app.vhosts.shared.secret
             tracer = MessageTracer(self.spans.on_end, self.resource, options.otel_traces_per_million, secret)
             self.app.trace(tracer)
         return {}

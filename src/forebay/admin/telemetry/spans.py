@@ -21,8 +21,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, TraceState
 
 import forebay
-from forebay.broker.common import Sealed
 from forebay.broker.mqtt.fanout import topic_at
+from forebay.broker.shared.turn_trace import SealedBlock
 from forebay.broker.vhost import Vhost
 from forebay.log.block import Block
 from forebay.message.formats.table import format_of
@@ -117,7 +117,7 @@ class MessageTracer(Tracer):
 
     # ---- what happens
 
-    def sealed(self, sealed: Sequence[Sealed], now_us: int) -> None:
+    def sealed(self, sealed: Sequence[SealedBlock], now_us: int) -> None:
         for each in sealed:
             block = each.block
             if not self.every and PARENT not in block.data:

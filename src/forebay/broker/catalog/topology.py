@@ -13,9 +13,9 @@ from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.policies import Policies
-from forebay.broker.common import Common
 from forebay.broker.limits.topology_memory import TopologyMemory, queue_octets
 from forebay.broker.properties import MessageProperties
+from forebay.broker.shared.queue_numbers import QueueNumbers
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, RequestError, note_half_change
 from forebay.core.options import Options
@@ -24,10 +24,11 @@ from forebay.directory.permissions import allows
 from forebay.directory.vhost_list import VhostEntry
 from forebay.log.store import Store
 from forebay.message.address import TOPIC_EXCHANGE, named_queue
+from forebay.message.events import Events
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.placement import Placement
 from forebay.queue.declaration.spec import QueueSpec, locked
-from forebay.queue.properties import PropertyReader
+from forebay.queue.properties import Looks, PropertyReader
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.source.source import LogSource
 from forebay.queue.trace import QueueTrace, Trace
@@ -61,17 +62,26 @@ class Topology:
     past_counts, past_flow  of queues and exchanges that are gone, of which there were `past_queues`
     """
 
-    def __init__(self, entry: VhostEntry, store: Store, common: Common, turn: Turn, options: Options) -> None:
+    def __init__(
+        self,
+        entry: VhostEntry,
+        store: Store,
+        turn: Turn,
+        queue_numbers: QueueNumbers,
+        events: Events,
+        filter_budget: Looks,
+        options: Options,
+    ) -> None:
         self.name = entry.name
         self.number: i64 = entry.number
         self.store = store
-        self.common = common
+        self.queue_numbers = queue_numbers
         self.turn = turn
-        self.events = common.events
+        self.events = events
         self.settings = entry.settings
         self.policies = Policies()
         self.visibility_ms: i64 = options.visibility_timeout_ms
-        self.properties: PropertyReader = MessageProperties(self.common.looks)
+        self.properties: PropertyReader = MessageProperties(filter_budget)
         self.delivery_limit: i64 = options.delivery_limit
         self.queue_type_relaxed = options.queue_type_equivalence_relaxed
         cluster = options.cluster
@@ -117,7 +127,7 @@ class Topology:
     @property
     def next_queue(self) -> i64:
         """Number of the next queue."""
-        return self.common.next_queue
+        return self.queue_numbers.next
 
     def check_exchange(self, name: bytes) -> Exchange:
         """The exchange of that name; RequestError(NOT_FOUND)."""
@@ -177,7 +187,7 @@ class Topology:
         self.queues_by_id[id] = queue
         self.bindings.routes.drop_key(DEFAULT_EXCHANGE, name)
         self.memory.add(0, queue_octets(name, spec.arguments))
-        self.common.next_queue = max(self.common.next_queue, id + 1)
+        self.queue_numbers.pass_by(id)
         self.turn.watch(queue)
         if self.traces:
             self.trace_queue(queue)
@@ -230,7 +240,7 @@ class Topology:
             self.set_fallback(None)
         self.turn.cancelled += queue.consumers()
         for watch in queue.watches:
-            self.common.wake(watch)
+            self.turn.next_turn.wake(watch)
         self.leave_source(queue)
         return self.bindings.remove_destination(queue.id)
 

@@ -66,7 +66,7 @@ class Consumers:
         self.events = router.catalog.events
         # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
         self.timeout_us: i64 = timeout_ms * 1000 or FOREVER_MS * 1000
-        self.stream_values = StreamValues(MessageProperties(router.catalog.common.looks))
+        self.stream_values = StreamValues(MessageProperties(dispatcher.filter_budget))
         self.by_session: dict[int, list[Consumer]] = {}
         self.paused: set[int] = set()
         self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}

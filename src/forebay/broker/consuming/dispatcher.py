@@ -11,6 +11,7 @@ from forebay.core.errors import note_half_change
 from forebay.core.stored.entry_kinds import RETURNS, SETTLED
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.properties import Looks
 from forebay.queue.queue import Queue
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
@@ -25,12 +26,12 @@ class Dispatcher:
     early  deliveries of this turn, before its end: see `catch_up`
     """
 
-    def __init__(self, catalog: Catalog, turn: Turn, dead_letters: DeadLetters) -> None:
+    def __init__(self, catalog: Catalog, turn: Turn, dead_letters: DeadLetters, filter_budget: Looks) -> None:
         self.catalog = catalog
         self.turn = turn
         self.dead_letters = dead_letters
         self.store = catalog.store
-        self.common = turn.common
+        self.filter_budget = filter_budget
         self.early: list[Delivery] = []
 
     def catch_up(self, queue: Queue) -> None:
@@ -67,7 +68,7 @@ class Dispatcher:
                 else:
                     others.append(delivery)
             self.early = others
-            self.common.delivered += own
+            self.turn.trace.early += own
             return own
         except Exception as error:
             note_half_change(error)
@@ -100,7 +101,7 @@ class Dispatcher:
         for queue in turn.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
             if queue.log.writer.count:
                 turn.seal(queue)
-        if self.common.looks.left <= 0:
+        if self.filter_budget.left <= 0:
             again = again[1:] + again[:1]  # so that each queue with filters is the first in its turn
         for queue in again:
             turn.mark(queue)

@@ -6,16 +6,16 @@ from typing import final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.common import Common
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.router import Route
+from forebay.broker.shared.store_room import StoreRoom
 from forebay.core.errors import note_half_change
 from forebay.core.message import REJECTED
-from forebay.log.store import Store
 from forebay.message.formats.table import AT_QOS_0
 from forebay.routing.exchange import text
 
@@ -28,10 +28,9 @@ class Admission:
     rejected  how many were not taken
     """
 
-    def __init__(self, store: Store, common: Common, quota: SessionQuota) -> None:
-        self.store = store
-        self.common = common
-        self.crowding = common.crowding
+    def __init__(self, room: StoreRoom, crowding: Crowding, quota: SessionQuota) -> None:
+        self.room = room
+        self.crowding = crowding
         self.quota = quota
         self.rejected: i64 = 0
 
@@ -42,24 +41,24 @@ class Admission:
         owed    the broker has taken it long ago: no session's quota refuses it
         """
         octets = (octets + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)) * route.durable
-        common = self.common
-        if octets > common.room or self.crowding.refusing:
+        room = self.room
+        if octets > room.octets or self.crowding.refusing:
             if self.crowding.refusing and not owed and not AT_QOS_0[i64(format)]:
                 refusal = self.over_quota(route)
                 if refusal is not None:
                     return refusal
-            if octets > common.room and not self.make_room(octets):
+            if octets > room.octets and not self.make_room(octets):
                 return NO_ROOM
-        common.room -= octets
+        room.octets -= octets
         return None
 
     def take_room(self, octets: i64) -> bool:
         """Count so much towards what the log has room for; False if the disk is full."""
         try:
-            common = self.common
-            if octets > common.room and not self.make_room(octets):
+            room = self.room
+            if octets > room.octets and not self.make_room(octets):
                 return False
-            common.room -= octets
+            room.octets -= octets
             return True
         except Exception as error:
             note_half_change(error)
@@ -67,18 +66,18 @@ class Admission:
 
     def has_room(self, octets: i64) -> bool:
         """True if `take_room` would give so much."""
-        return octets <= self.common.room or self.make_room(octets)
+        return octets <= self.room.octets or self.make_room(octets)
 
     def make_room(self, octets: i64) -> bool:
         """Let the log grow by so much; False if the disk is full."""
-        common = self.common
-        gathered = common.gathered()
-        if self.store.reserve(gathered + octets):
-            common.room = self.store.room() - gathered
+        if self.room.grow(octets):
             return True
-        common.room = 0
         self.rejected += 1
         return False
+
+    def refuses(self, route: Route) -> bool:
+        """Return whether a message would be refused for a session for which too much waits."""
+        return self.crowding.refusing > 0 and self.over_quota(route) is not None
 
     def over_quota(self, route: Route) -> PublishOutcome | None:
         """Return the refusal of a message that would go to a session for which too much waits, or None.

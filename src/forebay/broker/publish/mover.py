@@ -16,6 +16,7 @@ from forebay.broker.publish.headers import read_publish_headers, route_with_head
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
+from forebay.broker.shared.queue_shares import QueueShares
 from forebay.core.errors import REFUSED, RequestError, note_half_change
 from forebay.core.message import ACCEPTED, EXPIRES, KEYED, REJECTED
 from forebay.message.formats.table import format_of
@@ -32,9 +33,9 @@ RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk 
 class Mover:
     """Appends the records of one vhost where they go next."""
 
-    def __init__(self, publishing: Publishing) -> None:
+    def __init__(self, publishing: Publishing, shares: QueueShares) -> None:
         self.publishing = publishing
-        self.common = publishing.common
+        self.shares = shares
 
     def send(
         self, route: Route, record: StoredRecord, whole: bool, owed: bool, source: Queue | None = None
@@ -55,7 +56,7 @@ class Mover:
         outcome = self.publishing.publish(route, u8(stored), record.properties, record.body, record.annotations, owed)
         pressing = outcome.pressing
         if source is not None and isinstance(pressing, Queue):
-            self.common.crowd_behind(source, pressing)
+            self.shares.crowd_behind(source, pressing)
         refusing = len(outcome.queues)
         if refusing and (refusing < len(route.queues) or route.audience is not None or route.copies):
             return PublishOutcome(ACCEPTED, outcome.reason, outcome.queues, pressing)

@@ -81,9 +81,8 @@ class Publishing:
         self.delayed = delayed
         self.deduplication = deduplication
         self.fanout = router.fanout
-        self.common = turn.common
-        self.crowding = turn.common.crowding
-        self.events = turn.common.events
+        self.crowding = admission.crowding
+        self.events = catalog.events
         self.published: i64 = 0
         self.refused: list[RefusedMessage] = []
 

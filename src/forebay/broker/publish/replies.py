@@ -12,7 +12,6 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.common import Common
 from forebay.core.errors import note_half_change
 from forebay.log.block import BlockWriter
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
@@ -39,10 +38,13 @@ class ReplyConsumer:
 
 @final
 class Replies:
-    """All names of a vhost, and the answers of this turn."""
+    """All names of a vhost, and the answers of this turn.
 
-    def __init__(self, common: Common) -> None:
-        self.common = common
+    secret  random bytes, of which the names are made
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
         self.by_name: dict[bytes, ReplyConsumer] = {}
         self.by_consumer: dict[int, ReplyConsumer] = {}
         self.writer = BlockWriter()
@@ -50,7 +52,7 @@ class Replies:
 
     def open(self, id: i64, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
         """A consumer of answers, with a name; `id` is used for no other consumer."""
-        chance = blake2b(b"%d %d %d" % (id, session_id, channel), key=self.common.secret, digest_size=NAME_OCTETS)
+        chance = blake2b(b"%d %d %d" % (id, session_id, channel), key=self.secret, digest_size=NAME_OCTETS)
         name = REPLY_PREFIX + b"g1." + chance.hexdigest().encode()
         consumer = Consumer(id, REPLIES, 0, session_id, channel, tag, True, UNLIMITED)
         opened = ReplyConsumer(name, consumer)

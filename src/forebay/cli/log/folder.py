@@ -233,7 +233,7 @@ class Recovered:
         self.store = Store(disk, SystemClock(), StoreOptions())
         recovery: Recovery = self.store.open()
         self.report = recovery.report
-        self.vhosts = Vhosts(self.store, Options())
+        self.vhosts = Vhosts(self.store, Options(), b"")
         self.vhosts.recover(recovery.entries, self.store.clock.now_us())
 
 

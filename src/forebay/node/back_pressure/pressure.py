@@ -28,6 +28,7 @@ from forebay.broker.limits.hold_reasons import (
     SLOW_SUBSCRIBER,
 )
 from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.quota import Quota
 from forebay.core.options import Options
 from forebay.log.store import Store
@@ -63,6 +64,7 @@ class Pressure:
         options: Options,
         store: Store,
         shares: Quota,
+        crowding: Crowding,
         connections: dict[int, Link],
         journal: Journal,
         flow: FlowControl,
@@ -70,10 +72,9 @@ class Pressure:
         self.options = options
         self.store = store
         self.shares = shares
-        self.common = shares.common
         self.connections = connections
         self.journal = journal
-        self.crowding = shares.common.crowding
+        self.crowding = crowding
         self.flow = flow
         self.is_crowded = False
         self.has_choked = False

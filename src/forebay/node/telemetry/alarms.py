@@ -45,7 +45,7 @@ class Alarms:
                 self.journal.error(
                     "%s; everything else goes on. With the broker stopped: forebay log repair", error.text
                 )
-                self.vhosts.common.events.note("queue.damaged", self.vhost_of(damage), fields_of(damage))
+                self.vhosts.events.note("queue.damaged", self.vhost_of(damage), fields_of(damage))
         for place in [place for place in self._told if place not in found]:
             self.journal.info("over, as it can be read or is wanted no more: %s", self._told.pop(place))
         return self.names()

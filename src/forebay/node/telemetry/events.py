@@ -88,7 +88,7 @@ class Announcer:
     """
 
     def __init__(self, vhosts: Vhosts) -> None:
-        self.events = vhosts.common.events
+        self.events = vhosts.events
         self.stream = EventStream(vhosts)
         self.listeners: list[Listener] = []
         self.listening = False

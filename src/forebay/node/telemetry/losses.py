@@ -26,7 +26,7 @@ def tell_losses(vhosts: Vhosts, journal: Journal, now_us: int) -> None:
                 words = "MQTT client '%s' does not keep up or is away: it has lost %d messages (%d in all), %d wait"
                 journal.warning(words, name, messages, in_all, client.mqueue.count)
                 fields: dict[str, object] = {"client_id": client.client_id, "messages": messages, "in_all": in_all}
-                vhosts.common.events.note("client.messages_lost", vhost.name, fields)
+                vhosts.events.note("client.messages_lost", vhost.name, fields)
 
 
 def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
@@ -41,7 +41,7 @@ def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
             )
             journal.warning(words, name, octets, quota.octets_max)
             fields: dict[str, object] = {"client_id": client.client_id, "octets": octets}
-            vhosts.common.events.note("client.quota_reached", vhost.name, fields)
+            vhosts.events.note("client.quota_reached", vhost.name, fields)
         quota.crossed.clear()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from forebay.broker.common import Sealed
+from forebay.broker.shared.turn_trace import SealedBlock
 from forebay.broker.vhost import Vhost
 from forebay.queue.leases.lease import Delivery
 
@@ -14,7 +14,7 @@ class Tracer(ABC):
     """A follower of messages; it is told within the turn, so that nothing of it may take long."""
 
     @abstractmethod
-    def sealed(self, sealed: Sequence[Sealed], now_us: int) -> None:
+    def sealed(self, sealed: Sequence[SealedBlock], now_us: int) -> None:
         """These records were published in this turn."""
 
     @abstractmethod

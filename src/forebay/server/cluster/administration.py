@@ -194,7 +194,7 @@ class ClusterState(Cluster):
         """An event has happened; only a node that leads has anybody who hears of it."""
         app = self.member.app
         if app is not None and not self.member.ended:
-            app.vhosts.common.events.note(type, b"", fields)
+            app.vhosts.events.note(type, b"", fields)
             app.look()
 
     # ---- what it is made of

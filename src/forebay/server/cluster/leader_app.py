@@ -36,7 +36,7 @@ class LeaderApp(App):
         super().__init__(options, loop, tls)
         self.faults = member.faults
         self.disk.synced = self.histograms.synced
-        self.vhosts.common.read_offers = Offers(member)
+        self.vhosts.read_offers = Offers(member)
         self.addresses = dict(member.listeners.addresses)
 
     def make_disk(self) -> DataDisk:

@@ -84,7 +84,7 @@ class Reloader(Configuration):
         words = [", ".join(names) or "none" for names in (applied, restart)]
         logger.info("configuration read again; changed: %s; waiting for a restart: %s", *words)
         fields: dict[str, object] = {"applied": applied, "restart": restart}
-        self.app.vhosts.common.events.note("config.reloaded", b"", fields)
+        self.app.vhosts.events.note("config.reloaded", b"", fields)
         self.app.schedule()
         count = len(option_fields(Options)) - len(applied) - len(restart)
         return {"applied": changes, "restart": restart, "unchanged": count}

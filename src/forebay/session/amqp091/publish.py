@@ -82,7 +82,7 @@ class ConnectionState:
     ) -> None:
         self.parts = parts
         self.meter = meter
-        self.work = WorkInHand(vhost.common.budget)
+        self.work = WorkInHand(vhost.budgets.publishes)
         self.long: Publisher | None = None  # whose message is being put together
         self.joining: Joining | None = None  # which does that
         self.session_id: i64 = session_id
@@ -375,7 +375,7 @@ class Publisher:
             self.link.meter.start(len(properties) >> READ_SHIFT)
             self.route = route = self.vhost.router.resolve(route, self.format, properties, work)
         if route.is_counted:
-            self.vhost.common.budget.start_publish(route.points)
+            self.vhost.budgets.publishes.start_publish(route.points)
             if route.is_wide:
                 self.link.meter.await_delivery(self.vhost.fanout.wide.ticket())
 

@@ -52,7 +52,7 @@ class LinkContext:
         self.parts = session.parts
         self.meter = session.meter
         self.options = options
-        self.work = WorkInHand(session.vhost.common.budget)
+        self.work = WorkInHand(session.vhost.budgets.publishes)
         self.user = login.principal.user.encode("utf-8", "surrogateescape")
         self.container = login.container
         self.knows_rabbitmq = login.knows_rabbitmq

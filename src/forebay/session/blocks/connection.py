@@ -232,9 +232,8 @@ class BlocksSession(Session):
 
     def fetch(self, queue: Queue, request: Request) -> bool:
         """Answer with records of a range; False if that has to wait for the next turn."""
-        common = self.vhost.common
-        if common.work >= WORK_A_TURN and is_work(request):
-            common.woken.append(int(self.id))
+        if self.vhost.budgets.reading >= WORK_A_TURN and is_work(request):
+            self.vhost.next_turn.sessions.append(int(self.id))
             return False
         self.fetches += 1
         if self.fetches > FETCHES_MAX:
@@ -252,7 +251,7 @@ class BlocksSession(Session):
         """Say which other nodes of the cluster may be asked for a range, and let them know."""
         log = queue.log
         found = bounds(queue)
-        offers = self.vhost.common.read_offers
+        offers = self.vhosts.read_offers
         end = min(i64(request.end), log.readable_end())
         if offers is not None and log.durable and request.first < end:
             read = GrantedRead(int(log.queue), queue.name, request.first, int(end))
@@ -288,7 +287,7 @@ class BlocksSession(Session):
 
     def send(self, answer: BlocksAnswer) -> None:
         """Have the server send the answer to a fetch."""
-        self.vhost.common.work += answer.work
+        self.vhost.budgets.reading += answer.work
         self.fetched_octets += answer.octets
         self.out.write(answer.head)
         for part in answer.parts:

@@ -103,7 +103,7 @@ class HeldPublishes:
             if route is None:
                 delayed += 1
                 continue
-            if vhost.common.crowding.refusing and vhost.admission.over_quota(route) is not None:
+            if vhost.admission.refuses(route):
                 return False
             for queue in route.queues:
                 if queue.limits.refuses:

@@ -94,9 +94,9 @@ def test_it_comes_as_it_was_with_the_words_of_its_route(broker: OneVhost, format
 
 def test_publishers_wait_for_the_queue_where_dead_letters_go(broker: OneVhost) -> None:
     """The target is over its share: nobody publishes there, so whoever feeds it is held back."""
-    common = broker.vhost.common
+    shares = broker.vhosts.shared.shares
     quota = Quota(broker.vhosts, Options())
-    common.disk_share = 2000
+    shares.disk_octets = 2000
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="open")
     source, target = broker.vhost.catalog.queue(b"q"), broker.vhost.catalog.queue(b"open")
     for _ in range(6):
@@ -118,7 +118,7 @@ def test_publishers_wait_for_the_queue_where_dead_letters_go(broker: OneVhost) -
     broker.settle()
     quota.look()
     quota.look()
-    assert (source.crowded, target.crowded, common.behind) == (False, False, {})
+    assert (source.crowded, target.crowded, shares.behind) == (False, False, {})
 
 
 def test_a_full_queue_is_not_held_by_the_last_that_it_refused(broker: OneVhost) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mypy_extensions import u8
 
-from forebay.broker.common import Common
 from forebay.broker.publish import replies as module
 from forebay.broker.publish.replies import BACKLOG_OCTETS_MAX, REPLY_PREFIX, Replies
 from forebay.core.message import AMQP091
@@ -14,9 +13,7 @@ FORMAT = u8(AMQP091)
 
 
 def made(secret: bytes = b"secret") -> Replies:
-    common = Common()
-    common.secret = secret
-    return Replies(common)
+    return Replies(secret)
 
 
 def handed_out(replies: Replies) -> list[tuple[int, bytes]]:

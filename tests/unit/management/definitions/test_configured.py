@@ -20,7 +20,7 @@ from tests.stores import SMALL, SmallDisk, TestClock
 def vhosts(tmp_path: Path) -> Vhosts:
     store = Store(SmallDisk(str(tmp_path)), TestClock(), SMALL)
     recovery = store.open()
-    made = Vhosts(store, make_options({}))
+    made = Vhosts(store, make_options({}), b"")
     made.recover(recovery.entries, 0)
     store.start(made.checkpoint())
     return made

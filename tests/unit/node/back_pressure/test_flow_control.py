@@ -119,7 +119,7 @@ def test_work_of_a_turn_that_is_used_up(make: Make) -> None:
 
 def test_a_search_that_goes_on_in_the_next_turn(make: Make) -> None:
     rig = make()
-    rig.vhost.common.budget.reach_most = 0
+    rig.vhost.budgets.publishes.reach_most = 0
     with amqp.connect(rig) as client:
         (line,) = rig.lines
         for number in range(60):
@@ -127,7 +127,7 @@ def test_a_search_that_goes_on_in_the_next_turn(make: Make) -> None:
             rig.vhost.catalog.bind(b"q%d" % number, b"amq.fanout", b"", {})
         client.send(amqp.publish(1, "t", b"x", "amq.fanout"))
         assert why(line) == ["search_budget"]
-        rig.vhost.common.budget.reach_most = MUCH
+        rig.vhost.budgets.publishes.reach_most = MUCH
         rig.settle()
         assert why(line) == []
 
@@ -150,7 +150,7 @@ def test_consumers_that_wait_for_their_turn(make: Make) -> None:
     with amqp.connect(rig) as client:
         (line,) = rig.lines
         client.declare("q")
-        pace = rig.vhost.common.looks.pace
+        pace = rig.vhost.budgets.filters.pace
         pace.note(1)
         pace.end_turn(rig.clock.us)
         client.send(amqp.publish(1, "q", b"x") * 100)

@@ -143,7 +143,7 @@ def test_what_is_too_much_for_a_turn_waits_for_the_next(rig: Rig) -> None:
     requests = [encode_json(REQUEST, fetch("s", 0, 1700, filter="/n < 0")) for _ in range(at_once + 1)]
     rig.send(b"".join(requests))
     assert len(rig.written()) == at_once
-    assert rig.vhosts.common.woken == [rig.session.id]
+    assert rig.vhosts.shared.next_turn.sessions == [rig.session.id]
     assert rig.vhosts.has_work()
     assert len(rig.frames()) == at_once + 1
 

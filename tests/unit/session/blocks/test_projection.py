@@ -115,7 +115,7 @@ def test_an_answer_reads_no_more_than_it_may_and_the_turn_no_more_than_that(rig:
     rig.send(b"".join(requests))
     (first,) = rig.written()
     assert decode_blocks_head(first.payload) == (READ_OCTETS // MEBIBYTE, 0)
-    assert rig.vhosts.common.woken == [rig.session.id]
+    assert rig.vhosts.shared.next_turn.sessions == [rig.session.id]
     first, second = rig.frames()
     assert decode_blocks_head(second.payload) == (12, 0)
 

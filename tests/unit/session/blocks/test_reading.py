@@ -120,7 +120,7 @@ def test_ends_wait_until_one_moves(rig: Rig) -> None:
     assert said(moved)["queues"]["q"]["end"] == 1  # type: ignore[index]
     assert said(described)["queue"] == "s"
     assert not any(queue.watches for queue in rig.vhost.catalog.queues.values())
-    assert rig.vhosts.common.watches == []
+    assert rig.vhosts.shared.next_turn.watches == []
 
 
 def test_ends_wait_no_longer_than_they_were_told(rig: Rig) -> None:
@@ -136,7 +136,7 @@ def test_what_is_not_on_the_disk_ends_no_wait(rig: Rig) -> None:
     rig.turn(sync=False)
     rig.turn(sync=False)
     assert rig.sent() == []
-    assert rig.vhosts.common.woken == []
+    assert rig.vhosts.shared.next_turn.sessions == []
     assert len(rig.frames()) == 1
 
 
@@ -154,20 +154,20 @@ def test_a_queue_that_goes_ends_the_wait(rig: Rig) -> None:
     rig.vhost.upkeep.delete_queue(b"q", False, False)
     (answer,) = rig.frames()
     assert error(answer)["reason"] == "not-found"
-    assert rig.vhosts.common.watches == []
+    assert rig.vhosts.shared.next_turn.watches == []
 
 
 def test_who_leaves_waits_for_nothing(rig: Rig) -> None:
     assert rig.ask(ends(30_000, s=0, q=0)) == []
     rig.line.close()
-    assert rig.vhosts.common.watches == []
+    assert rig.vhosts.shared.next_turn.watches == []
     assert not any(queue.watches for queue in rig.vhost.catalog.queues.values())
 
 
 def test_ends_of_an_unknown_queue(rig: Rig) -> None:
     refusal = error(rig.ask(ends(30_000, s=0, nowhere=0))[0])
     assert refusal["reason"] == "not-found"
-    assert rig.vhosts.common.watches == []
+    assert rig.vhosts.shared.next_turn.watches == []
 
 
 # ---- how often records were delivered

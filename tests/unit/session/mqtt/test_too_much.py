@@ -155,7 +155,7 @@ def test_the_search_for_what_is_retained_is_spread_over_turns(tmp_path: Path) ->
         rig.vhost.retained.put(b"r/%d/x" % number, 0, b"", b"x", rig.clock.us)
     rig.vhost.retained.put(b"r/7/y", 0, b"", b"y", rig.clock.us)
     rig.turn()
-    rig.vhost.common.budget.most = 1000
+    rig.vhost.budgets.publishes.most = 1000
     raw, source = rig.connected("c"), rig.connected("source")
     raw.send(subscribe(1, ("r/+/y", 0)))
     assert not raw.line.sent

@@ -240,7 +240,7 @@ class CountQueues(TopologyCommand[Topology], frozen=True, tag="next-queue"):
         return True
 
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
-        where.common.next_queue = max(int(where.common.next_queue), self.id)
+        where.queue_numbers.pass_by(self.id - 1)
         return []
 
 

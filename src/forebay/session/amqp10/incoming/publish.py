@@ -98,7 +98,7 @@ def find_content_way(
         context.meter.start(i64(len(properties)) >> READ_SHIFT)
         route = vhost.router.resolve(route, format, properties, context.work)
     if route.is_counted:
-        vhost.common.budget.start_publish(route.points)
+        vhost.budgets.publishes.start_publish(route.points)
         if route.is_wide:
             context.meter.await_delivery(vhost.fanout.wide.ticket())
     return route

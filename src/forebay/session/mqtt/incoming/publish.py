@@ -100,7 +100,7 @@ class Inbox:
         self.user_properties_max: i64 = options.mqtt_user_properties_max
         self.fanout_max: i64 = options.send_buffers_octets_max // FANOUT_PART
         self.meter = meter
-        self.work = WorkInHand(vhost.common.budget)
+        self.work = WorkInHand(vhost.budgets.publishes)
         self.alias_max: i64 = options.mqtt_topic_alias_max
         self.aliases: dict[int, bytes] | None = None
         self.packet = Publish()
@@ -320,7 +320,7 @@ class Inbox:
 
     def start_counted(self, route: Route, topic: bytes) -> None:
         """Begin with a publish that leads to much. Raise Later if this turn has enough of them."""
-        self.vhost.common.budget.start_publish(route.points)
+        self.vhost.budgets.publishes.start_publish(route.points)
         if route.is_wide:
             self.wide_topic = topic
             self.meter.await_delivery(self.vhost.fanout.wide.ticket())

@@ -451,7 +451,7 @@ class Outbox:
         if self.stored_rights is not None and mqueue.count == 0:
             self.stored_rights = None
         if mqueue.count and self.window.is_full():
-            self.vhost.common.looks.pace.note(self.window.size)
+            self.vhost.budgets.filters.pace.note(self.window.size)
         if self.client.crowded or self.client.given_up:
             self.vhost.fanout.crowding.look(self.client, self.vhost.now_us())
 
