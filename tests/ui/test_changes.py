@@ -12,6 +12,8 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from playwright.sync_api import Dialog, Page, Route, expect
+from proton import Message
+from proton.utils import BlockingConnection
 
 from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess
@@ -272,6 +274,20 @@ def test_a_connection_is_closed_and_its_client_told(page: Page, broker: BrokerPr
         until(lambda: connection.process_data_events(1) is not None, "the client is told nothing")
     page.keyboard.press("r")
     expect(row).to_have_count(0)
+
+
+def test_links_of_amqp10_are_shown_with_their_addresses_and_credit(page: Page, broker: BrokerProcess) -> None:
+    connection = BlockingConnection(f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}", allowed_mechs="PLAIN")
+    sender = connection.create_sender("$queue/linked", name="to send by")
+    receiver = connection.create_receiver("$queue/linked", name="to take by", credit=7)
+    sender.send(Message(body=b"one"))
+    show(page, "#/connections", "Connections")
+    page.get_by_role("row", name="AMQP 1.0").get_by_role("link").first.click()
+    links = page.get_by_role("table", name="Links")
+    expect(links.get_by_role("row", name="to send by")).to_contain_text(re.compile(r"0client sends\$queue/linked9991"))
+    expect(links.get_by_role("row", name="to take by")).to_contain_text(re.compile(r"0client receiveslinked61no"))
+    receiver.close()
+    connection.close()
 
 
 def test_a_client_that_does_not_read_is_named_with_what_waits(page: Page, broker: BrokerProcess) -> None:

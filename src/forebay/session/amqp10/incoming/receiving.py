@@ -22,6 +22,7 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.message import AMQP10, REJECTED, UNROUTABLE
+from forebay.message.address import QUEUE_PREFIX
 from forebay.message.formats.table import format_of
 from forebay.message.requests import MARKS, REQUESTS
 from forebay.queue.leases.lease import Delivery
@@ -355,7 +356,9 @@ class ReceivingLink(LinkEndpoint):
         where = None
         if address is not None:
             where = exchange_path(address.exchange, address.routing_key)
-            if not address.exchange:
+            if address.routing_key.startswith(QUEUE_PREFIX):
+                where = text(address.routing_key)
+            elif not address.exchange:
                 where = queue_path(address.routing_key)
         return {
             "target_address": where,

@@ -81,9 +81,10 @@ function askClose(rows, done) {
 export async function showConnection(main, life, [name]) {
   const where = path`/api/connections/${name}`;
   const first = await get(where, { signal: life.signal });
-  const [slot, channels, consumers] = [new Slot(), new Slot(), new Slot()];
+  const [slot, channels, links, consumers] = [new Slot(), new Slot(), new Slot(), new Slot()];
   const about = new Slot("span");
   const mqtt = first.protocol?.startsWith("MQTT");
+  const hasLinks = first.forebay.protocol === "AMQP 1.0";
   const charts = {
     octets: new Chart("Network", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     messages: new Chart("Messages a second", { format: rate }),
@@ -97,7 +98,8 @@ export async function showConnection(main, life, [name]) {
     heading(titleOf(first), { crumbs: [["Connections", "#/connections"]], about: about.element, actions }),
     h("div", { class: "columns" }, shown.map((chart) => h("section", { class: "panel" }, chart.element))),
     panel("Connection", slot.element, [], true),
-    mqtt ? null : panel("Channels", channels.element),
+    mqtt ? null : panel(hasLinks ? "Sessions" : "Channels", channels.element),
+    hasLinks ? panel("Links", links.element) : null,
     panel("Consumers", consumers.element),
   );
   await life.every(POLL_MS, async () => {
@@ -108,6 +110,10 @@ export async function showConnection(main, life, [name]) {
     slot.show(connection, () => connectionFacts(connection));
     const [listed, all] = await Promise.all([mqtt ? [] : get(`${where}/channels`, { signal: life.signal }), get(path`/api/consumers/${connection.vhost}`, { signal: life.signal })]);
     channels.show(listed, () => plainTable("Channels", channelColumns(), listed, "No channels."));
+    if (hasLinks) {
+      const attached = linksOf(await get(`${where}/sessions`, { signal: life.signal }));
+      links.show(attached, () => plainTable("Links", linkColumns(connection.vhost), attached, "No links."));
+    }
     const own = all.filter((/** @type {any} */ each) => each.channel_details?.connection_name === name);
     consumers.show(own, () => plainTable("Consumers", consumerColumns(), own, "No consumers."));
   });
@@ -170,6 +176,28 @@ function channelColumns() {
     { title: "Publish", sort: "message_stats.publish_details.rate", num: true, cell: stat("publish") },
     { title: "Deliver", sort: "message_stats.deliver_get_details.rate", num: true, cell: stat("deliver_get") },
     { title: "Ack", sort: "message_stats.ack_details.rate", num: true, cell: stat("ack") },
+  ];
+}
+
+/** Return the links of all sessions of a connection over AMQP 1.0. @param {any[]} sessions */
+function linksOf(sessions) {
+  return sessions.flatMap((session) => [
+    ...session.incoming_links.map((/** @type {any} */ each) => ({ ...each, session: session.channel_number, way: "client sends" })),
+    ...session.outgoing_links.map((/** @type {any} */ each) => ({ ...each, session: session.channel_number, way: "client receives" })),
+  ]);
+}
+
+/** @param {string} vhost @returns {import("../table.js").Column[]} */
+function linkColumns(vhost) {
+  const address = (/** @type {any} */ row) => row.target_address ?? row.source_address ?? "of each message";
+  return [
+    { title: "Link", lead: true, wrap: true, cell: (row) => row.link_name || "–" },
+    { title: "Session", num: true, cell: (row) => count(row.session) },
+    { title: "Direction", cell: (row) => row.way },
+    { title: "Address", wrap: true, cell: (row) => (row.queue_name ? [queueLink(vhost, row.queue_name)] : address(row)) },
+    { title: "Credit", num: true, cell: (row) => count(row.credit) },
+    { title: "Deliveries", num: true, cell: (row) => count(row.delivery_count) },
+    { title: "Settled at once", cell: (row) => ("send_settled" in row ? yes(row.send_settled) : "–") },
   ];
 }
 
