@@ -11,10 +11,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from forebay.node.node import Node
+from forebay.log.store import Store
+from forebay.node.wanted import store_options
 from tests.conformance.amqp091 import raw as amqp091
 from tests.conformance.mqtt import raw as mqtt
-from tests.node_rig import Counted, Line, NodeRig
+from tests.node_rig import Line, NodeRig
 
 BATCH = 25  # messages of one turn
 PREFETCH = 300
@@ -25,8 +26,8 @@ DELIVER = b"\x00\x3c\x00\x3c"  # class and method; bodies have no such octets
 class Held(NodeRig):
     """A node whose files are as large as a user's."""
 
-    def make_node(self) -> Node:
-        return Node(self.options, self.disk, self.clock, Counted())
+    def make_store(self) -> Store:
+        return Store(self.disk, self.clock, store_options(self.options))
 
 
 def amqp(rig: NodeRig, octets: int, count: int) -> None:

@@ -45,7 +45,7 @@ class Steps:
     def run(self, send: Callable[[bytes], None], octets: bytes) -> None:
         """Send octets in one read, and let the node make turns until it has nothing left to do."""
         self.take(lambda: send(octets))
-        while self.rig.node.is_due:
+        while self.rig.broker.is_due:
             self.take(self.rig.turn)
 
     def take(self, step: Callable[[], None]) -> None:

@@ -47,7 +47,7 @@ END_S_MAX = 10
 LOADED = (
     "forebay.server.run",
     "forebay.server.serve",
-    "forebay.server.cluster.run",
+    "forebay.server.cluster.peers",
     "forebay.admin.service",
     "forebay.admin.http.answering",  # a broker loads these three when it is first asked over HTTP
     "forebay.admin.api",

@@ -7,29 +7,52 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from forebay.core.options import make_options
+from forebay.core.options import Options, make_options
 from forebay.server.app import App
 from forebay.server.broker_view import BrokerView
 from forebay.server.drain import drain
 from forebay.server.listen import endpoints, listen, make_protocol
+from forebay.server.node_process import Alone, NodeProcess
 from forebay.server.transport.tls import TlsContexts
 from tests.conformance.amqp091 import raw
 from tests.conformance.mqtt import raw as mqtt
 
 AnyApp = TypeVar("AnyApp", bound=App)
+
+
+class HeldProcess(NodeProcess):
+    """The process of a node alone, whose broker has a class of the test's."""
+
+    def __init__(self, options: Options, make_app: Callable[[NodeProcess], App] = App) -> None:
+        self.app_type = make_app
+        super().__init__(options, asyncio.get_running_loop(), TlsContexts(options), Alone)
+
+    def make_app(self) -> App:
+        return self.app_type(self)
+
+
+def opened_app(options: Options) -> App:
+    """The broker of a new process, which has read its folder."""
+    process = HeldProcess(options)
+    process.open()
+    assert process.app is not None
+    return process.app
+
+
 WAIT_S = 20  # guards against a hang
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def held(make_app: type[AnyApp], folder: Path, **options: object) -> AsyncIterator[AnyApp]:
+async def held(kind: type[AnyApp], folder: Path, **options: object) -> AsyncIterator[AnyApp]:
     """A broker of this class, with AMQP, MQTT and WebSocket; its clock ticks only when the test has it tick."""
     listeners = dict.fromkeys(("amqp", "mqtt", "mqtt_websocket"), "127.0.0.1:0")
     made = make_options({"data": str(folder), **listeners, **options})
-    app = make_app(made, asyncio.get_running_loop(), TlsContexts(made))
-    app.recover()
+    process = HeldProcess(made, kind)
+    process.open()
+    app = cast("AnyApp", process.app)
     servers = []
     try:
         for endpoint in endpoints(made):

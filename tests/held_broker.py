@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from forebay.node.node import Node
+from forebay.log.store import Store
+from forebay.node.wanted import store_options
 from tests.broker_process import AnyBroker, BrokerProcess, brokers_in
-from tests.node_rig import TICK_US, Counted, NodeRig
+from tests.node_rig import TICK_US, NodeRig
 
 MICROSECONDS: Final = 1_000_000
 # How a test reaches its broker.
@@ -23,8 +24,8 @@ HELD, SOCKETS = "held", "sockets"
 class HeldRig(NodeRig):
     """A node whose files are as large as the options say."""
 
-    def make_node(self) -> Node:
-        return Node(self.options, self.disk, self.clock, Counted())
+    def make_store(self) -> Store:
+        return Store(self.disk, self.clock, store_options(self.options))
 
 
 class HeldBroker:

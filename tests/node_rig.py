@@ -21,6 +21,8 @@ from forebay.directory.logins.authorizer import Proof
 from forebay.directory.logins.login import Auth
 from forebay.log.store import Job, Store
 from forebay.log.wal import Commit
+from forebay.node.broker import NodeBroker
+from forebay.node.group.lone_member import LoneMember, NodeMember
 from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import peer_at
@@ -46,11 +48,15 @@ class Counted(Random):
         return self.next.to_bytes(8, "big").rjust(count, b"\0")[-count:]
 
 
-class SmallNode(Node):
-    """One whose files are small, so that a test fills them."""
+class RigNode(Node):
+    """One whose broker the test's rig makes."""
 
-    def make_store(self) -> Store:
-        return Store(self.disk, self.clock, SMALL)
+    def __init__(self, rig: NodeRig, member: NodeMember, random: Random) -> None:
+        super().__init__(rig.options, member, rig.clock, random)
+        self.rig = rig
+
+    def make_broker(self) -> NodeBroker:
+        return self.rig.make_broker(self)
 
 
 class Line(Link):
@@ -64,7 +70,7 @@ class Line(Link):
     __slots__ = ("gone", "rig", "sent", "ticks_max", "unread")
 
     def __init__(self, rig: NodeRig, protocol: str, port: int) -> None:
-        super().__init__(rig.node, protocol, peer_at(LOOPBACK, port))
+        super().__init__(rig.broker, protocol, peer_at(LOOPBACK, port))
         self.rig = rig
         self.sent = bytearray()
         self.unread = b""
@@ -119,7 +125,7 @@ class Line(Link):
             pass
         if not self.gone:
             self.gone = True
-            self.node.lost(self)
+            self.broker.lost(self)
 
 
 class NodeRig:
@@ -152,7 +158,20 @@ class NodeRig:
         self.proofs: deque[Proof | Joining] = deque()
         self.jobs: deque[Job] = deque()
         self.again_us = 0  # when the node is to be woken
-        self.node.recover()
+        self.recover()
+
+    def recover(self) -> None:
+        """Come to the state in which the disk was left, and begin."""
+        for line in self.node.open():
+            self.said.append(line)
+        self.opened_node(self.node)
+        assert self.node.take().leads
+        self.broker = self.node.lead()
+        self.node.load()
+        self.broker.begin()
+
+    def opened_node(self, node: Node) -> None:
+        """The node has read its folder, and is about to lead."""
 
     def make_disk(self) -> SmallDisk:
         """A disk on the folder."""
@@ -160,24 +179,39 @@ class NodeRig:
 
     def make_node(self) -> Node:
         """A node on the disk and the clock."""
-        return SmallNode(self.options, self.disk, self.clock, Counted())
+        return RigNode(self, self.make_member(), self.make_random())
+
+    def make_member(self) -> NodeMember:
+        """The part of the node in its group, which is the whole of it."""
+        return LoneMember(self.make_store())
+
+    def make_store(self) -> Store:
+        """A store whose files are small, so that a test fills them."""
+        return Store(self.disk, self.clock, SMALL)
+
+    def make_random(self) -> Random:
+        return Counted()
+
+    def make_broker(self, node: Node) -> NodeBroker:
+        """The broker of the node, as it begins to lead."""
+        return NodeBroker(node.options, node.member.store, node.clock, node.chance)
 
     @property
     def store(self) -> Store:
-        return self.node.store
+        return self.broker.store
 
     @property
     def vhosts(self) -> Vhosts:
-        return self.node.vhosts
+        return self.broker.vhosts
 
     @property
     def vhost(self) -> Vhost:
         """The vhost "/"."""
-        return self.node.vhosts.default
+        return self.broker.vhosts.default
 
     @property
     def auth(self) -> Auth:
-        return self.node.auth
+        return self.broker.auth
 
     # ---- connections
 
@@ -190,7 +224,7 @@ class NodeRig:
         self.ports += 1
         line = Line(self, listener, self.ports)
         self.lines.append(line)
-        self.node.opened(line)
+        self.broker.opened(line)
         return line
 
     # ---- turns, and what they ask for
@@ -211,12 +245,12 @@ class NodeRig:
     def flush(self) -> None:
         """End a turn, and have on the disk also what nobody waits for, as each second does."""
         self.sync()
-        self.node.flush_due = True
+        self.broker.flush_due = True
         self.turn()
 
     def step(self) -> bool:
         """One turn, or one thing that the node has asked for; whether there was any."""
-        if self.node.is_due:
+        if self.broker.is_due:
             self.do(self.node.turn())
         elif self.commit is not None and not self.holding:
             self.write()
@@ -230,7 +264,7 @@ class NodeRig:
 
     def settle(self) -> None:
         """Do all that comes without anybody's doing, and of what a test has done below the node itself."""
-        self.node.is_due = True
+        self.broker.is_due = True
         steps = 0
         while self.step():
             steps += 1
@@ -248,7 +282,7 @@ class NodeRig:
         """Run the proof that waits first, or put a body together."""
         proof = self.proofs.popleft()
         proof.run()
-        self.node.answered(proof)
+        self.broker.answered(proof)
         return proof
 
     def work(self) -> None:
@@ -259,10 +293,10 @@ class NodeRig:
 
     def check(self) -> None:
         """Nothing may have been wrong with the broker itself."""
-        node = self.node
-        if node.stopped is not None:
-            raise node.stopped.error
-        for fault in node.out.faults:
+        broker = self.broker
+        if broker.stopped is not None:
+            raise broker.stopped.error
+        for fault in broker.out.faults:
             raise fault.error
 
     def do(self, ready: Ready) -> None:
@@ -287,7 +321,7 @@ class NodeRig:
             link.unread = b""
             link.close()
         self.lines = [line for line in self.lines if not line.gone]
-        self.node.sent()
+        self.broker.sent()
 
     # ---- files of the log
 
@@ -300,14 +334,14 @@ class NodeRig:
     def rotate(self) -> None:
         """As `checkpoint`, but that nothing of it is on the disk yet."""
         if self.store.finished is None:
-            self.store.rotate(self.node.checkpoint())
+            self.store.rotate(self.broker.checkpoint())
 
     def plan(self) -> Job | None:
         """The work on files that a second brings by its end, not done yet."""
-        self.node.every_second(self.clock.us)
+        self.broker.every_second(self.clock.us)
         self.do(self.node.turn())
         self.sync()
-        if self.node.is_due and not self.jobs:  # what waited for the disk alone
+        if self.broker.is_due and not self.jobs:  # what waited for the disk alone
             self.do(self.node.turn())
         return self.jobs[0] if self.jobs else None
 
@@ -325,8 +359,8 @@ class NodeRig:
         self.clock.us += us
         if 0 < self.again_us <= self.clock.us:
             self.again_us = 0
-            self.node.wake(self.clock.us)
-        self.node.tick(self.clock.us)
+            self.broker.wake(self.clock.us)
+        self.broker.tick(self.clock.us)
 
     def wait(self, seconds: float) -> None:
         """Time goes by in tenths of a second, and all happens that it brings."""
@@ -337,7 +371,7 @@ class NodeRig:
     def jump(self, ms: int) -> None:
         """Time goes by at once, and a second is over; what is due comes with the next turn."""
         self.tick(1000 * ms)
-        self.node.every_second(self.clock.us)
+        self.broker.every_second(self.clock.us)
 
     def later(self, ms: int) -> None:
         """As `jump`, and all happens that it brings."""
@@ -355,10 +389,10 @@ class NodeRig:
 
     def stop(self) -> None:
         """End as server/drain.py has a broker end, whose clients go as soon as they are told."""
-        node = self.node
-        stop_reading(node)
+        node, broker = self.node, self.broker
+        stop_reading(broker)
         self.settle()
-        say_goodbye(node)
+        say_goodbye(broker)
         self.do(node.take())
         self.settle()
         for line in list(self.lines):
@@ -366,18 +400,18 @@ class NodeRig:
         self.settle()
         self.note_end()
         self.do(node.take())
-        node.ended = True
-        while (commit := self.commit or node.store.flush()) is not None:
+        broker.ended = True
+        while (commit := self.commit or broker.store.flush()) is not None:
             self.commit = None
             commit.run()
             node.synced(commit)
             self.check()
-        node.store.close()
+        broker.store.close()
         self.close()
 
     def note_end(self) -> None:
         """Write down what is known now that all clients are gone."""
-        self.node.vhosts.commit_streams()
+        self.broker.vhosts.commit_streams()
 
     def restart(self) -> None:
         """Stop, and begin again."""

@@ -9,13 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from forebay.core.options import Options
-from forebay.core.ports import Clock, Disk
 from forebay.log.store import Store
 from forebay.log.stored import Recovery
-from forebay.node.node import Node
+from forebay.log.wal import Commit
+from forebay.node.group.lone_member import LoneMember, NodeMember
 from tests.mqtt_rig import MqttRig
-from tests.node_rig import Counted, SmallNode
 from tests.replicated import Following
 from tests.stores import SMALL
 from tests.vhosts import OneVhost
@@ -27,16 +25,24 @@ ENDS: Final = (STOP, KILL, TAKE_OVER)
 SECOND_US: Final = 1_000_000
 
 
-class MemberNode(SmallNode):
-    """A node that leads a group in an epoch, on what recovery found."""
+class FirstMember(LoneMember):
+    """A member that leads in an epoch, on what recovery found. The others have all that is on its disk."""
 
-    def __init__(self, options: Options, disk: Disk, clock: Clock, store: Store, found: Recovery, epoch: int) -> None:
-        super().__init__(options, disk, clock, Counted(), 0, store)
+    def __init__(self, store: Store, found: Recovery, epoch: int) -> None:
+        super().__init__(store)
         self.found = found
         self.epoch = epoch
 
-    def load(self) -> None:
-        self.load_from(self.found, self.epoch)
+    def open(self) -> list[str]:
+        self.is_ready = True
+        return []
+
+    def written(self, commit: Commit) -> None:
+        self.store.commit_to(self.store.written(commit))
+
+    def begin(self) -> None:
+        self.store.commit_to(self.store.on_disk)
+        super().begin()
 
 
 class RestartRig(MqttRig, OneVhost):
@@ -51,33 +57,22 @@ class RestartRig(MqttRig, OneVhost):
         self.following: Following | None = None
         super().__init__(folder, None, **options)
 
-    def make_node(self) -> Node:
+    def make_member(self) -> NodeMember:
         if self.way != TAKE_OVER:
-            return super().make_node()
+            return super().make_member()
         self.epoch += 1
         if self.following is None:
             store = Store(self.disk, self.clock, SMALL, True)
-            return MemberNode(self.options, self.disk, self.clock, store, store.open(), self.epoch)
+            return FirstMember(store, store.open(), self.epoch)
         self.disk = self.following.disk
         store = self.following.store
-        return MemberNode(self.options, self.disk, self.clock, store, store.recovery(), self.epoch)
-
-    def write(self) -> None:
-        if not self.epoch:
-            super().write()
-            return
-        commit, self.commit = self.commit, None
-        assert commit is not None
-        commit.run()
-        self.store.commit_to(self.store.written(commit))
-        self.node.committed(self.store.durable)
-        self.do(self.node.take())
+        return FirstMember(store, store.recovery(), self.epoch)
 
     def now_us(self) -> int:
         return self.clock.us
 
     def note_end(self) -> None:
-        self.node.vhosts.stop_in_order()
+        self.broker.vhosts.stop_in_order()
 
     def end(self, down_s: float) -> None:
         """End, and go on so many seconds later."""

@@ -31,10 +31,10 @@ class SessionRig(NodeRig):
         begin = self.begin
         if isinstance(begin, str):
             self.line = self.connect(begin)
-            self.line.handshake = self.node.begin_handshake(self.line, BEGINNINGS[begin])
+            self.line.handshake = self.broker.begin_handshake(self.line, BEGINNINGS[begin])
         else:
             self.line = self.connect("amqp")
-            self.node.seat(self.line, lambda id: begin(self, id))
+            self.broker.seat(self.line, lambda id: begin(self, id))
 
     @property
     def session(self) -> Session | Handshake:
@@ -58,7 +58,7 @@ class SessionRig(NodeRig):
 
     def turn(self, sync: bool = True) -> None:
         """As of any node; the session takes part."""
-        self.node.touch(self.line)
+        self.broker.touch(self.line)
         super().turn(sync)
         self.sent += bytes(self.line.sent)
         self.line.sent.clear()

@@ -83,7 +83,7 @@ class OneVhost(NodeRig):
         self.given: list[Delivery] = []
         self.cancelled: list[Consumer] = []
         for _ in range(SEATS):
-            self.node.seat(Line(self, "amqp", 0), self.seated)
+            self.broker.seat(Line(self, "amqp", 0), self.seated)
         self.turn()
 
     def seated(self, id: int) -> Session:

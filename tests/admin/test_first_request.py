@@ -13,9 +13,8 @@ from starlette.types import ASGIApp, Message
 
 from forebay.admin.service import AdminService
 from forebay.core.options import make_options
-from forebay.server.app import App
 from forebay.server.drain import drain
-from forebay.server.transport.tls import TlsContexts
+from tests.held_app import opened_app
 
 SCOPE = {
     "type": "http",
@@ -57,8 +56,7 @@ async def calls_of(api: ASGIApp) -> int:
 def test_the_first_request_does_no_more_than_the_next(tmp_path: Path) -> None:
     async def ask() -> None:
         options = make_options({"data": str(tmp_path)})
-        app = App(options, asyncio.get_running_loop(), TlsContexts(options))
-        app.recover()
+        app = opened_app(options)
         api = await asyncio.to_thread(AdminService(app).prepare)
         gc.enable()  # as whoever has something prepared does
         first, second = await calls_of(api), await calls_of(api)

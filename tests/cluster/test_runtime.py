@@ -46,18 +46,18 @@ main()
 
 WRONG_MEMBER = """
 import asyncio, sys
-from forebay.server.cluster.member_process import MemberProcess
+from forebay.server.cluster.peers import ClusterPeers
 
-opens = MemberProcess.open
+opens = ClusterPeers.opened
 
 def wrong():
     raise KeyError("of a callback")
 
 def open_and_be_wrong(member):
     opens(member)
-    member.loop.call_soon(wrong)
+    member.process.loop.call_soon(wrong)
 
-MemberProcess.open = open_and_be_wrong
+ClusterPeers.opened = open_and_be_wrong
 sys.argv = ["forebay", *sys.argv[4:]]
 from forebay.cli.main import main
 main()

@@ -291,7 +291,7 @@ def later(rig: Held, seconds: float) -> None:
 def check(rig: Held) -> None:
     """The broker goes on, and no connection is left."""
     rig.check()
-    left = of_connections(rig.node)
+    left = of_connections(rig.broker)
     if left:
         raise Wrong("connections have left behind: " + ", ".join(f"{count} {what}" for what, count in left.items()))
 

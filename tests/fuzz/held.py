@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from forebay.core.ports import Random
-from forebay.node.node import Node
-from tests.node_rig import LOOPBACK, Line, NodeRig, SmallNode
+from tests.node_rig import LOOPBACK, Line, NodeRig
 from tests.simulation.disk import Parts, SimDisk
 from tests.stores import SmallDisk
 
@@ -97,14 +96,14 @@ class Held(NodeRig):
         self.memory = MemoryDisk()
         return cast(SmallDisk, self.memory)
 
-    def make_node(self) -> Node:
-        return SmallNode(self.options, self.disk, self.clock, Steady())
+    def make_random(self) -> Random:
+        return Steady()
 
     def connect(self, listener: str) -> HeldLine:
         self.ports += 1
         line = self.line_type(self, listener, self.ports)
         self.lines.append(line)
-        self.node.opened(line)
+        self.broker.opened(line)
         return line
 
     def written(self) -> int:
@@ -112,7 +111,7 @@ class Held(NodeRig):
         return self.memory.written
 
     def step(self) -> bool:
-        self.turns += self.node.is_due
+        self.turns += self.broker.is_due
         return super().step()
 
     def write(self) -> None:

@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
+from forebay.node.broker import NodeBroker
 from forebay.node.link import Link
 from forebay.node.node import Node
 from tests.fuzz.fuzzer import Fuzzer, Result, make_mutator
-from tests.fuzz.held import Held, Steady
-from tests.node_rig import SmallNode
+from tests.fuzz.held import Held
 
 ROUNDS: Final = 18
 ROUNDS_A_TEST: Final = 6
@@ -19,7 +19,7 @@ ATTEMPTS: Final = 60
 LONG_READ: Final = 97  # octets
 
 
-class Forgetful(SmallNode):
+class Forgetful(NodeBroker):
     """Planted: where a connection came from is remembered for ever."""
 
     def leave(self, link: Link) -> None:
@@ -30,7 +30,7 @@ class Forgetful(SmallNode):
             self.auth.places[link.octets_received] = place
 
 
-class Fragile(SmallNode):
+class Fragile(NodeBroker):
     """Planted: an error of its own while it serves somebody."""
 
     def touch(self, link: Link) -> None:
@@ -58,10 +58,10 @@ def test_a_seed_repeats_itself(fuzzer: Fuzzer) -> None:
 
 
 @pytest.mark.parametrize(("kind", "words"), [(Forgetful, "1 places"), (Fragile, "planted")])
-def test_a_planted_bug_is_found_and_made_short(fuzzer: Fuzzer, kind: type[SmallNode], words: str) -> None:
+def test_a_planted_bug_is_found_and_made_short(fuzzer: Fuzzer, kind: type[NodeBroker], words: str) -> None:
     class Planted(Held):
-        def make_node(self) -> Node:
-            return kind(self.options, self.disk, self.clock, Steady())
+        def make_broker(self, node: Node) -> NodeBroker:
+            return kind(node.options, node.member.store, node.clock, node.chance)
 
     def make(options: Mapping[str, object]) -> Held:
         return Planted(**options)

@@ -55,7 +55,7 @@ def come_and_go(rig: Held, connections: int) -> None:
         rig.settle()
         rig.said.clear()
     rig.wait(2)
-    assert not of_connections(rig.node)
+    assert not of_connections(rig.broker)
 
 
 def test_a_thousand_connections_leave_nothing(traced: None) -> None:

@@ -27,6 +27,6 @@ async def clients(mutator: Mutator) -> int:
     octets = 0
     for seed in range(CLIENTS):
         octets += talk(rig, host, reads_of(Random(seed), mutator))
-        assert not of_connections(rig.node)
+        assert not of_connections(rig.broker)
     rig.close()
     return octets

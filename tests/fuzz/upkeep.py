@@ -12,7 +12,7 @@ from forebay.broker.audit import Origin
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.directory.logins.authorizer import Principal
-from forebay.node.node import Node
+from forebay.node.broker import NodeBroker
 from tests.fuzz.held import Held
 
 ADMINISTRATOR: Final = Origin(Principal("guest"), "127.0.0.1", "test")
@@ -31,25 +31,25 @@ CONTAINERS: Final = (dict, list, set, deque)
 CLOSED: Final = (type, ModuleType, FunctionType, BuiltinFunctionType)  # what they know is the program, not the state
 
 
-def of_connections(node: Node) -> dict[str, int]:
+def of_connections(broker: NodeBroker) -> dict[str, int]:
     """Everything that there is for connections alone; all of it is 0 when the last is gone."""
-    pressure, rates, flow = node.pressure, node.rates, node.flow
+    pressure, rates, flow = broker.pressure, broker.rates, broker.flow
     counts = {
-        "connections": len(node.connections),
-        "open": len(node.open),
-        "dirty": len(node.dirty),
-        "waiting": len(node.waiting),
-        "farewells": len(node.endings.farewells),
-        "places": len(node.auth.places),
-        "proofs": len(node.auth.news.proofs),
-        "joinings": len(node.joins.waiting),
+        "connections": len(broker.connections),
+        "open": len(broker.open),
+        "dirty": len(broker.dirty),
+        "waiting": len(broker.waiting),
+        "farewells": len(broker.endings.farewells),
+        "places": len(broker.auth.places),
+        "proofs": len(broker.auth.news.proofs),
+        "joinings": len(broker.joins.waiting),
         "held": sum(len(entries) for entries in flow.held),
         "unsent": len(pressure.buffers.waiting),
         "charged": len(rates.charged),
         "reading": len(flow.changed),
-        "watches": len(node.vhosts.shared.next_turn.watches),
+        "watches": len(broker.vhosts.shared.next_turn.watches),
     }
-    for vhost in node.vhosts.by_name.values():
+    for vhost in broker.vhosts.by_name.values():
         name = vhost.name.decode("utf-8", "replace")
         counts |= {
             f"consumers of {name}": len(vhost.consumers.by_session),
@@ -74,12 +74,12 @@ def in_groups(vhost: Vhost) -> int:
 
 def clear(rig: Held) -> None:
     """Delete everything that somebody has made, and let everything pass that time ends."""
-    node = rig.node
-    for vhost in list(node.vhosts.by_name.values()):
+    broker = rig.broker
+    for vhost in list(broker.vhosts.by_name.values()):
         name = vhost.name.decode()
         clear_vhost(rig, vhost)
         if name != "/":
-            rig.node.control.perform(ADMINISTRATOR, "vhost.set", {"vhost": name, "protected": False})
+            rig.broker.control.perform(ADMINISTRATOR, "vhost.set", {"vhost": name, "protected": False})
             delete(rig, "vhost.delete", vhost=name)
     for user in listed(rig, "user.list"):
         delete(rig, "user.delete", user=user["name"])
@@ -91,10 +91,10 @@ def clear(rig: Held) -> None:
     for seconds in AGES_S:
         rig.clock.us += seconds * 1_000_000
         rig.wait(1.1)
-    clear_vhost(rig, node.vhosts.default)  # of what came by time, as wills do
+    clear_vhost(rig, broker.vhosts.default)  # of what came by time, as wills do
     rig.wait(1.1)
-    forget_memos(node.vhosts.default)
-    node.store.logs.cache.compact()
+    forget_memos(broker.vhosts.default)
+    broker.store.logs.cache.compact()
 
 
 def clear_vhost(rig: Held, vhost: Vhost) -> None:
@@ -137,7 +137,7 @@ def listed(rig: Held, what: str, **given: object) -> Iterator[dict[str, object]]
     items: list[dict[str, object]] = []
     start: object = 0
     for _ in range(PAGES_MAX):
-        answer = rig.node.control.perform(ADMINISTRATOR, what, {**given, "from": start, "limit": PAGE})
+        answer = rig.broker.control.perform(ADMINISTRATOR, what, {**given, "from": start, "limit": PAGE})
         items += cast("list[dict[str, object]]", answer["items"])
         start = answer.get("next")
         if start is None:
@@ -148,7 +148,7 @@ def listed(rig: Held, what: str, **given: object) -> Iterator[dict[str, object]]
 def delete(rig: Held, operation: str, **given: object) -> None:
     """Things that the broker has by itself stay."""
     try:
-        rig.node.control.perform(ADMINISTRATOR, operation, given)
+        rig.broker.control.perform(ADMINISTRATOR, operation, given)
     except RequestError as error:
         rig.said.append(f"{operation} {given}: {error.text}")
 
@@ -159,10 +159,10 @@ def delete(rig: Held, operation: str, **given: object) -> None:
 def census(rig: Held) -> Counter[str]:
     """How many objects of each class of ours the node leads to, and how much their containers hold."""
     gc.collect()
-    node = rig.node
+    broker = rig.broker
     found: Counter[str] = Counter()
-    seen = {id(node), id(rig.disk)}
-    level: list[object] = [node]
+    seen = {id(broker), id(rig.disk)}
+    level: list[object] = [broker]
     while level:
         for each in level:
             kind = type(each)

@@ -84,7 +84,7 @@ class WebHost(Host):
     """The host of a held node: turns are made by hand."""
 
     def __init__(self, rig: WebHeld) -> None:
-        self.node = rig.node
+        self.broker = rig.broker
         self.sender = cast(FileSender, None)  # over WebSocket MQTT sends no files
         self.scheduled = False
 

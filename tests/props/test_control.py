@@ -86,7 +86,7 @@ class Broker(NodeRig):
     def ask(self, name: str, given: dict[str, object]) -> dict[str, object] | None:
         """The answer as a client reads it; None where it was refused."""
         try:
-            answer = self.node.control.run(Origin(Principal("guest"), "", ""), name, given)
+            answer = self.broker.control.run(Origin(Principal("guest"), "", ""), name, given)
         except RequestError:
             return None
         finally:

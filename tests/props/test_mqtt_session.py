@@ -261,7 +261,7 @@ class Client(SessionRig):
 
     def check_counts(self, sent: int, came: list[Packet | Publish]) -> None:
         """What the session has counted, against what the client has sent and what came to it since the beginning."""
-        session, past = self.session, self.node.stats.past
+        session, past = self.session, self.broker.stats.past
         bodies = [len(packet.body()) for packet in came if isinstance(packet, Publish)]
         if isinstance(session, MqttHandshake):
             assert (session.packets_received, session.packets_sent, bodies) == (sent, len(came), [])

@@ -12,7 +12,10 @@ from typing import Final, cast
 
 from forebay.broker.vhost import Vhost
 from forebay.core.options import Options, make_options
+from forebay.core.ports import Clock, Disk, Random
 from forebay.log.store import Commit, Job, Store
+from forebay.node.broker import NodeBroker
+from forebay.node.group.lone_member import LoneMember, NodeMember
 from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import peer_at
@@ -51,8 +54,8 @@ class SimStore(Store):
         return super().due_lsn()
 
 
-class SimNode(Node):
-    """A node whose files are small; planted bugs are others.
+class SimBroker(NodeBroker):
+    """What serves clients, on small files; planted bugs are others.
 
     swept_us  when it did last what is due each second; 0: not since the start
     """
@@ -60,12 +63,24 @@ class SimNode(Node):
     store: SimStore
     swept_us = 0
 
-    def make_store(self) -> Store:
-        return SimStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return SimStore(disk, clock, SMALL)
 
     def every_second(self, now_us: int) -> None:
         self.swept_us = now_us
         super().every_second(now_us)
+
+
+class SimNode(Node):
+    """A node whose broker is of some kind."""
+
+    def __init__(self, kind: type[SimBroker], member: NodeMember, clock: Clock, chance: Random) -> None:
+        super().__init__(OPTIONS, member, clock, chance)
+        self.kind = kind
+
+    def make_broker(self) -> SimBroker:
+        return self.kind(self.options, self.member.store, self.clock, self.chance)
 
 
 class Line(Link):
@@ -78,8 +93,8 @@ class Line(Link):
 
     __slots__ = ("farewell", "lost", "sent")
 
-    def __init__(self, node: Node, port: int) -> None:
-        super().__init__(node, "amqp", peer_at(LOOPBACK, port))
+    def __init__(self, broker: SimBroker, port: int) -> None:
+        super().__init__(broker, "amqp", peer_at(LOOPBACK, port))
         self.sent = bytearray()
         self.farewell = b""
         self.lost = False
@@ -119,7 +134,7 @@ class StoredQueue:
 
 
 class Broker:
-    """One node.
+    """One node that leads, and `real`, which serves its clients.
 
     commit  is on its way to the disk until `sync`
     job     runs in the background until `end_job`
@@ -130,9 +145,14 @@ class Broker:
     delivers_committed = False
     is_tight = False
 
-    def __init__(self, disk: SimDisk, clock: TestClock, kind: type[SimNode] = SimNode) -> None:
-        self.begin(clock, kind(OPTIONS, disk, clock, Counted()))
-        self.node.recover()
+    def __init__(self, disk: SimDisk, clock: TestClock, kind: type[SimBroker] = SimBroker) -> None:
+        self.disk = disk
+        node = SimNode(kind, LoneMember(kind.make_store(disk, clock)), clock, Counted())
+        node.open()
+        assert node.take().leads
+        self.begin(clock, node)
+        node.load()
+        self.real.begin()
 
     def begin(self, clock: TestClock, node: SimNode) -> None:
         self.clock = clock
@@ -142,14 +162,15 @@ class Broker:
         self.swept_us = clock.us  # when it did last what is due each second
         self.next_port = 40_000
         self.node = node
-        self.store = node.store
+        self.real = cast("SimBroker", node.lead())
+        self.store = self.real.store
 
     # ---- lines
 
     def connect(self) -> Line:
         self.next_port += 1
-        line = Line(self.node, self.next_port)
-        self.node.opened(line)
+        line = Line(self.real, self.next_port)
+        self.real.opened(line)
         return line
 
     def receive(self, line: Line, octets: bytes) -> None:
@@ -161,7 +182,7 @@ class Broker:
         """The connection is gone."""
         if not line.lost:
             line.lost = True
-            self.node.lost(line)
+            self.real.lost(line)
 
     # ---- the turn
 
@@ -190,8 +211,8 @@ class Broker:
             self.cut(line)
         for proof in ready.proofs:
             proof.run()
-            self.node.answered(proof)
-        self.node.sent()
+            self.real.answered(proof)
+        self.real.sent()
 
     def sync(self) -> None:
         """What is on its way to the disk comes there, and whoever waited for it hears so. StorageError: it did not."""
@@ -206,8 +227,8 @@ class Broker:
         ticks = ticks or (1 if ms < 1000 else TICKS_A_SECOND)
         for _ in range(ticks):
             self.clock.us += ms * 1000 // ticks
-            self.node.tick(self.clock.us)
-            if self.node.ticks % TICKS_A_SECOND == 0:
+            self.real.tick(self.clock.us)
+            if self.real.ticks % TICKS_A_SECOND == 0:
                 self.swept_us = self.clock.us
 
     def end_job(self) -> None:
@@ -221,18 +242,18 @@ class Broker:
         for _ in range(TURNS_MAX):
             mark = self.turn()
             self.sync()
-            if not self.node.is_due and self.commit is None:
+            if not self.real.is_due and self.commit is None:
                 return mark
         raise AssertionError("a broker that nobody talks to has work without end")
 
     def close(self) -> None:
         """Stop in good order."""
-        stop_reading(self.node)
+        stop_reading(self.real)
         self.quiet()
-        say_goodbye(self.node)
-        self.node.vhosts.commit_streams()
+        say_goodbye(self.real)
+        self.real.vhosts.commit_streams()
         self.quiet()
-        self.node.ended = True
+        self.real.ended = True
         self.end_job()
         self.store.close()
 
@@ -251,11 +272,11 @@ class Broker:
 
     def vhost_number(self, name: str) -> int:
         """The number of a vhost, which no other ever has; -1 where there is none."""
-        vhost = self.node.vhosts.by_name.get(name.encode())
+        vhost = self.real.vhosts.by_name.get(name.encode())
         return -1 if vhost is None else int(vhost.number)
 
     def vhost_numbers(self) -> set[int]:
-        return {int(number) for number in self.node.vhosts.by_number}
+        return {int(number) for number in self.real.vhosts.by_number}
 
 
 class Inside:
@@ -267,7 +288,7 @@ class Inside:
 
     @property
     def vhost(self) -> Vhost:
-        return self.broker.node.vhosts.by_name[self.name.encode()]
+        return self.broker.real.vhosts.by_name[self.name.encode()]
 
     @property
     def was_full(self) -> bool:
@@ -353,14 +374,14 @@ class Inside:
         """Tags, and the hash of the password, of each user that was made while it ran; they are of "/" here."""
         if self.name != "/":
             return {}
-        users = self.broker.node.vhosts.directory.users.by_name.values()
+        users = self.broker.real.vhosts.directory.users.by_name.values()
         return {each.name: (each.tags, each.hash) for each in users if not each.configured}
 
     def permissions(self) -> dict[str, object]:
         """The rights of each of these users in the vhost."""
         users = self.users()
         found: dict[str, object] = {}
-        for each in self.broker.node.vhosts.directory.users.list_permissions(None, self.name.encode()):
+        for each in self.broker.real.vhosts.directory.users.list_permissions(None, self.name.encode()):
             fields = dict(each)
             name = str(fields.pop("user"))
             del fields["vhost"]
@@ -383,8 +404,8 @@ class Inside:
 
     def overdue(self) -> list[str]:
         """What time should have brought, and has not; nobody knows it where the disk was full."""
-        node = self.broker.node
-        return [] if self.broker.was_full else overdue(self.vhost, self.broker.clock.us, node.swept_us)
+        real = self.broker.real
+        return [] if self.broker.was_full else overdue(self.vhost, self.broker.clock.us, real.swept_us)
 
     def retained(self, number_of: Callable[[bytes], int]) -> dict[str, object]:
         """The number of the message that is retained on each topic of clients."""

@@ -31,7 +31,7 @@ def clear_up(simulation: Simulation) -> None:
     inside = broker.inside()
     users, policies = list(inside.users()), list(inside.policies())
     vhosts = [model.name for model in simulation.vhosts.there() if model.name != "/"]
-    names = [name.decode() for name in broker.node.vhosts.default.catalog.queues]
+    names = [name.decode() for name in broker.real.vhosts.default.catalog.queues]
     say(broker, queues_away(names))
     for client in simulation.sessions():
         say(broker, raw_mqtt.connect(client.client_id, V5) + raw_mqtt.DISCONNECT)
@@ -90,7 +90,7 @@ def idle(broker: Broker) -> dict[str, int]:
 
 def counted(broker: Broker) -> dict[str, int]:
     """How many there are of all that costs memory."""
-    node = broker.node
+    node = broker.real
     vhost = node.vhosts.default
     sessions = vhost.sessions
     return {
@@ -115,6 +115,6 @@ def counted(broker: Broker) -> dict[str, int]:
 
 
 def disk_of(broker: Broker) -> SimDisk:
-    disk = broker.node.disk
+    disk = broker.disk
     assert isinstance(disk, SimDisk)
     return disk

@@ -12,12 +12,11 @@ from forebay.core.ports import Clock, Disk
 from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, INTERNAL, SETTLED
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.log.store import Commit, FrameEntry, Store
+from forebay.log.store import Commit, FrameEntry
 from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import GatheredFrame
-from forebay.node.node import ALONE
 from forebay.node.ready import Ready
-from tests.simulation.broker import Broker, SimNode, SimStore
+from tests.simulation.broker import Broker, SimBroker, SimStore
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import DEAD
 from tests.stores import SMALL, TestClock
@@ -49,14 +48,15 @@ class HastyStore(SimStore):
         return commit
 
 
-class ConfirmsEarly(SimNode):
+class ConfirmsEarly(SimBroker):
     """Confirms what goes to the disk with the next commit."""
 
-    def make_store(self) -> Store:
-        return HastyStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return HastyStore(disk, clock, SMALL)
 
 
-class LosesSettlements(SimNode):
+class LosesSettlements(SimBroker):
     """Leaves out of the checkpoint what was settled."""
 
     def checkpoint(self) -> list[FrameEntry]:
@@ -76,14 +76,14 @@ def without(entries: list[FrameEntry], field: str) -> list[FrameEntry]:
     return out
 
 
-class ForgetsBacklogs(SimNode):
+class ForgetsBacklogs(SimBroker):
     """Leaves out of the checkpoint what waits for sessions."""
 
     def checkpoint(self) -> list[FrameEntry]:
         return without(super().checkpoint(), "waiting")
 
 
-class ForgetsReceived(SimNode):
+class ForgetsReceived(SimBroker):
     """Leaves out of the checkpoint which publishes of QoS 2 have come: what PUBREC was sent for."""
 
     def checkpoint(self) -> list[FrameEntry]:
@@ -104,11 +104,12 @@ class ParcelStore(SimStore):
         super().append(log, block)
 
 
-class SettlesFirst(SimNode):
+class SettlesFirst(SimBroker):
     """Settles what has died before the dead letter is stored."""
 
-    def make_store(self) -> Store:
-        return ParcelStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return ParcelStore(disk, clock, SMALL)
 
 
 class IdleStore(SimStore):
@@ -118,11 +119,12 @@ class IdleStore(SimStore):
         pass
 
 
-class PurgesLater(SimNode):
+class PurgesLater(SimBroker):
     """Answers a purge before it is on the disk."""
 
-    def make_store(self) -> Store:
-        return IdleStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return IdleStore(disk, clock, SMALL)
 
 
 class ForgetfulStore(SimStore):
@@ -133,14 +135,15 @@ class ForgetfulStore(SimStore):
             super().note(kind, queue, group, payload, urgent)
 
 
-class DelaysTwice(SimNode):
+class DelaysTwice(SimBroker):
     """Publishes a delayed message again after a restart."""
 
-    def make_store(self) -> Store:
-        return ForgetfulStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return ForgetfulStore(disk, clock, SMALL)
 
 
-class RecallsRetained(SimNode):
+class RecallsRetained(SimBroker):
     """Leaves out of the checkpoint which retained messages have been replaced or removed."""
 
     def checkpoint(self) -> list[FrameEntry]:
@@ -155,11 +158,12 @@ class KindStore(SimStore):
             super().note(kind, queue, group, payload, urgent)
 
 
-class KeepsUsers(SimNode):
+class KeepsUsers(SimBroker):
     """Has users back after a restart that were deleted."""
 
-    def make_store(self) -> Store:
-        return KindStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return KindStore(disk, clock, SMALL)
 
 
 class PlaceStore(SimStore):
@@ -170,11 +174,12 @@ class PlaceStore(SimStore):
             super().note(kind, queue, group, payload, urgent)
 
 
-class ForgetsPlaces(SimNode):
+class ForgetsPlaces(SimBroker):
     """Has groups of readers begin anew after a restart."""
 
-    def make_store(self) -> Store:
-        return PlaceStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return PlaceStore(disk, clock, SMALL)
 
 
 class PasswordStore(SimStore):
@@ -193,11 +198,12 @@ class PasswordStore(SimStore):
         super().note(kind, queue, group, payload, urgent)
 
 
-class KeepsPasswords(SimNode):
+class KeepsPasswords(SimBroker):
     """Has users' old passwords back after a restart."""
 
-    def make_store(self) -> Store:
-        return PasswordStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return PasswordStore(disk, clock, SMALL)
 
 
 class OldStore(SimStore):
@@ -208,11 +214,12 @@ class OldStore(SimStore):
             super().append(log, block)
 
 
-class ForgetsPublishes(SimNode):
+class ForgetsPublishes(SimBroker):
     """Takes a publish again after a restart, though it has a name that was taken."""
 
-    def make_store(self) -> Store:
-        return OldStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return OldStore(disk, clock, SMALL)
 
 
 class CommandStore(SimStore):
@@ -228,25 +235,28 @@ class CommandStore(SimStore):
             super().note(kind, queue, group, payload, urgent)
 
 
-class KeepsVhosts(SimNode):
+class KeepsVhosts(SimBroker):
     """Has vhosts back after a restart that were deleted."""
 
-    def make_store(self) -> Store:
-        return CommandStore(self.disk, self.clock, SMALL, BROKER, "vhost-delete")
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return CommandStore(disk, clock, SMALL, BROKER, "vhost-delete")
 
 
-class KeepsGroups(SimNode):
+class KeepsGroups(SimBroker):
     """Has groups of work queues back after a restart that were deleted."""
 
-    def make_store(self) -> Store:
-        return CommandStore(self.disk, self.clock, SMALL, CATALOG, "group-delete")
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return CommandStore(disk, clock, SMALL, CATALOG, "group-delete")
 
 
-class MovesBack(SimNode):
+class MovesBack(SimBroker):
     """Has groups of work queues where they were before somebody had them go on elsewhere."""
 
-    def make_store(self) -> Store:
-        return CommandStore(self.disk, self.clock, SMALL, CATALOG, "group-move")
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return CommandStore(disk, clock, SMALL, CATALOG, "group-move")
 
 
 class OneGroupStore(SimStore):
@@ -256,14 +266,15 @@ class OneGroupStore(SimStore):
         super().note(kind, queue, 1 if kind == SETTLED else group, payload, urgent)
 
 
-class MixesGroups(SimNode):
+class MixesGroups(SimBroker):
     """Takes after a restart what one group of a work queue has settled for what another has."""
 
-    def make_store(self) -> Store:
-        return OneGroupStore(self.disk, self.clock, SMALL)
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return OneGroupStore(disk, clock, SMALL)
 
 
-class MixesVhosts(SimNode):
+class MixesVhosts(SimBroker):
     """Has what is retained in "/" in all other vhosts."""
 
     def begin_turn(self, out: Ready, now_us: int) -> None:
@@ -272,18 +283,18 @@ class MixesVhosts(SimNode):
             vhost.retained = self.vhosts.default.retained
 
 
-class TakesCrashesForStops(SimNode):
+class TakesCrashesForStops(SimBroker):
     """Delivers as new what somebody may have had when the broker crashed."""
 
-    def load_from(self, recovery: Recovery, epoch: int = ALONE) -> None:
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
         self.vhosts.stopped_in_order = True
         super().load_from(recovery, epoch)
 
 
-class ForgetsTimers(SimNode):
+class ForgetsTimers(SimBroker):
     """Looks at no queue after a start, whatever is due there, until somebody touches it."""
 
-    def load_from(self, recovery: Recovery, epoch: int = ALONE) -> None:
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
         super().load_from(recovery, epoch)
         for vhost in self.vhosts.all():
             for queue in vhost.turn.timed:
@@ -299,11 +310,11 @@ class LyingDisk(SimDisk):
             super().sync(handle)
 
 
-def planted(kind: type[SimNode]) -> Callable[[SimDisk, TestClock], Broker]:
+def planted(kind: type[SimBroker]) -> Callable[[SimDisk, TestClock], Broker]:
     return lambda disk, clock: Broker(disk, clock, kind)
 
 
-NODES: Final[dict[str, type[SimNode]]] = {
+NODES: Final[dict[str, type[SimBroker]]] = {
     "a confirm before the sync": ConfirmsEarly,
     "a settlement lost when the log changes files": LosesSettlements,
     "a backlog that is not restored": ForgetsBacklogs,

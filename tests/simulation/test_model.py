@@ -289,11 +289,11 @@ def test_a_vhost_that_nobody_has_made_is_wrong_and_so_is_one_that_is_missing(num
     broker = Broker(SimDisk(), TestClock())
     vhosts.begin(broker)
     if number == 1:
-        broker.node.vhosts.add(b"east")
+        broker.real.vhosts.add(b"east")
     else:
-        broker.node.vhosts.add(b"east")
+        broker.real.vhosts.add(b"east")
         vhosts.made("east").promised = True
-        broker.node.vhosts.delete(b"east")
+        broker.real.vhosts.delete(b"east")
     with pytest.raises(Wrong):
         vhosts.audit(restarted=True)
 

@@ -48,7 +48,7 @@ class OpenConnections(Connections):
         if connection is None or current is None:
             return False
         connection.attempt_with(current.dismiss, text)
-        connection.node.touch(connection)
+        connection.broker.touch(connection)
         return True
 
     def end_deleted(self, gone: list[Vhost], users: list[str]) -> None:
@@ -64,7 +64,7 @@ class OpenConnections(Connections):
                 connection.attempt_with(session.dismiss, f"user '{session.rights.user}' is deleted")
             else:
                 continue
-            connection.node.touch(connection)
+            connection.broker.touch(connection)
 
 
 def described(id: int, connection: Link) -> dict[str, object]:

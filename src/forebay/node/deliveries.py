@@ -55,7 +55,7 @@ class Deliveries:
                 if gate is None:
                     buffers.send_early(link)
             except Exception as error:  # noqa: BLE001  the connection's boundary
-                link.node.failed(link, error)
+                link.broker.failed(link, error)
                 continue
             if tracer is not None:
                 tracer.delivered(delivery, link.session.vhost, now_us)
@@ -66,12 +66,12 @@ class Deliveries:
             self.tell_early(ended.early, now_us, tracer)
         for id in ended.woken:
             if id in self.connections:
-                self.connections[id].node.touch(self.connections[id])
+                self.connections[id].broker.touch(self.connections[id])
         for consumer in ended.cancelled:
             link = self.connections.get(consumer.session_id)
             if link is not None and link.session is not None:
                 link.attempt_with(link.session.cancelled, consumer)
-                link.node.touch(link)
+                link.broker.touch(link)
         return deliveries[-1] if deliveries else None
 
     def tell_early(self, early: list[Delivery], now_us: int, tracer: Tracer | None) -> None:

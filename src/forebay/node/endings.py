@@ -62,11 +62,11 @@ class Endings:
             if self.announcer.listening:
                 self.announcer.ended(link, session)
         except Exception as error:  # noqa: BLE001  what it held goes back all the same
-            link.node.note_fault(f"the account of the connection from {link.peer}", error)
+            link.broker.note_fault(f"the account of the connection from {link.peer}", error)
         try:
             session.closed()
         except Exception as error:  # noqa: BLE001  others would wait in vain for what it had
-            link.node.stop(OWN_STATE, error)
+            link.broker.stop(OWN_STATE, error)
         session.vhost.pause(session.id, False)  # it may have stopped reading when its session was over already
         session.vhost.touch()
         return True
@@ -90,12 +90,12 @@ class Endings:
         if link.closing or session is None:
             return
         if session.hold_lsn <= durable:
-            link.node.finish(link)
+            link.broker.finish(link)
             return
         if not link.closing_us:
             link.closing_us = now_us  # from here on it may stay for so long only
         self.farewells.append(link)
-        link.node.leave(link)
+        link.broker.leave(link)
 
     def synced(self, durable: int, now_us: int) -> None:
         """Let go those whose last words waited for the disk, as more is on it."""
@@ -113,7 +113,7 @@ class Endings:
         if current is not None:
             current.reason = "an error of the broker's own"
         if link.closing or current is None or link.is_sending():
-            link.node.cut(link)
+            link.broker.cut(link)
             return
         link.drop()
         if session is not None:
@@ -121,4 +121,4 @@ class Endings:
         current.dismiss("an error of the broker's own: its log has it", True)
         if link.handshake is not None:
             link.passed = [link.handshake.out.getvalue()]
-        link.node.finish(link)
+        link.broker.finish(link)

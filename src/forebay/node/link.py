@@ -1,6 +1,6 @@
-"""One connection as the node sees it: octets of an unfinished frame, its session, and why it is not read.
+"""One connection as the broker sees it: octets of an unfinished frame, its session, and why it is not read.
 
-A node writes to no socket: what a session has written stands in its `out`, `parts` and `file` until `Ready` says that
+A broker writes to no socket: what a session has written stands in its `out`, `parts` and `file` until `Ready` says that
 it may leave. Few things cannot wait for the end of the turn; these are methods that whoever has the socket overrides.
 """
 
@@ -35,7 +35,7 @@ def is_undecided(data: bytes) -> bool:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkOwner:
-    """The node as its connections call it, and the parts that have only a connection in hand.
+    """The broker as its connections call it, and the parts that have only a connection in hand.
 
     totals     octets of all connections are counted there
     deletions  of vhosts and users, whose connections are to end before anything else
@@ -106,7 +106,7 @@ class LinkOwner:
 class Link:
     """One client's connection.
 
-    node       that it belongs to
+    broker     that it belongs to
     handshake  from its first bytes to the login; None before and after
     session    from the login on
     peer       the client, for people; `loopback`: it is on this very machine
@@ -125,6 +125,7 @@ class Link:
     """
 
     __slots__ = (
+        "broker",
         "closing",
         "closing_us",
         "default_protocol",
@@ -137,7 +138,6 @@ class Link:
         "left",
         "loopback",
         "most",
-        "node",
         "octets_received",
         "octets_sent",
         "opened_us",
@@ -155,8 +155,8 @@ class Link:
         "writes",
     )
 
-    def __init__(self, node: LinkOwner, protocol: str, peer: Peer | None = None) -> None:
-        self.node = node
+    def __init__(self, broker: LinkOwner, protocol: str, peer: Peer | None = None) -> None:
+        self.broker = broker
         self.default_protocol = protocol
         self.handshake: Handshake | None = None
         self.session: Session | None = None
@@ -189,12 +189,12 @@ class Link:
 
     def received(self, data: bytes) -> None:
         """Octets have come; empty ones: what came before may be looked at again."""
-        node = self.node
+        broker = self.broker
         try:
             octets = len(data)
             self.reads += 1
             self.octets_received += octets
-            node.totals.octets_received += octets
+            broker.totals.octets_received += octets
             if self.closing:
                 self.pass_over(octets)
                 return
@@ -204,7 +204,7 @@ class Link:
                 self.parts_octets += octets
                 if self.parts_octets < self.wanted:
                     if self.is_new:
-                        node.note_unfinished(self, self.parts_octets)
+                        broker.note_unfinished(self, self.parts_octets)
                     return
                 data = b"".join(parts)
                 self.parts = None
@@ -216,22 +216,22 @@ class Link:
                 session = self.session
                 if session is None:
                     return
-            if node.deletions.pending:  # in this turn: nobody does anything in what is gone; who comes now stays
-                node.end_deleted()
+            if broker.deletions.pending:  # in this turn: nobody does anything in what is gone; who comes now stays
+                broker.end_deleted()
             used = session.receive(data)
             self.rest = data[used:] if used < len(data) else b""
             if self.rest:
                 self.gather(session.wanted(self.rest))
             if self.is_new:
-                node.note_unfinished(self, len(self.rest))
-            node.has_read(self, session)
-            node.touch(self)
+                broker.note_unfinished(self, len(self.rest))
+            broker.has_read(self, session)
+            broker.touch(self)
         except Exception as error:  # noqa: BLE001  the connection's boundary
-            node.failed(self, error)
+            broker.failed(self, error)
 
     def shake_hands(self, data: bytes) -> bytes:
         """Go on with the handshake; return what has come behind it, for the session."""
-        node = self.node
+        broker = self.broker
         handshake = self.handshake
         if handshake is None:
             if len(data) < SNIFF_OCTETS and is_undecided(data):
@@ -240,19 +240,19 @@ class Link:
             if data.startswith(TLS_HEADER) and self.begin_tls(data[PROTOCOL_HEADER_OCTETS:]):
                 self.rest = b""
                 return b""
-            handshake = self.handshake = node.begin_handshake(self, data)
-        node.end_deleted()
+            handshake = self.handshake = broker.begin_handshake(self, data)
+        broker.end_deleted()
         if handshake.login is None and handshake.proof is None:
             data = data[handshake.receive(data) :]
             if handshake.is_complete():
-                node.begin_session(self)
+                broker.begin_session(self)
         if self.session is None:
             self.rest = b"" if handshake.closing else data
             if self.rest:
                 self.gather(handshake.wanted(self.rest))
             if self.is_new:
-                node.note_unfinished(self, len(self.rest))
-            node.touch(self)
+                broker.note_unfinished(self, len(self.rest))
+            broker.touch(self)
         return data
 
     def gather(self, wanted: int) -> None:
@@ -271,7 +271,7 @@ class Link:
         assert handshake is not None
         handshake.proven()
         if handshake.is_complete():
-            self.node.begin_session(self)
+            self.broker.begin_session(self)
 
     def is_proving(self) -> bool:
         """Return whether nothing is read of it before a proof has run."""
@@ -288,7 +288,7 @@ class Link:
         """The client does not know yet that it talks to nobody; but it does not go on for ever."""
         self.passed_over += octets
         if self.passed_over > PASSED_OVER_MAX:
-            self.node.cut(self)
+            self.broker.cut(self)
 
     def attempt(self, step: Callable[[], None]) -> None:
         """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
@@ -298,14 +298,14 @@ class Link:
         try:
             step()
         except Exception as error:  # noqa: BLE001  the connection's boundary
-            self.node.failed(self, error)
+            self.broker.failed(self, error)
 
     def attempt_with(self, step: Callable[[Any], None], given: object) -> None:
         """As `attempt`, of a step that is given something."""
         try:
             step(given)
         except Exception as error:  # noqa: BLE001  the connection's boundary
-            self.node.failed(self, error)
+            self.broker.failed(self, error)
 
     def named(self) -> str:
         """The client id and the user that it has told, for the end of a line of the log."""
@@ -353,15 +353,15 @@ class Link:
             self.look_at_buffer()
         elif self.paused:
             self.paused = False
-            self.node.pause(self, False)
+            self.broker.pause(self, False)
         else:
-            self.node.touch(self)  # whoever was held back for it goes on with a turn's end
+            self.broker.touch(self)  # whoever was held back for it goes on with a turn's end
 
     def look_at_buffer(self) -> None:
         """Have no more sent to a client that reads too slowly."""
         if not self.paused and self.waiting_octets() > self.most:
             self.paused = True
-            self.node.pause(self, True)
+            self.broker.pause(self, True)
 
     # ---- what only the socket's side knows, or has to do at once
 

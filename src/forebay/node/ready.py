@@ -11,11 +11,11 @@ from forebay.directory.logins.authorizer import Proof
 from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from forebay.node.group_member import GroupReady
 from forebay.node.link import Link
 from forebay.node.telemetry.events import Told
 from forebay.node.telemetry.journal import Line
 from forebay.queue.leases.lease import Delivery
+from forebay.replica.outcome import Change
 
 # Why a node stops.
 CONNECTION: Final = "connection"  # the place of a fault
@@ -56,7 +56,13 @@ class Ready:
     stop     the process has to end, and nothing else of this is to be done
     commit   to be run, which writes and syncs; then `Node.synced`
     job      to be run, which rewrites files; then `Node.job_done`
-    group    of the group that the node leads; None for a node that is alone
+    messages  for other members of the group: name and octets
+    read     the group's register is to be read
+    change   to be made in the register
+    copy_from  the member whose files this store is to be replaced by; "" for none
+    needs_copy  the reason why this store can never take the frames of the leader; "" for none
+    leads    the node is to lead: `Node.lead`
+    anew     the reason why the process is to begin anew, such as that another node leads; "" for none
     growth   to be run, which reserves room for the log; then `Node.job_done`
     lines    for the log
     faults   errors of our own
@@ -70,6 +76,7 @@ class Ready:
     now_us   when the turn was
     lsn      of the turn: what it has brought is durable when `durable` is as high
     durable  what is on the disk
+    committed  the last frame that is committed, if that is new; 0 if not
     awaited  somebody waits for `lsn`
     delivery  the last that was delivered; None where none was
     again_us  when `Node.wake` is to be called, also if nothing happens; 0 for not at all
@@ -77,22 +84,29 @@ class Ready:
 
     __slots__ = (
         "again_us",
+        "anew",
         "audit",
         "awaited",
+        "change",
         "close",
         "commit",
+        "committed",
+        "copy_from",
         "cut",
         "delivery",
         "durable",
         "events",
         "faults",
-        "group",
         "growth",
         "job",
+        "leads",
         "lines",
         "lsn",
+        "messages",
+        "needs_copy",
         "now_us",
         "proofs",
+        "read",
         "reading",
         "send",
         "stop",
@@ -102,7 +116,13 @@ class Ready:
         self.stop: Stop | None = None
         self.commit: Commit | None = None
         self.job: Job | None = None
-        self.group: GroupReady | None = None
+        self.messages: Sequence[tuple[str, bytes]] = ()
+        self.read = False
+        self.change: Change | None = None
+        self.copy_from = ""
+        self.needs_copy = ""
+        self.leads = False
+        self.anew = ""
         self.growth: Growth | None = None
         self.cut: list[Link] = []
         self.send: list[Link] = []
@@ -116,6 +136,7 @@ class Ready:
         self.now_us = 0
         self.lsn = 0
         self.durable = 0
+        self.committed = 0
         self.awaited = False
         self.delivery: Delivery | None = None
         self.again_us = 0

@@ -32,14 +32,14 @@ def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:
     for connection in connections:
         if connection.closing or connection.closing_us:
             if connection.closing_us and now_us - connection.closing_us > leave_us:
-                connection.node.cut(connection)  # it does not read: what it held must return all the same
+                connection.broker.cut(connection)  # it does not read: what it held must return all the same
         elif connection.session is not None:
             connection.attempt_with(connection.session.tick, now_us)
             if 0 < connection.session.principal.until_us <= now_us:
                 connection.attempt_with(connection.session.dismiss, "the token has expired")
-            connection.node.touch(connection)
+            connection.broker.touch(connection)
         elif connection.handshake is not None:
             connection.attempt_with(connection.handshake.tick, now_us)
-            connection.node.touch(connection)
+            connection.broker.touch(connection)
         elif now_us - connection.opened_us > silent_us:
-            connection.node.cut(connection)  # not even its protocol is known, so there is nothing to say
+            connection.broker.cut(connection)  # not even its protocol is known, so there is nothing to say

@@ -1,33 +1,33 @@
-"""The orderly end of a node: nobody is let in or read any more, and then every client is told."""
+"""The orderly end of a broker: nobody is let in or read any more, and then every client is told."""
 
 from __future__ import annotations
 
 from forebay.broker.limits.hold_reasons import SHUTDOWN
-from forebay.node.node import Node
+from forebay.node.broker import NodeBroker
 
 
-def stop_reading(node: Node) -> None:
+def stop_reading(broker: NodeBroker) -> None:
     """Let no client in, and read none."""
-    node.stopping = True
-    node.is_due = True
-    for link in node.open:
+    broker.stopping = True
+    broker.is_due = True
+    for link in broker.open:
         if not link.closing:
-            node.flow.hold(link, SHUTDOWN)
+            broker.flow.hold(link, SHUTDOWN)
 
 
-def say_goodbye(node: Node) -> None:
+def say_goodbye(broker: NodeBroker) -> None:
     """Tell every client that the broker ends. Clients that have to answer are read again for that."""
-    node.vhosts.take_leave()
-    for link in list(node.open):
+    broker.vhosts.take_leave()
+    for link in list(broker.open):
         session = link.session
         if link.closing:
             continue
         if session is None:
-            if node.handshakes.shut_down(link, node.flow):
-                node.out.send.append(link)
+            if broker.handshakes.shut_down(link, broker.flow):
+                broker.out.send.append(link)
             continue
         session.vhost.pause(session.id, True)  # it settles nothing any more
         link.attempt(session.shut_down)
         if not link.closing:
-            node.flow.release_all(link)
-            node.release(link, session, node.store.durable)
+            broker.flow.release_all(link)
+            broker.release(link, session, broker.store.durable)

@@ -1,4 +1,4 @@
-"""The composition root: sockets, threads and an event loop around a node, which decides.
+"""The clients' side of the process of a node that leads: sockets, logins and the loop's turns around its broker.
 
 A turn is one pass of the event loop: every socket that had octets has been read and its session has decided; then the
 node makes its turn, and what it is ready with is done: its commit is given to the disk thread, and each connection is
@@ -11,38 +11,29 @@ import asyncio
 import logging
 import resource
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, TypeVar, cast
 
-import forebay
 from forebay.broker.joining import Joining
-from forebay.core.options import Options
 from forebay.core.units import S_PER_US
 from forebay.directory.logins.authorizer import Principal, Proof, Undecided
 from forebay.directory.logins.login import NOWHERE, LoginContext
-from forebay.log.folder.identity import alone_identity
 from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from forebay.node.group_member import GroupReady
-from forebay.node.node import TICKS_A_SECOND, Node
+from forebay.node.broker import TICKS_A_SECOND
 from forebay.node.peer import Peer
 from forebay.node.ready import Ready
 from forebay.node.telemetry.events import Told
-from forebay.node.telemetry.journal import Line
 from forebay.node.telemetry.tracing import Tracer
 from forebay.server.auth.acl_file import load_acl
 from forebay.server.auth.backends import make_backends
 from forebay.server.auth.logins import Logins
 from forebay.server.config.definitions import import_definitions
-from forebay.server.faults import Faults
-from forebay.server.listen import Closable, Endpoint, MakeProtocol, listen
+from forebay.server.listen import Closable, Endpoint, MakeProtocol
 from forebay.server.net import Connection, Host
-from forebay.server.system.chance import SystemRandom
-from forebay.server.system.clock import SystemClock
-from forebay.server.system.commit_thread import make_commit_thread
-from forebay.server.system.disk import DataDisk, FreeSpace
-from forebay.server.system.disk_work import DiskWork, Work
+from forebay.server.process import Process
+from forebay.server.system.disk import FreeSpace
+from forebay.server.system.disk_work import Work
 from forebay.server.system.handles import room_for_connections
 from forebay.server.system.heap import Heap, resident_octets
 from forebay.server.telemetry.audit_log import AuditLog
@@ -50,23 +41,22 @@ from forebay.server.telemetry.event_log import EventLog
 from forebay.server.telemetry.histograms import Histograms
 from forebay.server.transport.door import Door
 from forebay.server.transport.sending import FileSender
-from forebay.server.transport.tls import TlsContexts
 from forebay.session.session import Session
 
 TICK_S: Final = 0.1
 NO_SESSION: Final = 0
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
 KIB: Final = 1024
-NANOSECONDS: Final = 1000  # a microsecond
 ROUNDING_S: Final = 0.001  # the loop counts milliseconds: a timer may be as much too early
 logger = logging.getLogger("forebay")
 T = TypeVar("T")
 
 
 class App(Host):
-    """One broker process.
+    """A broker, from when its node begins to lead to the end of the process.
 
-    node   what it is a process for; its parts have their names here, too
+    process  the process of the node
+    broker   what clients are served by; its parts have their names here, too
     asked  whoever waits for the disk with what this turn brings
     unwritten  the same, and what must be durable for it
     proving  what callers that have no session wait for
@@ -75,41 +65,40 @@ class App(Host):
     leaving  about to stop: health checks say so
     """
 
-    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts) -> None:
-        self.options = options
-        self.tls = tls
-        self.loop = loop
-        self.clock = SystemClock()
-        self.faults = Faults()
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.options = process.options
+        self.tls = process.tls
+        self.loop = loop = process.loop
+        self.clock = process.clock
+        self.faults = process.faults
         self.heap = Heap()
         self.histograms = Histograms()
-        self.disk = self.make_disk()
-        self.node = self.make_node()
-        self.store = self.node.store
-        self.vhosts = self.node.vhosts
-        self.auth = self.node.auth
-        self.auth.backends = make_backends(options)
-        load_acl(self.vhosts.directory.users.acl, options.mqtt_acl)
-        self.control = self.node.control
-        self.stats = self.node.stats
-        self.totals = self.node.totals
-        self.pressure = self.node.pressure
-        self.alarms = self.node.alarms
-        self.announcer = self.node.announcer
-        self.rates = self.node.rates
-        self.newcomers = self.node.newcomers
-        self.flow = self.node.flow
-        self.holds = self.node.listed.view
-        self.connections = cast("dict[int, Connection]", self.node.connections)
-        self.open = cast("dict[Connection, None]", self.node.open)
-        self.node.handles = room_for_connections()
-        self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
+        self.disk = process.disk
+        self.disk.synced = self.histograms.synced
+        self.node = process.node
+        self.broker = broker = self.node.lead()
+        self.store = broker.store
+        self.vhosts = broker.vhosts
+        self.auth = broker.auth
+        self.auth.backends = make_backends(self.options)
+        load_acl(self.vhosts.directory.users.acl, self.options.mqtt_acl)
+        self.control = broker.control
+        self.stats = broker.stats
+        self.totals = broker.totals
+        self.pressure = broker.pressure
+        self.alarms = broker.alarms
+        self.announcer = broker.announcer
+        self.rates = broker.rates
+        self.newcomers = broker.newcomers
+        self.flow = broker.flow
+        self.holds = broker.listed.view
+        self.connections = cast("dict[int, Connection]", broker.connections)
+        self.open = cast("dict[Connection, None]", broker.open)
+        broker.handles = room_for_connections()
+        self.audit_log = AuditLog(self.options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)
-        short = make_commit_thread(self.disk, self.commit_done)
-        if short is not None:
-            loop.add_reader(short.fileno, self.step, short.came_back)
-        self.work = DiskWork(self.commit_done, self.job_done, self.file_done, loop.call_soon_threadsafe, short)
         self.door = Door(self.pressure)
         self.event_log = EventLog()
         self.announcer.listeners.append(self.event_log)
@@ -123,31 +112,18 @@ class App(Host):
         self.leaving = False
         self.idle: asyncio.Event = asyncio.Event()
 
-    def make_disk(self) -> DataDisk:
-        """The data directory, which is this process's from here on."""
-        return DataDisk(self.options.data, self.histograms.synced)
-
-    def make_node(self) -> Node:
-        """The node, on this process's disk, clock and chance."""
-        built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
-        return Node(self.options, self.disk, self.clock, SystemRandom(), built_us)
-
     def recover(self) -> None:
-        """Open the data directory and come to the state in which it was left."""
+        """Come to the state that the log holds."""
+        self.disk.elsewhere = None  # the loop waits for the disk
         self.look_around()
-        self.load()
-        self.write_lines(self.node.journal.take())
+        self.node.load()
+        self.process.write_lines(self.broker.journal.take())
         import_definitions(self.vhosts, self.options)
         self.event_log.log(self.options.log_events)
-        self.node.begin()
-        self.disk.elsewhere = self.work.files.put
+        self.broker.begin()
+        self.disk.elsewhere = self.process.work.files.put
         self.store.log_room.is_ahead = True
         self.look()
-
-    def load(self) -> None:
-        """Come to the state that the log tells."""
-        alone_identity(self.disk, SystemRandom())  # before anything is written
-        self.node.load()
 
     def tell_of_events(self) -> None:
         """Have events told as the options say."""
@@ -156,7 +132,7 @@ class App(Host):
 
     def trace(self, tracer: Tracer) -> None:
         """Tell a tracer of messages on their way from now on."""
-        self.node.trace(tracer)
+        self.broker.trace(tracer)
 
     # ---- connections
 
@@ -166,15 +142,15 @@ class App(Host):
 
     def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
         """Have a connection that came by no listener take part, with the session that is made for its number."""
-        self.node.seat(connection, make)
+        self.broker.seat(connection, make)
 
     def sessions_begun(self) -> int:
         """Return how many sessions there have been since the start."""
-        return self.node.next_session - 1
+        return self.broker.next_session - 1
 
     def touch(self, connection: Connection) -> None:
         """The connection takes part in the turn."""
-        self.node.touch(connection)
+        self.broker.touch(connection)
         self.look()
 
     def now_us(self) -> int:
@@ -183,7 +159,7 @@ class App(Host):
 
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
         """Open a listener; it and the address that it really has. OptionError where it cannot be had."""
-        return await listen(make, endpoint)
+        return await self.process.peers.listen(make, endpoint)
 
     # ---- callers without a session
 
@@ -191,7 +167,7 @@ class App(Host):
         """The answer to a password is there, or a body is put together."""
         waiting = self.proving.pop(answer, None) if isinstance(answer, Proof) else None
         if waiting is None:
-            self.node.answered(answer)
+            self.broker.answered(answer)
             self.look()
         elif not waiting.done():
             waiting.set_result(None)
@@ -223,7 +199,7 @@ class App(Host):
     async def run(self, proof: Proof) -> None:
         """Have a proof that was handed in run, with all others."""
         waiting = self.proving[proof] = self.loop.create_future()
-        self.logins.take(self.node.logins.take_proofs())
+        self.logins.take(self.broker.logins.take_proofs())
         await waiting
 
     async def on_disk(self) -> None:
@@ -248,7 +224,7 @@ class App(Host):
         if not self.scheduled:
             self.scheduled = True
             self.histograms.begin_turn()
-            self.loop.call_soon(self.step, self.turn)
+            self.loop.call_soon(self.process.guard, self.turn)
 
     def turn(self) -> None:
         """Have the node make its turn, and do what it is ready with."""
@@ -256,10 +232,10 @@ class App(Host):
         if not self.scheduled:
             histograms.begin_turn()
         self.scheduled = False
-        node = self.node
-        if node.ended:
+        broker = self.broker
+        if broker.ended:
             return
-        ready = node.turn()
+        ready = self.node.turn()
         self.do(ready)
         if ready.delivery is not None:
             histograms.deliver(ready.delivery, ready.now_us)
@@ -270,24 +246,19 @@ class App(Host):
         if ready.awaited:
             histograms.await_disk(ready.lsn)
         histograms.end_turn()
-        node.sent()
+        broker.sent()
         if ready.again_us:
             self.wake_at(ready.again_us)
-        if node.is_due and not self.scheduled:
+        if broker.is_due and not self.scheduled:
             self.schedule()
 
     def do(self, ready: Ready) -> None:
-        """Do what the node is ready with."""
-        if ready.stop is not None:
-            self.faults.end(ready.stop)
+        """Do what the node asks for."""
         if ready.commit is not None:
-            self.start_commit(ready.commit)
-        if ready.group is not None:
-            self.pass_on(ready.group)
-        if ready.job is not None:
-            self.work.submit_job(ready.job)
-        if ready.growth is not None:
-            self.work.files.put(ready.growth)
+            self.histograms.begin_commit(ready.commit.octets)
+        if ready.committed:
+            self.histograms.on_durable(ready.committed)
+        self.process.do(ready)
         self.note(ready)
         if ready.cut:
             for cut in cast("list[Connection]", ready.cut):
@@ -296,7 +267,7 @@ class App(Host):
             try:
                 link.flush()
             except Exception as error:  # noqa: BLE001  the connection's boundary
-                self.node.failed(link, error)
+                self.broker.failed(link, error)
         if ready.close:
             for ended in cast("list[Connection]", ready.close):
                 ended.attempt(ended.end)
@@ -305,14 +276,11 @@ class App(Host):
                 held.obey()
         if ready.proofs:
             self.logins.take(ready.proofs)
-
-    def pass_on(self, ready: GroupReady) -> None:
-        """Do what the member of a group asks for. A broker that is alone has no group."""
+        if ready.committed and self.unwritten:
+            self.answer_written(ready.committed)
 
     def note(self, ready: Ready) -> None:
         """Tell people and listeners of a turn, before clients see what came of it."""
-        if ready.lines:
-            self.write_lines(ready.lines)
         for fault in ready.faults:
             self.faults.count(fault)
         if ready.audit:
@@ -325,55 +293,37 @@ class App(Host):
         for listener in self.announcer.listeners:
             listener.hear(events)
 
-    def write_lines(self, lines: Sequence[Line]) -> None:
-        """Write the node's lines to the log."""
-        for level, words, given in lines:
-            logger.log(level, words, *given)
-
-    def start_commit(self, commit: Commit) -> None:
-        """Have this written and synced."""
-        self.histograms.begin_commit(commit.octets)
-        self.work.submit(commit)
-
     def flush(self) -> None:
         """Write all that is noted, also what nobody waits for."""
         self.do(self.node.flush())
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
-        """A write and sync came back."""
+        """Let what a write and sync has made durable leave before anything else is done."""
         self.histograms.end_commit()
-        self.step(lambda: self.synced(commit, error))
+        self.process.guard(lambda: self.synced(commit, error))
 
     def synced(self, commit: Commit, error: BaseException | None) -> None:
-        """Let what has become durable leave before anything else is done."""
+        """Tell who waited for a commit that it is on the disk, and begin the next."""
         self.node.synced(commit, error)
-        self.let_durable()
-
-    def let_durable(self) -> None:
-        """Tell who waited for it that more is durable, and begin the next commit."""
-        node = self.node
-        ready = node.take()
-        if ready.stop is None:
-            self.histograms.on_durable(ready.durable)
-        self.do(ready)
-        if self.unwritten:
-            self.answer_written(ready.durable)
+        self.do(self.node.take())
         self.turn()
-        if node.stopping:
+        if self.broker.stopping:
             self.flush()
             if not self.store.in_flight():
                 self.idle.set()
 
-    def end_commits(self) -> None:
-        """Hear of no commit any more: none is under way."""
-        if self.work.short is not None:
-            self.loop.remove_reader(self.work.short.fileno)
+    def step_group(self) -> None:
+        """Do what the group asks for between turns. What it has committed leaves at once.
 
-    def end_work(self) -> None:
-        """Wait for the disk, and have nothing run any more; on any thread."""
-        self.work.stop()
-        self.disk.elsewhere = None
-        self.store.log_room.is_ahead = False
+        Whatever else that brings is of the next turn, with what has come from sockets by then.
+        """
+        self.do(self.node.take())
+        self.look()
+
+    def check_lease(self) -> None:
+        """Let deliveries leave while the lease is valid, and hold them back while it is not."""
+        self.node.check_lease()
+        self.look()
 
     def file_done(self, work: Work, error: BaseException | None) -> None:
         """Room was reserved, a file closed or removed, or the disk has said how much is free."""
@@ -382,7 +332,7 @@ class App(Host):
             self.look()
             return
         if isinstance(work, FreeSpace):
-            self.node.surroundings.asked_us = 0
+            self.broker.surroundings.asked_us = 0
         if error is not None:
             logger.error("data: %s", error)
 
@@ -395,32 +345,32 @@ class App(Host):
 
     def tick(self) -> None:
         """A tenth of a second is over."""
-        node = self.node
-        if node.ended:
+        broker = self.broker
+        if broker.ended:
             return
-        is_second = (node.ticks + 1) % TICKS_A_SECOND == 0
+        is_second = (broker.ticks + 1) % TICKS_A_SECOND == 0
         if is_second:
             self.look_around()
-        node.tick(self.clock.now_us())
+        broker.tick(self.clock.now_us())
         if is_second:
             self.look_after()
         self.look()
-        self.loop.call_later(TICK_S, self.step, self.tick)
+        self.loop.call_later(TICK_S, self.process.guard, self.tick)
 
     def every_second(self, now_us: int) -> None:
         """A second is over, whatever the ticks say."""
         self.look_around()
-        self.node.every_second(now_us)
+        self.broker.every_second(now_us)
         self.look_after()
         self.look()
 
     def look_around(self) -> None:
         """Tell the node of the machine; give memory back to the system where there is little, and now and then."""
         resident = resident_octets()
-        if resident > self.options.memory_octets_max or self.node.ticks // TICKS_A_SECOND % TRIM_S == 0:
+        if resident > self.options.memory_octets_max or self.broker.ticks // TICKS_A_SECOND % TRIM_S == 0:
             self.heap.trim()
             resident = resident_octets()
-        around = self.node.surroundings
+        around = self.broker.surroundings
         around.memory_octets = resident
         around.free_octets = self.disk.free_octets()
         if self.disk.elsewhere is not None and not around.asked_us:
@@ -431,7 +381,7 @@ class App(Host):
 
     def look_after(self) -> None:
         """Do what belongs to this process alone, about once a second."""
-        second = self.node.ticks // TICKS_A_SECOND
+        second = self.broker.ticks // TICKS_A_SECOND
         self.histograms.every_second(second)
         self.tls.look_at(second, self.options.tls_watch_s)
         for watcher in self.watchers:
@@ -443,19 +393,10 @@ class App(Host):
             return
         self.alarm_us = due_us
         wait_s = max(0, due_us - self.clock.now_us()) * S_PER_US
-        self.loop.call_later(wait_s + ROUNDING_S, self.step, self.wake)
+        self.loop.call_later(wait_s + ROUNDING_S, self.process.guard, self.wake)
 
     def wake(self) -> None:
         """Wake the node: something that it waits for may be over."""
         self.alarm_us = 0
-        self.node.wake(self.clock.now_us())
+        self.broker.wake(self.clock.now_us())
         self.look()
-
-    # ---- the end
-
-    def step(self, run: Callable[[], None]) -> None:
-        """Do what the loop has called for. An error in it is our own: what is in memory proves nothing any more."""
-        try:
-            run()
-        except Exception as error:  # noqa: BLE001  the process's boundary
-            self.faults.stop(error)

@@ -27,20 +27,20 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     hurry  once it is set, nobody is waited for but the disk
     """
     app.leaving = True
-    stop_reading(app.node)
+    stop_reading(app.broker)
     app.turn()
     await written(app)
-    say_goodbye(app.node)
+    say_goodbye(app.broker)
     app.do(app.node.take())
     app.look()
     await left(app, hurry)
     for connection in list(app.open):
         connection.transport.abort()
-        app.node.lost(connection)
+        app.broker.lost(connection)
     app.turn()  # the last turn may have been before the last connections went: what they held is noted in this one
     app.vhosts.stop_in_order()
     app.do(app.node.take())
-    app.node.ended = True
+    app.broker.ended = True
     await written(app)  # what the end of the connections has left: queues that go with them
     app.sender.stop()
     app.logins.stop()
@@ -52,7 +52,7 @@ async def close_files(app: App) -> None:
     limit_ms = app.options.drain_timeout_ms
     if app.store.in_flight():
         app.faults.leave_disk(limit_ms)
-    app.end_commits()
+    app.process.end_commits()
     closing = FileClosing(app)
     ended = app.loop.create_future()
     threading.Thread(target=closing.run, args=(app.loop, ended), name="forebay-close", daemon=True).start()
@@ -78,7 +78,7 @@ class FileClosing:
 
     def close(self) -> None:
         app = self.app
-        app.end_work()
+        app.process.end_work()
         app.audit_log.stop()
         app.store.close()
         app.disk.close_all()

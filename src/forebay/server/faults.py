@@ -69,6 +69,11 @@ class Faults:
         logger.critical("the disk has not answered for drain_timeout_ms=%d: the files are left as they are", waited_ms)
         end_process(EXIT_STORAGE)
 
+    def on_task_done(self, task: asyncio.Task[None]) -> None:
+        """End the process if a task has failed whose work it cannot do without."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.stop(error)
+
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Note what a callback or a task has raised, and nobody has taken."""
         error = context.get("exception")

@@ -14,9 +14,9 @@ from typing import Final, cast
 
 from forebay.core.option_names import NONE
 from forebay.core.pieces import Part
+from forebay.node.broker import NodeBroker
 from forebay.node.entry.protocols import AMQP_ONLY
 from forebay.node.link import Link
-from forebay.node.node import Node
 from forebay.node.peer import Peer, peer_at
 from forebay.server.auth.certificate_names import name_in
 from forebay.server.transport.backlog import WRITE_OCTETS, Backlog, octets_of
@@ -31,11 +31,11 @@ FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have
 class Host(ABC):
     """The face of the process for its connections.
 
-    node       decides about them
+    broker     decides about them
     scheduled  a turn of it is about to come
     """
 
-    node: Node
+    broker: NodeBroker
     sender: FileSender
     scheduled: bool
 
@@ -45,7 +45,7 @@ class Host(ABC):
 
     def look(self) -> None:
         """Have a turn if one is due."""
-        if self.node.is_due and not self.scheduled:
+        if self.broker.is_due and not self.scheduled:
             self.schedule()
 
 
@@ -74,7 +74,7 @@ class Connection(Link, asyncio.Protocol):
     )
 
     def __init__(self, host: Host, protocol: str, peer: Peer | None = None, how_named: str = NONE) -> None:
-        super().__init__(host.node, protocol, peer)
+        super().__init__(host.broker, protocol, peer)
         self.host = host
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.how_named = how_named
@@ -105,7 +105,7 @@ class Connection(Link, asyncio.Protocol):
             self.loopback = peer.loopback
         if self.how_named != NONE:
             self.identity = name_in(transport.get_extra_info("peercert"), self.how_named)
-        self.host.node.opened(self)
+        self.host.broker.opened(self)
 
     def begin_tls(self, behind: bytes) -> bool:
         settings = self.inner_tls
@@ -114,7 +114,7 @@ class Connection(Link, asyncio.Protocol):
         self.inner_tls = None
         self.default_protocol = AMQP_ONLY
         self.how_named = settings.identity
-        self.node.note_unfinished(self, HANDSHAKE_OCTETS)
+        self.broker.note_unfinished(self, HANDSHAKE_OCTETS)
         if not self.closing:
             self.transport.write(TLS_HEADER)
             InnerTls(self.transport, settings, self.secure, self.connection_lost, self.peer).begin(behind)
@@ -133,7 +133,7 @@ class Connection(Link, asyncio.Protocol):
 
     def go_on_over_tls(self) -> None:
         """Learn who the client is by its certificate, and wait for its next header."""
-        self.node.note_unfinished(self, 0)
+        self.broker.note_unfinished(self, 0)
         self.limit(self.most)
         if self.how_named != NONE:
             self.identity = name_in(self.transport.get_extra_info("peercert"), self.how_named)
@@ -141,7 +141,7 @@ class Connection(Link, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.received(data)
         host = self.host
-        if not host.scheduled and host.node.is_due:
+        if not host.scheduled and host.broker.is_due:
             host.schedule()
         if self.holds:
             self.transport.pause_reading()
@@ -164,7 +164,7 @@ class Connection(Link, asyncio.Protocol):
             self.host.sender.give_up(self.sending)
         if self.session is not None:
             self.drop_file(self.session)
-        self.node.lost(self)
+        self.broker.lost(self)
         self.handshake = None
         self.session = None  # a transport of ours knows this connection: both wait for the collector of cycles
         self.host.look()
@@ -192,7 +192,7 @@ class Connection(Link, asyncio.Protocol):
         if self.passed and self.sending is None:
             self.write(self.take_passed())
         session = self.session
-        if session is None or session.hold_lsn > self.host.node.store.durable:
+        if session is None or session.hold_lsn > self.host.broker.store.durable:
             return
         if self.sending is not None:
             if session.closing:  # it may be that the client does not read
@@ -217,7 +217,7 @@ class Connection(Link, asyncio.Protocol):
             out.truncate(0)
         left = self.waiting_octets()
         if (left or self.left) and not self.closing:
-            self.host.node.pressure.buffers.note(self, left)
+            self.host.broker.pressure.buffers.note(self, left)
         if self.full:
             self.look_at_buffer()
 
@@ -245,7 +245,7 @@ class Connection(Link, asyncio.Protocol):
         if not backlog.parts:
             self.backlog = None
             self.transport.set_write_buffer_limits(high=self.most >> FULL_SHIFT)
-            self.node.touch(self)
+            self.broker.touch(self)
         elif self.transport.get_write_buffer_size() == 0:
             asyncio.get_running_loop().call_soon(self.guard, self.write_on)
         self.tell_full()
@@ -286,7 +286,7 @@ class Connection(Link, asyncio.Protocol):
     def count_sent(self, octets: int) -> None:
         self.writes += 1
         self.octets_sent += octets
-        self.node.totals.octets_sent += octets
+        self.broker.totals.octets_sent += octets
 
     # ---- files
 
@@ -335,7 +335,7 @@ class Connection(Link, asyncio.Protocol):
             return
         self.transport.writelines([prefix, octets])
         session.file_sent()
-        self.node.touch(self)
+        self.broker.touch(self)
 
     def file_ended(self, whole: bool) -> None:
         """The sender is done; where it could not send everything, the client cannot tell what comes next."""
@@ -344,7 +344,7 @@ class Connection(Link, asyncio.Protocol):
             self.transport.abort()
         elif self.session is not None and not self.closing:
             self.attempt(self.session.file_sent)
-            self.node.touch(self)
+            self.broker.touch(self)
             self.host.look()
 
     # ---- what is known of it

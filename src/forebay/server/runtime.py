@@ -1,7 +1,4 @@
-"""A broker has services, signals and a ready line, whether it is alone or a node of a cluster.
-
-`run.py` has the life of a single node, `cluster/run.py` that of a node of a cluster.
-"""
+"""The services of a broker, the signals to its process, and its ready line."""
 
 from __future__ import annotations
 
@@ -12,12 +9,16 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from forebay.core.errors import CorruptFile, RequestError, StorageError
 from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
 from forebay.server.config.reload import Reloader
 from forebay.server.config.sources import Loaded, OptionSource
+from forebay.server.listen import Closable, endpoints, make_protocol
+from forebay.server.node_process import NodeProcess
+from forebay.server.system.heap import tune_collector
 from forebay.server.system.notify import READY, notify, reloading
 from forebay.server.telemetry.status import AppStatus
 
@@ -65,24 +66,50 @@ class Signals:
         return 128 + self.number if self.number else 0
 
 
-class Services:
-    """The services of one broker, in the order in which they were started."""
+class Serving:
+    """The service that a node gives while it leads: listeners for clients, and what runs beside the sessions.
 
-    def __init__(self, makers: Sequence[MakeService]) -> None:
+    makers    of services that run beside the sessions
+    servers   listeners for clients
+    services  in the order in which they were started
+    """
+
+    def __init__(
+        self, process: NodeProcess, source: OptionSource, loaded: Loaded, makers: Sequence[MakeService]
+    ) -> None:
+        self.process = process
+        self.source = source
+        self.loaded = loaded
         self.makers = makers
-        self.started: list[Service] = []
+        self.servers: list[Closable] = []
+        self.services: list[Service] = []
 
-    async def start(self, app: App, reloader: Reloader) -> None:
-        """Start all, and have each go on with other options whenever the configuration is read again."""
+    async def start(self) -> None:
+        """Serve as soon as the node leads. Each service gets other options whenever the configuration is read again."""
+        process = self.process
+        await process.led.wait()
+        app = process.app
+        assert app is not None
+        reloader = take_orders(app, self.source, self.loaded)
+        app.loop.call_later(TICK_S, process.guard, app.tick)
+        for endpoint in endpoints(self.loaded.options, process.tls):
+            server, app.addresses[endpoint.name] = await app.listen(partial(make_protocol, app), endpoint)
+            self.servers.append(server)
+        process.peers.begin_to_serve()
         for make in self.makers:
             service = make(app)
-            self.started.append(service)
+            self.services.append(service)
             app.addresses.update(await service.start())
             reloader.followers.append(service.reload)
+        process.peers.serves()
+        tune_collector()
 
     async def stop(self) -> None:
-        """Stop those that were started."""
-        for service in self.started:
+        """Take no more clients, and stop the services."""
+        for server in self.servers:
+            server.close()
+        self.process.peers.close_listeners()
+        for service in self.services:
             await service.stop()
 
 
@@ -92,11 +119,6 @@ def take_orders(app: App, source: OptionSource, loaded: Loaded) -> Reloader:
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
     return reloader
-
-
-def let_time_pass(app: App) -> None:
-    """Start the timer of what time alone brings."""
-    app.loop.call_later(TICK_S, app.step, app.tick)
 
 
 def print_ready(fields: dict[str, object]) -> None:

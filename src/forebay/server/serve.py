@@ -33,11 +33,7 @@ def serve(
     """
     start_log(loaded.options)
     raise_limit(loaded.options.connections_max)
-    if loaded.options.cluster.name:
-        from forebay.server.cluster.run import run_member  # noqa: PLC0415  a broker that stands alone needs none of it
-
-        return to_its_end(run_member(source, loaded, makers, tell_metrics))
-    return to_its_end(run(source, loaded, makers))
+    return to_its_end(run(source, loaded, makers, tell_metrics))
 
 
 def to_its_end(work: Coroutine[Any, Any, int]) -> int:

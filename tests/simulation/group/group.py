@@ -17,7 +17,7 @@ from forebay.replica.outcome import Change
 from forebay.replica.register import MemberAddresses, founding
 from forebay.replica.settings import ReplicaSettings
 from tests.node_rig import Counted
-from tests.simulation.broker import OPTIONS, SimNode
+from tests.simulation.broker import OPTIONS, SimBroker
 from tests.simulation.disk import ROOM
 from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.machine import Machine
@@ -51,7 +51,7 @@ class GroupSetup(Setup):
     """
 
     is_parted: bool = False
-    node: type[SimNode] = SimNode
+    kind: type[SimBroker] = SimBroker
     broker: type[LeaderBroker] = LeaderBroker
     member: type[SimGroupMember] = SimGroupMember
     register: type[SimRegister] = SimRegister

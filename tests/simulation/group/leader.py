@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from forebay.node.led_group import LedGroup
 from forebay.node.ready import Ready
-from tests.simulation.broker import OPTIONS, TICKS_A_SECOND, Broker, Line, SimNode, SimStore
+from tests.simulation.broker import TICKS_A_SECOND, Broker, Line
 
 if TYPE_CHECKING:
     from tests.simulation.group.process import Process
 
 
 class LeaderBroker(Broker):
-    """As `server/cluster/leader_app.py` has it.
+    """As the process of a node has it.
 
     delivers_committed  as the gate is for
     is_tight  its disk has been full while it led
@@ -23,21 +22,17 @@ class LeaderBroker(Broker):
 
     delivers_committed = True
 
-    def __init__(self, process: Process, kind: type[SimNode]) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         self.is_tight = process.machine.is_full()
-        member = process.member
-        store = member.store
-        assert isinstance(store, SimStore)
-        clock = process.machine.clock
-        self.group = LedGroup(member, process)
-        self.begin(clock, kind(OPTIONS, member.disk, clock, process.group.chance, 0, store, self.group))
-        self.node.gate = process.group.setup.gate()
+        self.disk = process.machine.disk
+        self.begin(process.machine.clock, process.node)
+        self.real.gate = process.group.setup.gate()
         self.has_delivered = False
-        self.node.load_from(member.recovery(), member.epoch)
-        self.node.begin()
-        self.barrier = int(store.lsn) - 1
-        self.epoch = member.epoch
+        self.node.load()
+        self.real.begin()
+        self.barrier = int(self.store.lsn) - 1
+        self.epoch = process.member.epoch
 
     @property
     def is_over(self) -> bool:
@@ -58,9 +53,8 @@ class LeaderBroker(Broker):
 
     def do(self, ready: Ready) -> None:
         super().do(ready)
-        if ready.group is not None:
-            self.note_lease()
-            self.process.obey(ready.group)
+        self.note_lease()
+        self.process.obey(ready)
 
     def step(self) -> None:
         """Do what the group asks for between turns."""
@@ -82,14 +76,14 @@ class LeaderBroker(Broker):
     def second(self) -> None:
         """Do what is due each second, though no time goes by, and what files have to be rewritten for it."""
         for _ in range(TICKS_A_SECOND):
-            self.node.tick(self.clock.us)
+            self.real.tick(self.clock.us)
         self.turn()
         self.write()
         self.end_job()
 
     def part(self) -> None:
         """As `server/cluster/draining.py`: tell clients to go, as nothing else that was written for them may leave."""
-        for line in cast("list[Line]", list(self.node.open)):
+        for line in cast("list[Line]", list(self.real.open)):
             if line.session is not None and not line.closing:
                 self.forget(line)
                 line.session.hold_lsn = 0
@@ -101,7 +95,7 @@ class LeaderBroker(Broker):
 
     def abandon(self) -> None:
         """Serve nobody any more, as another leads."""
-        self.group.abandon(self.node)
+        self.node.abandon()
 
     def check_lease(self) -> None:
         self.note_lease()

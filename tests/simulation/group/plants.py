@@ -16,7 +16,7 @@ from forebay.log.replication.copying import Snapshot
 from forebay.log.store import Commit, Job, Recovery, Store
 from forebay.log.wal import wal_path
 from forebay.node.commit_gate import CommitGate
-from forebay.node.group_member import GroupReady
+from forebay.node.ready import Ready
 from forebay.replica.member import Member
 from forebay.replica.outcome import LEADER, Change, Outcome, Taking
 from tests.simulation.broker import Line, SimStore
@@ -30,7 +30,7 @@ from tests.simulation.kinds import DEAD
 class ConfirmsAlone(SimGroupMember):
     """Takes for committed what the leader's own disk has."""
 
-    def stand(self, out: Outcome, ready: GroupReady) -> None:
+    def stand(self, out: Outcome, ready: Ready) -> None:
         if out.role == LEADER:
             out.confirmed = max(out.confirmed, self.store.on_disk)
         super().stand(out, ready)
@@ -44,7 +44,7 @@ def no_gate() -> CommitGate | None:
 class AcknowledgesEarly(SimGroupMember):
     """Acknowledges frames that it has and did not sync."""
 
-    def take_frames(self, taking: Taking, ready: GroupReady, now: int) -> None:
+    def take_frames(self, taking: Taking, ready: Ready, now: int) -> None:
         super().take_frames(taking, ready, now)
         self.replica.written(taking.epoch, taking.last, now)
 
@@ -54,7 +54,7 @@ class CutsCommitted(SimGroupMember):
 
     heard = 0
 
-    def take_frames(self, taking: Taking, ready: GroupReady, now: int) -> None:
+    def take_frames(self, taking: Taking, ready: Ready, now: int) -> None:
         mirror = self.store.mirror
         if taking.epoch > self.heard and mirror is not None and mirror.end > self.store.durable >= mirror.applied:
             self.heard = int(taking.epoch)
@@ -82,7 +82,7 @@ class CarelessRegister(SimRegister):
 class NoLease(SimGroupMember):
     """Delivers as long as it believes to lead."""
 
-    def can_deliver(self, now: int) -> bool:
+    def can_deliver(self) -> bool:
         return self.role == LEADER
 
 
@@ -96,12 +96,13 @@ class TakesAnyEpoch(Member):
 class HeedsOldLeaders(SimGroupMember):
     """Has such a member."""
 
-    def open(self) -> None:
-        super().open()
+    def open(self) -> list[str]:
+        report = super().open()
         old = self.replica
         self.replica = TakesAnyEpoch(
             old.standing.name, old.standing.store_id, old.standing.promised, old.standing.log, self.settings
         )
+        return report
 
 
 def partial_copy(store: Store) -> Snapshot | None:

@@ -1,4 +1,4 @@
-"""The process of one node: what `server/cluster/member_process.py` does around a `GroupMember`, without sockets."""
+"""The process of one node: what `server/node_process.py` and its peers do around a `Node`, without sockets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, MonotonicClock, Random
 from forebay.log.replication.copying import FolderCopy, Snapshot, SnapshotEnded, begin_copy, begin_empty, clear
 from forebay.node.back_pressure.disk_silence import DiskSilence
-from forebay.node.group_member import GroupMember, GroupReady
+from forebay.node.group.group_member import GroupMember
+from forebay.node.ready import Ready
 from forebay.replica.outcome import LEADER
 from forebay.replica.register import View
 from forebay.replica.settings import ReplicaSettings
-from tests.simulation.broker import SimStore
+from tests.simulation.broker import SimNode, SimStore
 from tests.simulation.model.promises import check
 from tests.stores import SMALL
 
@@ -32,9 +33,16 @@ class SimGroupMember(GroupMember):
     """One whose files are small; planted bugs are others."""
 
     def __init__(
-        self, name: str, disk: Disk, clock: Clock, chance: Random, options: Options, settings: ReplicaSettings
+        self,
+        name: str,
+        disk: Disk,
+        clock: Clock,
+        chance: Random,
+        options: Options,
+        settings: ReplicaSettings,
+        monotonic: MonotonicClock,
     ) -> None:
-        super().__init__(name, disk, clock, chance, options, settings)
+        super().__init__(name, disk, clock, chance, options, settings, monotonic)
         self.store = self.make_store()
 
     def make_store(self) -> SimStore:
@@ -60,7 +68,6 @@ class Process(MonotonicClock):
         self.broker: LeaderBroker | None = None
         self.is_over = False
         self.is_anew = False
-        self.is_to_lead = False
         self.copying: FolderCopy | None = None
         self.source: tuple[Process, Snapshot] | None = None
         self.copied = 0
@@ -68,10 +75,11 @@ class Process(MonotonicClock):
         self.drain_us = 0
         self.second_us = machine.now()
         self.member = group.setup.member(
-            machine.name, machine.disk, machine.clock, group.chance, group.options, group.settings
+            machine.name, machine.disk, machine.clock, group.chance, group.options, group.settings, self
         )
+        self.node = SimNode(group.setup.kind, self.member, machine.clock, group.chance)
         self.silence = DiskSilence(self.member, int(group.settings.silence_us))
-        self.member.open()
+        self.node.open()
         self.member.look_whether_it_can_lead()
         self.member.replica.start(machine.now())
 
@@ -88,7 +96,7 @@ class Process(MonotonicClock):
         return self.now()
 
     def can_deliver(self) -> bool:
-        return not self.is_over and self.member.can_deliver(self.now())
+        return not self.is_over and self.member.can_deliver()
 
     # ---- what comes in
 
@@ -110,13 +118,10 @@ class Process(MonotonicClock):
         try:
             commit.run()
         except DiskFull as error:
-            if self.is_to_lead:
-                self.cannot_lead(error)
-            else:
-                self.group.told.append(f"{self.name} cannot follow: {error}")
-                self.member.not_written(commit, self.now())
+            self.group.told.append(f"{self.name} has no room: {error}")
+            self.node.synced(commit, error)
         else:
-            self.member.written(commit, self.now())
+            self.node.synced(commit)
         return True
 
     def tick(self) -> None:
@@ -142,12 +147,12 @@ class Process(MonotonicClock):
 
     def every_second(self, now: int) -> None:
         if self.broker is not None:
-            self.member.tell_orders(now)
+            self.member.every_second(now)
             return
         if not self.member.replica.standing.can_lead or self.machine.is_full():
             self.member.look_whether_it_can_lead()
         self.end_job()
-        self.machine.job = self.member.housekeep(now)
+        self.member.every_second(now)
 
     def look_whether_drained(self, now: int) -> None:
         """As `server/cluster/draining.py`: hand over what has come to this node all the same."""
@@ -163,7 +168,7 @@ class Process(MonotonicClock):
         job, self.machine.job = self.machine.job, None
         if job is not None:
             job.run()
-            self.member.store.done(job)
+            self.node.job_done(job)
 
     # ---- what is to be done
 
@@ -174,16 +179,22 @@ class Process(MonotonicClock):
         if self.broker is not None:
             self.broker.step()
             return
-        ready = self.member.take(self.now())
-        if self.obey(ready):
-            self.is_to_lead = self.is_to_lead or ready.leads
-            if self.is_to_lead and not self.member.under_way:
-                self.lead()
+        if self.member.is_to_lead:
+            self.end_job()
+        ready = self.node.take()
+        if ready.commit is not None:
+            assert self.machine.commit is None
+            self.machine.commit = ready.commit
+        self.machine.job = ready.job or self.machine.job
+        if self.obey(ready) and ready.leads:
+            self.lead()
+        elif self.member.is_to_lead and self.machine.job is not None:
+            self.step()
 
-    def obey(self, ready: GroupReady) -> bool:
-        """Do what the member asks for; whether the process goes on with the files that it has."""
-        self.group.told += [f"{self.name}: {event}" for event in ready.events]
-        if ready.deposed:
+    def obey(self, ready: Ready) -> bool:
+        """Do what the node asks for; whether the process goes on with the files that it has."""
+        self.group.told += [f"{self.name}: {words % given}" for _, words, given in ready.lines]
+        if ready.anew:
             self.begin_anew()
             return False
         self.pass_on(ready)
@@ -193,24 +204,19 @@ class Process(MonotonicClock):
             self.begin_empty(ready.needs_copy)
         return not ready.copy_from and not ready.needs_copy
 
-    def pass_on(self, ready: GroupReady) -> None:
+    def pass_on(self, ready: Ready) -> None:
         group = self.group
         for peer, octets in ready.messages:
             group.network.send((self.name, peer), octets, group.now_us)
-        for commit in ready.commits:
-            assert self.machine.commit is None
-            self.machine.commit = commit
         if ready.read:
             group.register.read(self, group.now_us)
         if ready.change is not None:
             group.ask(self, ready.change)
 
     def lead(self) -> None:
-        self.is_to_lead = False
-        self.end_job()
         self.group.told.append(f"{self.name} leads in epoch {self.member.epoch}")
         try:
-            self.broker = self.group.setup.broker(self, self.group.setup.node)
+            self.broker = self.group.setup.broker(self)
         except DiskFull as error:
             self.cannot_lead(error)
             return

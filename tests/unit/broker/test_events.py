@@ -9,9 +9,11 @@ import pytest
 
 import forebay
 from forebay.broker.policy_changes import clear_policy, set_policy
+from forebay.log.store import Recovery
 from forebay.message.events import NOTED_MAX, PUBLISHED, TYPES, Events
+from forebay.node.broker import NodeBroker
 from forebay.node.node import Node
-from tests.node_rig import Counted, NodeRig, SmallNode
+from tests.node_rig import NodeRig
 from tests.vhosts import OneVhost
 
 
@@ -123,22 +125,22 @@ def test_policies_tell_of_themselves(one: OneVhost) -> None:
     assert (cleared.type, cleared.fields) == ("policy.cleared", {"policy": "short", "operator": True})
 
 
-class ListeningNode(SmallNode):
-    """A node that notes everything, from before it has read its log, and leaves it to the test."""
+class ListeningBroker(NodeBroker):
+    """A broker that notes everything, from before it has read its log, and leaves it to the test."""
 
-    def load(self) -> None:
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
         self.vhosts.events.listen(set(TYPES))
-        super().load()
+        super().load_from(recovery, epoch)
 
     def begin(self) -> None:
         """Nothing is told."""
 
 
 class ListeningRig(NodeRig):
-    """With such a node."""
+    """With such a broker."""
 
-    def make_node(self) -> Node:
-        return ListeningNode(self.options, self.disk, self.clock, Counted())
+    def make_broker(self, node: Node) -> NodeBroker:
+        return ListeningBroker(node.options, node.member.store, node.clock, node.chance)
 
 
 def test_vhosts_and_users_tell_of_themselves_without_secrets(tmp_path: Path) -> None:

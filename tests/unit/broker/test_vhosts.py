@@ -186,9 +186,9 @@ def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: 
     rig.turn()
     rig.turn()
     one.clients.detach(client, 7)
-    was_due = rig.node.is_due
+    was_due = rig.broker.is_due
     rig.tick()
-    assert (was_due, rig.node.is_due) == (False, True), "nobody has said that anything is to be done"
+    assert (was_due, rig.broker.is_due) == (False, True), "nobody has said that anything is to be done"
     assert handed(rig) == [b"gone"]
 
 

@@ -57,6 +57,7 @@ def test_a_command_that_asks_a_broker_loads_no_part_of_one(words: str) -> None:
 
 def test_a_node_of_a_cluster_loads_no_command_line_of_its_http_client() -> None:
     """It takes a seventh of the time until a compiled node is ready, and all nodes may start at once."""
-    program = "import forebay.server.cluster.run, sys; print(*sorted({'click', 'pygments', 'rich'} & set(sys.modules)))"
+    program = "import forebay.server.cluster.peers, forebay.server.run, sys; "
+    program += "print(*sorted({'click', 'pygments', 'rich'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -64,9 +64,9 @@ def purge(broker: OneVhost) -> None:
 
 
 def delete_vhost(broker: OneVhost) -> None:
-    broker.node.vhosts.add(b"other")
-    cast(Any, broker.node.vhosts.by_name)[b"other"] = object()
-    broker.node.vhosts.delete(b"other")
+    broker.broker.vhosts.add(b"other")
+    cast(Any, broker.broker.vhosts.by_name)[b"other"] = object()
+    broker.broker.vhosts.delete(b"other")
 
 
 @pytest.mark.parametrize("change", [publish, ack, consume, bind, purge, delete_vhost])
@@ -106,6 +106,6 @@ def test_half_a_transaction_stops_the_broker(rig: NodeRig) -> None:
         with pytest.raises((AttributeError, TypeError)) as found:
             on_tx_commit(session, channel)
         assert stops_broker(found.value)
-        rig.node.failed(rig.lines[0], found.value)
+        rig.broker.failed(rig.lines[0], found.value)
         ready = rig.node.turn()
         assert ready.stop is not None and ready.stop.why == OWN_STATE and ready.commit is None

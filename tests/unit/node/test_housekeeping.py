@@ -29,7 +29,7 @@ def later_files(rig: OneVhost) -> None:
 def rewrite(rig: OneVhost, seconds: int) -> None:
     """Seconds go by in which the disk syncs nothing of the log, and all the work on files is done."""
     for _ in range(seconds):
-        rig.node.every_second(rig.clock.us)
+        rig.broker.every_second(rig.clock.us)
         rig.do(rig.node.turn())
         while rig.jobs:
             rig.work()
@@ -67,7 +67,7 @@ def test_what_waits_for_the_disk_is_rewritten_once_the_disk_has_it(rig: OneVhost
     assert queue.log.missing(0) == []
     for _ in range(20):
         rig.flush()
-        rig.node.every_second(rig.clock.us)
+        rig.broker.every_second(rig.clock.us)
         rig.settle()
         rig.clock.us += 1_000_000
     assert queue.log.missing(0)[0][0] == 1

@@ -26,10 +26,10 @@ def test_a_client_that_stops_reading_when_its_session_is_over_is_forgotten(rig: 
     line.sendall(amqp.frame(3, 7, b"a body on no channel"))  # the session is over, and the turn has not come yet
     line.left = 1 << 30
     line.fill(True)
-    assert rig.node.vhosts.default.consumers.paused
+    assert rig.broker.vhosts.default.consumers.paused
     line.close()
     rig.settle()
-    assert not rig.node.vhosts.default.consumers.paused
+    assert not rig.broker.vhosts.default.consumers.paused
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_who_comes_as_a_user_that_is_made_anew_in_one_turn_may_stay(rig: NodeRig
         users.set_permissions("bo", b"/", ".*", ".*", ".*")
         lines.append(rig.connect("mqtt"))
         lines[-1].sendall(mqtt.connect(name, login=("bo", "secret")))
-        for proof in rig.node.logins.take_proofs():
+        for proof in rig.broker.logins.take_proofs():
             proof.run()
-            rig.node.answered(proof)
+            rig.broker.answered(proof)
         if name == "first":
             rig.settle()
             users.delete("bo")

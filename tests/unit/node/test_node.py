@@ -86,7 +86,7 @@ def test_a_client_that_comes_again_takes_its_session_over(rig: NodeRig) -> None:
     second = mqtt.connected(rig, "one")
     first.refused(0x8E)
     second.quiet()
-    assert len(rig.node.connections) == len(rig.node.open) == 1
+    assert len(rig.broker.connections) == len(rig.broker.open) == 1
 
 
 def test_a_password_is_proven_outside_of_the_turn(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_password_is_proven_outside_of_the_turn(tmp_path: Path) -> None:
     (proof,) = ready.proofs
     assert line.holds and line in ready.reading and not line.sent
     proof.run()
-    rig.node.answered(proof)
+    rig.broker.answered(proof)
     assert not line.holds
     client.expect(0, amqp.TUNE)
     rig.close()
@@ -112,8 +112,8 @@ def test_a_wrong_password_is_counted(rig: NodeRig) -> None:
     client.expect(0, amqp.START)
     client.send(start_ok("wrong"))
     client.expect(0, amqp.CLOSE)
-    assert rig.node.stats.refused_logins["amqp"] == 1
-    assert rig.node.audit.entries == []
+    assert rig.broker.stats.refused_logins["amqp"] == 1
+    assert rig.broker.audit.entries == []
 
 
 def start_ok(password: str) -> bytes:
@@ -137,7 +137,7 @@ def test_a_failed_sync_stops_the_node(rig: NodeRig) -> None:
 
 def test_a_doubt_about_what_all_share_stops_the_node_before_it_writes(rig: NodeRig) -> None:
     with amqp.connect(rig) as client:
-        rig.node.vhosts.default.catalog.queues[b"held"] = object()  # type: ignore[assignment]
+        rig.broker.vhosts.default.catalog.queues[b"held"] = object()  # type: ignore[assignment]
         with pytest.raises((AttributeError, TypeError), match=r"owner|Queue"):  # interpreted, compiled
             client.send(amqp.method(1, amqp.QUEUE_DECLARE, b"\0\0" + amqp.short("held") + b"\x02" + amqp.table()))
         ready = rig.node.turn()
@@ -163,7 +163,7 @@ def test_who_publishes_too_fast_is_not_read_until_the_node_is_woken(tmp_path: Pa
         rig.do(ready)
         assert line.holds and line in ready.reading and ready.again_us > rig.clock.us
         rig.clock.us = ready.again_us
-        rig.node.wake(rig.clock.us)
+        rig.broker.wake(rig.clock.us)
         assert rig.node.turn().reading == [line] and not line.holds
 
 
@@ -177,12 +177,12 @@ def test_what_a_client_sends_is_taken_however_it_is_cut(rig: NodeRig) -> None:
 def test_leave_is_taken_of_every_client(rig: NodeRig) -> None:
     with amqp.connect(rig) as client:
         reader = mqtt.connected(rig, "c")
-        stop_reading(rig.node)
+        stop_reading(rig.broker)
         rig.settle()
-        say_goodbye(rig.node)
+        say_goodbye(rig.broker)
         rig.do(rig.node.take())
         client.expect(0, amqp.CLOSE)
         client.send(amqp.method(0, amqp.CLOSE_OK))
         assert client.ended()
         reader.refused(0x8B)
-        assert not rig.node.open
+        assert not rig.broker.open

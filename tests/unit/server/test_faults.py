@@ -19,6 +19,7 @@ from forebay.admin.service import HttpService
 from forebay.broker.publish.headers import read_publish_headers
 from forebay.core.errors import HALF_CHANGED, NOT_FOUND, RequestError, StorageError, note_half_change
 from forebay.message.formats.table import EXCHANGE_FORMAT
+from forebay.node.broker import NodeBroker
 from forebay.node.fault_policy import stops_broker
 from forebay.node.link import Link
 from forebay.node.node import Node
@@ -28,7 +29,7 @@ from forebay.routing.topic_trie import check_topic
 from forebay.server.app import App
 from forebay.server.faults import CALLBACK, EXIT_SOFTWARE, REQUEST, Faults
 from forebay.server.listen import http_endpoints
-from forebay.server.system.chance import SystemRandom
+from forebay.server.process import Process
 from forebay.session.session import Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.mqtt import raw as mqtt
@@ -126,7 +127,7 @@ class WrongSession(Session):
         self.step("proven")
 
 
-class WrongNode(Node):
+class WrongBroker(NodeBroker):
     """One whose first session is wrong in one step."""
 
     app: WrongApp
@@ -137,15 +138,27 @@ class WrongNode(Node):
             link.session = WrongSession(link.session, self.app)
 
 
+class WrongNode(Node):
+    """One with such a broker."""
+
+    app: WrongApp
+
+    def make_broker(self) -> NodeBroker:
+        broker = WrongBroker(self.options, self.member.store, self.clock, self.chance)
+        broker.app = self.app
+        return broker
+
+
 class WrongApp(App):
     """A broker whose first session is wrong in one step, from when the test says so."""
 
     wrong_step = ""
 
-    def make_node(self) -> Node:
-        node = WrongNode(self.options, self.disk, self.clock, SystemRandom())
+    def __init__(self, process: Process) -> None:
+        node = WrongNode(process.options, process.peers.group, process.clock, process.chance)
         node.app = self
-        return node
+        process.node = node
+        super().__init__(process)
 
 
 async def declare(client: Client) -> None:
@@ -272,9 +285,9 @@ def test_a_session_that_cannot_even_say_so_is_cut_off(
             client = await (amqp_client(app) if protocol == "amqp" else mqtt_client(app))
             (connection,) = app.connections.values()
             app.wrong_step = "dismiss"
-            app.node.failed(connection, KeyError("wrong"))
+            app.broker.failed(connection, KeyError("wrong"))
             app.look()
-            assert not app.connections and not app.node.dirty
+            assert not app.connections and not app.broker.dirty
             with suppress(ConnectionResetError):
                 assert not await client[0].read()
             await until(lambda: not app.open)

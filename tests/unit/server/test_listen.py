@@ -18,8 +18,10 @@ import pytest
 import uvloop
 
 from forebay.core.options import make_options
+from forebay.log.store import Store
+from forebay.node.broker import NodeBroker
 from forebay.node.link import Link
-from forebay.node.node import Node
+from forebay.node.wanted import store_options
 from forebay.server.listen import Acceptor, endpoints, listen, make_protocol
 from forebay.server.net import Connection, Host
 from forebay.server.system.chance import SystemRandom
@@ -34,12 +36,14 @@ PROXY_1 = b"PROXY TCP4 192.0.2.7 198.51.100.1 4000 1883\r\n"
 PROXY_2_LOCAL = bytes.fromhex("0d0a0d0a000d0a515549540a") + b"\x20\x00\x00\x00"
 
 
-class Visited(Node):
+class Visited(NodeBroker):
     """One that only notes who has come and gone."""
 
     def __init__(self, folder: str) -> None:
         self.disk_used = DataDisk(folder)
-        super().__init__(make_options({}), self.disk_used, SystemClock(), SystemRandom())
+        clock = SystemClock()
+        store = Store(self.disk_used, clock, store_options(make_options({})))
+        super().__init__(make_options({}), store, clock, SystemRandom())
         self.came: asyncio.Queue[Link] = asyncio.Queue()
         self.gone: asyncio.Queue[Link] = asyncio.Queue()
 
@@ -59,12 +63,12 @@ class Visited(Node):
 class Visitors(Host):
     """A process that only notes who has come and gone."""
 
-    node: Visited
+    broker: Visited
 
     def __init__(self, folder: str) -> None:
-        self.node = Visited(folder)
-        self.came = self.node.came
-        self.gone = self.node.gone
+        self.broker = Visited(folder)
+        self.came = self.broker.came
+        self.gone = self.broker.gone
         self.scheduled = False
 
     def schedule(self) -> None:
@@ -108,7 +112,7 @@ def visit(
         finally:
             client.socket.close()
             server.close()
-            visitors.node.disk_used.close_all()
+            visitors.broker.disk_used.close_all()
 
     with TemporaryDirectory() as folder:
         uvloop.run(main())
@@ -323,7 +327,7 @@ def test_a_closed_listener_gives_up_who_has_not_come_to_a_protocol(tmp_path: Pat
         server.close()
         assert await client.ended()
         client.socket.close()
-        visitors.node.disk_used.close_all()
+        visitors.broker.disk_used.close_all()
 
     uvloop.run(main())
 

@@ -25,9 +25,9 @@ def test_a_heartbeat_is_not_sent_to_a_client_that_has_just_gone(tmp_path: Path) 
             connection.transport.abort()  # as when the loop has read the end: `connection_lost` is to come
             app.every_second(app.now_us())
             assert connection.session is not None and len(connection.session.out), "a heartbeat is due"
-            assert connection in app.node.dirty
+            assert connection in app.broker.dirty
             await until(lambda: not app.connections)
-            assert not app.node.dirty and not app.open
+            assert not app.broker.dirty and not app.open
             app.turn()
             writer.close()
 
@@ -41,16 +41,16 @@ def test_a_lost_connection_takes_part_in_nothing(tmp_path: Path) -> None:
             (connection,) = app.connections.values()
             session = connection.session
             assert session is not None
-            app.node.waiting[connection] = None
+            app.broker.waiting[connection] = None
             app.touch(connection)
             connection.transport.abort()
             await until(lambda: not app.connections)
-            assert not app.node.waiting and connection.session is None
+            assert not app.broker.waiting and connection.session is None
             app.touch(connection)
-            app.node.pause(connection, False)
+            app.broker.pause(connection, False)
             session.dismiss("too late")
             connection.flush()
-            assert not app.node.dirty
+            assert not app.broker.dirty
             writer.close()
 
     uvloop.run(lose_and_touch())

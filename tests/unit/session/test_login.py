@@ -44,10 +44,10 @@ def begun(rig: NodeRig, login: Login) -> Line:
     line = rig.connect("amqp")
 
     def make(id: int) -> Session:
-        return begin_session(id, login, rig.vhosts, rig.auth, rig.options, rig.node.control)
+        return begin_session(id, login, rig.vhosts, rig.auth, rig.options, rig.broker.control)
 
-    rig.node.seat(line, make)
-    rig.node.touch(line)
+    rig.broker.seat(line, make)
+    rig.broker.touch(line)
     rig.turn()
     return line
 
@@ -71,7 +71,7 @@ def test_an_amqp_session_begins_from_a_login(tmp_path: Path, hand_over: Callable
     line.sendall(amqp.publish(1, "q", b"said"))
     rig.settle()
     assert rig.vhost.catalog.queues[b"q"].log.end == 1
-    described = rig.node.listed.listed()[0]
+    described = rig.broker.listed.listed()[0]
     assert (described["user"], described["frame_octets_max"]) == ("guest", 131_072)
     rig.close()
 
@@ -87,7 +87,7 @@ def test_an_amqp_1_0_session_begins_from_a_login(tmp_path: Path, hand_over: Call
     line.sendall(amqp10.begin() + amqp10.publisher("$queue/q") + amqp10.transfer(0, amqp10.message(b"said")))
     rig.settle()
     assert rig.vhost.catalog.queues[b"q"].log.end == 1
-    described = rig.node.listed.listed()[0]
+    described = rig.broker.listed.listed()[0]
     assert (described["user"], described["frame_octets_max"]) == ("guest", 131_072)
     rig.close()
 

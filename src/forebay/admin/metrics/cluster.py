@@ -187,7 +187,7 @@ PROCESS: Final[tuple[tuple[Metric, Callable[[ClusterState], Number]], ...]] = (
     ),
     (
         gauge("rabbitmq_disk_space_available_bytes", family.NODE_COARSE, "Free space on the data folder's disk."),
-        lambda state: state.member.disk.free_octets(),
+        lambda state: state.member.process.disk.free_octets(),
     ),
     (
         gauge(
@@ -195,7 +195,7 @@ PROCESS: Final[tuple[tuple[Metric, Callable[[ClusterState], Number]], ...]] = (
             family.NODE,
             "Free space below which the broker stops reading publishers.",
         ),
-        lambda state: state.member.options.disk_free_min_octets,
+        lambda state: state.member.process.options.disk_free_min_octets,
     ),
     (
         gauge("rabbitmq_process_open_fds", family.NODE_COARSE, "Open file descriptors."),
@@ -232,7 +232,10 @@ def follower_metrics(state: ClusterState, accept: str) -> tuple[str, bytes]:
     for metric, read_own in PROCESS:
         out.add(metric, [(UNLABELLED, read_own(state))])
     metric = family.INTERNAL_ERRORS
-    out.add(metric, [(labelled(metric.labels, (place,)), each) for place, each in state.member.faults.counts.items()])
+    out.add(
+        metric,
+        [(labelled(metric.labels, (place,)), each) for place, each in state.member.process.faults.counts.items()],
+    )
     status = state.status()
     for row in CLUSTER_ROWS:
         value = row.read(status)

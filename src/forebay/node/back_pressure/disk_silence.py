@@ -6,7 +6,7 @@ from typing import Final
 
 from forebay.core.errors import RequestError
 from forebay.core.units import US_PER_MS
-from forebay.node.group_member import GroupMember
+from forebay.node.group.group_member import GroupMember
 
 AGAIN_US: Final = 100 * US_PER_MS  # between two attempts to hand over
 

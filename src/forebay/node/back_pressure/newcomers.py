@@ -83,7 +83,7 @@ class Newcomers:
         link.rest = b""
         link.parts = None
         self.open.pop(link, None)
-        link.node.cut(link)
+        link.broker.cut(link)
 
     def every_second(self) -> None:
         """Tell the operator of connections that were ended since the last time."""

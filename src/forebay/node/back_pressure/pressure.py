@@ -282,7 +282,7 @@ class Pressure:
             self.flow.release(connection, QUEUE_SHARE)
             if connection.session is not None:
                 connection.attempt_with(connection.session.blocked, self.lack())
-                connection.node.touch(connection)
+                connection.broker.touch(connection)
 
     def tell_lack(self, connections: Iterable[Link]) -> None:
         """Let publishers know once that nothing is taken in, and once that it is again."""
@@ -293,7 +293,7 @@ class Pressure:
         for connection in list(connections):
             if connection.session is not None:
                 connection.attempt_with(connection.session.blocked, lack)
-                connection.node.touch(connection)
+                connection.broker.touch(connection)
 
 
 def reason_of(client: ClientSession) -> int:

@@ -125,7 +125,7 @@ class SendBuffers:
         self.journal.warning("connection from %s ended: %s%s", connection.peer, why, connection.named())
         self.ended_slow += 1
         self.flow.release(connection, SEND_BUFFER)
-        connection.node.cut(connection)
+        connection.broker.cut(connection)
 
     def look(self) -> None:
         """See what has been taken, at the end of a turn while there is much, and hold who is over its share by now."""

@@ -84,7 +84,7 @@ class Handshakes:
         session.sends_files = link.sends_files()
         session.unread = link.holds & UNREAD != 0
         if link.paused:
-            link.node.pause(link, True)
+            link.broker.pause(link, True)
 
     def end_turn(self, link: Link) -> bool:
         """End a turn in which a connection took part without a session; return whether it has something to send."""
@@ -93,7 +93,7 @@ class Handshakes:
             return False
         self.drain_output(link)
         if handshake.closing:
-            link.node.finish(link)
+            link.broker.finish(link)
             return False
         return True
 
@@ -101,7 +101,7 @@ class Handshakes:
         """Tell a client that has not logged in that the broker stops; return whether it has something to send."""
         handshake = link.handshake
         if handshake is None:
-            link.node.finish(link)
+            link.broker.finish(link)
             return False
         link.attempt(handshake.shut_down)
         if not link.closing:

@@ -30,7 +30,7 @@ class ClusterState(Cluster):
 
     watch        since when members stand as they do
     stats        of every node, as they said last; its own too
-    recovery_ms  of the take-over, if this node leads
+    recovery_ms  of the take-over, if this node leads; it began at `began_us`
     """
 
     def __init__(self, member: ClusterNode, draining: Draining, reads: FollowerReads) -> None:
@@ -42,6 +42,7 @@ class ClusterState(Cluster):
         self.watch = ClusterWatch()
         self.stats: dict[str, NodeStats] = {}
         self.recovery_ms = 0
+        self.began_us = 0
         self.look_us = 0
         self.stats_us = 0
 
@@ -178,8 +179,10 @@ class ClusterState(Cluster):
     def tell_stats(self) -> None:
         """Take this node's stats, and tell them."""
         member = self.member
-        errors = member.faults.counts.total()
-        own = self.stats[self.node] = own_stats(member.disk, self.draining.is_drained, self.reads.octets, errors)
+        errors = member.process.faults.counts.total()
+        own = self.stats[self.node] = own_stats(
+            member.process.disk, self.draining.is_drained, self.reads.octets, errors
+        )
         if member.group.role != LEADER and member.group.leader:
             tell_stats(member.links, member.group.leader, own)
 
@@ -192,8 +195,8 @@ class ClusterState(Cluster):
 
     def note(self, type: str, fields: Fields) -> None:
         """An event has happened; only a node that leads has anybody who hears of it."""
-        app = self.member.app
-        if app is not None and not self.member.ended:
+        app = self.member.process.app
+        if app is not None and not self.member.process.ended:
             app.vhosts.events.note(type, b"", fields)
             app.look()
 

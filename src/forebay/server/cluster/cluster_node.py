@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 
-from forebay.core.options import Options
 from forebay.core.ports import MonotonicClock
 from forebay.core.units import MS_PER_S
-from forebay.node.group_member import GroupMember, GroupReady
+from forebay.node.group.group_member import GroupMember
 from forebay.replica.membership import PresentNode
 from forebay.replica.register import RegisterValue
-from forebay.server.app import App
 from forebay.server.cluster.clients.listeners import ClientListeners
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
@@ -19,29 +16,22 @@ from forebay.server.cluster.links.links import Links
 from forebay.server.cluster.register.register import EtcdRegister
 from forebay.server.cluster.settings import ClusterSettings
 from forebay.server.cluster.watch import answering_of
-from forebay.server.faults import Faults
-from forebay.server.system.chance import SystemRandom
-from forebay.server.system.disk import DataDisk
+from forebay.server.node_process import NodeProcess
+from forebay.server.process import Peers
 
 
-class ClusterNode(MonotonicClock):
-    """The things that parts of a process look at, and what they have it do; `MemberProcess` is one.
+class ClusterNode(Peers, MonotonicClock):
+    """The peers of a node of a cluster, as the parts of its process see them; `ClusterPeers` is one.
 
-    group      what it is a process for
-    faults     errors of its own, before it leads and while it does
+    process    the process of the node
+    group      the node's part in the group
     listeners  for clients
     refusals   of clients, where others serve them
     nodes      who is there, as the register says
-    app        the broker, while it leads
-    ended      the process is at its end
     """
 
-    options: Options
+    process: NodeProcess
     settings: ClusterSettings
-    loop: asyncio.AbstractEventLoop
-    disk: DataDisk
-    faults: Faults
-    chance: SystemRandom
     group: GroupMember
     register: EtcdRegister
     links: Links
@@ -49,16 +39,10 @@ class ClusterNode(MonotonicClock):
     refusals: Refusals
     listeners: ClientListeners
     nodes: dict[str, PresentNode]
-    app: App | None
-    ended: bool
 
     @abstractmethod
     def step(self) -> None:
-        """Do all that the member asks for."""
-
-    @abstractmethod
-    def obey(self, ready: GroupReady) -> bool:
-        """Do what the member of the group asks for. Return whether the process goes on with the files that it has."""
+        """Do what the node asks for on behalf of the group."""
 
     @abstractmethod
     def is_drained(self, node: str) -> bool:
@@ -82,9 +66,10 @@ class ClusterNode(MonotonicClock):
 
     def note_streams(self) -> None:
         """Write down how far the stream groups have read, for the next leader; if this node leads."""
-        if self.app is not None:
-            self.app.vhosts.commit_streams()
-            self.app.flush()
+        app = self.process.app
+        if app is not None:
+            app.vhosts.commit_streams()
+            app.flush()
 
     def record(self) -> RegisterValue | None:
         """The register as it was seen last."""

@@ -230,7 +230,7 @@ class Filling:
             return  # it is said again until it is done
         logger.warning("cluster: this node lacks what is in no log file any more: it copies the files of %s", node)
         member.group.store.close()
-        self.taker = CopyTaker(begin_copy(member.disk, member.chance), node, member.now_us())
+        self.taker = CopyTaker(begin_copy(member.process.disk, member.process.chance), node, member.now_us())
         member.links.send(node, message(ASK))
 
     def begin_empty(self, why: str) -> None:
@@ -240,10 +240,10 @@ class Filling:
             return  # the leader's frames come again, and are refused again
         if member.group.is_in_sync():
             raise StorageError(
-                f"{member.disk.root}: this store is in sync, and yet has another log than the leader: {why}"
+                f"{member.process.disk.root}: this store is in sync, and yet has another log than the leader: {why}"
             )
         member.group.store.close()
-        begin_empty(member.disk, member.chance)
+        begin_empty(member.process.disk, member.process.chance)
         member.begin_anew(why)
 
     def take(self, node: str, octets: bytes) -> None:
@@ -266,7 +266,7 @@ class Filling:
 
     def check_room(self, octets: int) -> None:
         """DiskFull where the disk cannot take all that is to come: half a copy is of no use, and takes long."""
-        disk = self.member.disk
+        disk = self.member.process.disk
         free = disk.free_octets()
         if free < octets:
             raise DiskFull(f"{disk.root}: {octets} octets are to come, and {free} are free")
@@ -277,7 +277,7 @@ class Filling:
             "cluster: the disk is full, so the files of %s are not copied until there is room: %s", taker.node, error
         )
         self.member.links.send(taker.node, message(GIVE_UP))
-        clear(self.member.disk)
+        clear(self.member.process.disk)
         now = self.member.now_us()
         self.lacking = max(1, taker.octets())
         self.look_us = now + ROOM_LOOK_US
@@ -292,7 +292,7 @@ class Filling:
                 self.member.begin_anew(f"nothing more came of the files of {taker.node}")
         elif now_us >= self.look_us:
             self.look_us = now_us + ROOM_LOOK_US
-            if self.member.disk.free_octets() >= self.lacking:
+            if self.member.process.disk.free_octets() >= self.lacking:
                 self.member.begin_anew(f"the disk has room for the files of {taker.node}")
             elif now_us >= self.until_us:
                 self.member.begin_anew(f"it looks again how long the files of {taker.node} are")

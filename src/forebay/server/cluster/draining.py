@@ -46,7 +46,7 @@ class Draining:
         self.member = member
         self.is_drained = os.environ.pop(MARK, "") != ""
         self.drained: set[str] = set()
-        self.refusals = Refusals(member.settings.node, True, member.options.connections_max, "is drained")
+        self.refusals = Refusals(member.settings.node, True, member.process.options.connections_max, "is drained")
         self.again_us = 0
 
     # ---- for administrators
@@ -169,8 +169,8 @@ class Draining:
 
     def send_away(self, node: str) -> None:
         """Let the clients go that came by a node; the leader does."""
-        app = self.member.app
-        if app is None or self.member.ended:
+        app = self.member.process.app
+        if app is None or self.member.process.ended:
             return
         for connection in [each for each in app.open if each.via == node]:
             current = connection.session or connection.handshake
@@ -181,7 +181,7 @@ class Draining:
 
     def part(self) -> None:
         """Tell clients where to go, as this node leads no more. Nothing else that was written for them may leave."""
-        app = self.member.app
+        app = self.member.process.app
         for connection in [] if app is None else list(app.open):
             has_begun = connection.session is not None or connection.handshake is not None
             if connection.via or not has_begun or connection.closing or connection.is_sending():
@@ -204,7 +204,7 @@ class Draining:
 
     async def parted(self, hurry: asyncio.Event) -> None:
         """Tell the clients of this node, which leads no more and stops, and wait until they are gone."""
-        app = self.member.app
+        app = self.member.process.app
         assert app is not None
         self.part()
         await self.until(lambda: not app.open, hurry)
@@ -212,8 +212,8 @@ class Draining:
 
     async def until(self, is_done: Callable[[], bool], hurry: asyncio.Event) -> None:
         """Wait, but not for long."""
-        loop = self.member.loop
-        deadline = loop.time() + min(LEAVE_S, self.member.options.drain_timeout_ms / MS_PER_S)
+        loop = self.member.process.loop
+        deadline = loop.time() + min(LEAVE_S, self.member.process.options.drain_timeout_ms / MS_PER_S)
         while not is_done() and not hurry.is_set():
             if loop.time() >= deadline:
                 return

@@ -15,7 +15,7 @@ from forebay.core.errors import DiskFull
 from forebay.log.folder.identity import StoreIdentity, promise
 from forebay.node.back_pressure.disk_room import LEADING, RoomTrial
 from forebay.node.back_pressure.disk_silence import DiskSilence
-from forebay.node.group_member import GroupMember
+from forebay.node.group.group_member import GroupMember
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.system.disk import DataDisk, FreeSpace
 from forebay.server.system.disk_work import Work, Worker
@@ -40,6 +40,7 @@ class Promise:
 class OwnDisk:
     """Of one node.
 
+    files     the thread that waits for the disk
     asked     a question to the disk is not answered yet
     promises  on their way to the disk
     silence   of the disk
@@ -47,18 +48,11 @@ class OwnDisk:
     told_full  the log says that the disk has no room for what the leader sends
     """
 
-    def __init__(
-        self,
-        group: GroupMember,
-        disk: DataDisk,
-        limit_us: int,
-        done: Callable[[Work, BaseException | None], None],
-        hand_back: Callable[..., object],
-    ) -> None:
+    def __init__(self, group: GroupMember, disk: DataDisk, limit_us: int, files: Worker) -> None:
         self.group = group
         self.disk = disk
         self.silence = DiskSilence(group, limit_us)
-        self.files = Worker("files", done, hand_back)
+        self.files = files
         self.asked: set[str] = set()
         self.promises = 0
         self.told = ""
@@ -141,7 +135,7 @@ class OwnDisk:
         """Go on once the disk answers; until then nobody is served here: no process can end that waits for a disk."""
         logger.warning("cluster: waits for its disk before it begins anew")
         node.listeners.close()
-        self.leaving = node.loop.create_task(self.leave(node))
+        self.leaving = node.process.loop.create_task(self.leave(node))
         self.leaving.add_done_callback(lambda _: then())
 
     async def leave(self, node: ClusterNode) -> None:

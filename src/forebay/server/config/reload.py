@@ -98,14 +98,14 @@ def differences(old: Options, new: Options) -> tuple[list[str], list[str]]:
 
 def put_in_force(app: App, old: Options, new: Options) -> None:
     """Have every part of the broker go on with options that were checked."""
-    app.options = app.node.options = new
+    app.options = app.broker.options = new
     app.vhosts.options = new
     app.vhosts.directory.vhosts.default_queue_type = new.default_queue_type
     app.pressure.options = app.pressure.buffers.options = app.pressure.disk_answer.options = new
-    app.node.newcomers.options = app.node.handshakes.options = new
+    app.broker.newcomers.options = app.broker.handshakes.options = new
     app.pressure.shares.set(new)
     app.rates.set(new)
-    app.node.is_rated = app.rates.is_on()
+    app.broker.is_rated = app.rates.is_on()
     app.stats.interval_s = new.mqtt_sys_interval_s
     set_throttle(app.auth.throttle, new)
     change_log(new)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from time import monotonic_ns
 from typing import Any, Final
 
@@ -113,12 +112,6 @@ class CommitThread:
         if self.fileno >= 0:
             os.close(self.fileno)
             self.fileno = -1
-
-
-def load_commit_thread() -> None:
-    """Load what `make_commit_thread` needs, which takes 50 ms: a node that takes over should not wait for it."""
-    with suppress(ImportError):
-        import_module("caio.thread_aio")
 
 
 def make_commit_thread(disk: DataDisk, done: CommitDone) -> CommitThread | None:

@@ -29,7 +29,7 @@ class AppStatus(ServerStatus):
 
     def fields(self) -> dict[str, object]:
         app = self._app
-        held = app.node.flow.held
+        held = app.broker.flow.held
         used = os.times()
         return {
             "build": "compiled" if COMPILED else "interpreted",

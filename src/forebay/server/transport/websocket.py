@@ -128,13 +128,13 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
     def is_too_long(self, octets: int) -> bool:
         """Return whether a request or frame of a client that has not logged in is ended, as it takes too much."""
         connection = self.connection
-        most = connection.host.node.options.login_octets_max
+        most = connection.host.broker.options.login_octets_max
         if octets > most:
             self.log(f"a request or frame of more than {most} octets before a login, login_octets_max")
             self.transport.abort()
             return True
         held = len(connection.rest) if connection.parts is None else connection.parts_octets
-        connection.node.note_unfinished(connection, octets + held)
+        connection.broker.note_unfinished(connection, octets + held)
         return connection.closing
 
     def open(self, events: list[Event]) -> None:
@@ -260,7 +260,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         elif self.full:
             # Deliveries wait for a client that does not read; the answers to its pings must not pile up instead.
             self.unread_octets += len(octets)
-            if self.unread_octets > self.connection.host.node.options.send_buffer_octets_max:
+            if self.unread_octets > self.connection.host.broker.options.send_buffer_octets_max:
                 self.log("it pings and does not read the answers")
                 self.transport.abort()
 

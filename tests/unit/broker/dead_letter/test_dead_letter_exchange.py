@@ -484,7 +484,7 @@ def test_a_dead_letter_to_a_session_of_mqtt_is_in_the_frame_of_its_settlement(br
     broker.flush()
     vhost.settling.reject(lease, 0, 1)
     broker.publish(b"", b"other", b"that is confirmed")
-    broker.node.flush_due = True
+    broker.broker.flush_due = True
     broker.do(broker.node.turn())
     broker.write()
     broker.crash()

@@ -111,7 +111,7 @@ def test_a_checkpoint_between_the_parts(tmp_path: Path) -> None:
     rig.turn()
     assert counts(rig) == {0, 1}
     rig.vhosts.sweep(rig.clock.us)  # the log forgets nothing that somebody still has to get
-    rig.store.rotate(rig.node.checkpoint())
+    rig.store.rotate(rig.broker.checkpoint())
     rig.flush()
     assert counts(rig) == {1}
     rig.crash()

@@ -30,7 +30,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     yield made
     for rig in rigs:
-        assert sum(rig.node.listed.view.counts().values()) == 0, "an entry is left"
+        assert sum(rig.broker.listed.view.counts().values()) == 0, "an entry is left"
         rig.close()
 
 
@@ -38,8 +38,8 @@ def why(line: Line) -> list[str]:
     """The names of the reasons for which a connection is held."""
     current = line.session or line.handshake
     assert current is not None
-    found = line.rig.node.listed.holds(int(current.id))
-    counts = line.rig.node.listed.view.counts()
+    found = line.rig.broker.listed.holds(int(current.id))
+    counts = line.rig.broker.listed.view.counts()
     for each in found:
         assert counts[str(each["reason"])] > 0 and each["text"]
         assert int(str(each["since_ms"])) <= line.rig.clock.us // 1000
@@ -49,7 +49,7 @@ def why(line: Line) -> list[str]:
 def holds(line: Line) -> Facts:
     """The only reason for which a connection is held."""
     assert line.session is not None
-    (found,) = line.rig.node.listed.holds(int(line.session.id))
+    (found,) = line.rig.broker.listed.holds(int(line.session.id))
     return found
 
 
@@ -61,7 +61,7 @@ def is_read(line: Line) -> bool:
 def explained(rig: NodeRig, operation: str, **given: object) -> list[Facts]:
     origin = rig.lines[0].session.origin() if rig.lines[0].session is not None else None
     assert origin is not None
-    items = rig.node.control.perform(origin, operation, given)["items"]
+    items = rig.broker.control.perform(origin, operation, given)["items"]
     assert isinstance(items, list)
     return items
 
@@ -88,9 +88,9 @@ def test_a_broker_that_stops(make: Make) -> None:
     rig = make()
     with amqp.connect(rig):
         (line,) = rig.lines
-        stop_reading(rig.node)
+        stop_reading(rig.broker)
         assert why(line) == ["shutdown"] and not is_read(line)
-        say_goodbye(rig.node)
+        say_goodbye(rig.broker)
         assert why(line) == [] and is_read(line)
 
 
@@ -171,23 +171,23 @@ def test_a_queue_over_its_share(make: Make) -> None:
         client.send(amqp.publish(1, "full", b"one more"))
         other.send(amqp.publish(1, "empty", b"x"))
         assert why(line) == ["queue_share"] and why(another) == []
-        assert not is_read(line) and is_read(another) and rig.node.pressure.choked() == 1
+        assert not is_read(line) and is_read(another) and rig.broker.pressure.choked() == 1
         since = holds(line)["since_ms"]
         assert holds(line)["queue"] == "full" and holds(line)["until_ms"] is None
-        rig.node.every_second(rig.clock.us)
+        rig.broker.every_second(rig.clock.us)
         assert why(line) == ["queue_share"], "it is read once, and still held"
-        assert is_read(line) and rig.node.pressure.choked() == 0 and holds(line)["since_ms"] == since
+        assert is_read(line) and rig.broker.pressure.choked() == 0 and holds(line)["since_ms"] == since
         client.send(amqp.publish(1, "full", b"and another"))
         assert not is_read(line)
-        rig.node.every_second(rig.clock.us)
+        rig.broker.every_second(rig.clock.us)
         shown = explained(rig, "queue.explain", queue="full")
         assert [each["reason"] for each in shown] == ["queue_share"] and shown[0]["connection"] == 1
         assert "over its share of disk" in str(shown[0]["text"])
         assert explained(rig, "queue.explain", queue="empty") == []
         other.send(amqp.method(1, (50, 30), b"\0\0" + amqp.short("full") + b"\0"))
         rig.settle()
-        rig.node.every_second(rig.clock.us)
-        rig.node.every_second(rig.clock.us)
+        rig.broker.every_second(rig.clock.us)
+        rig.broker.every_second(rig.clock.us)
         assert why(line) == [] and is_read(line)
 
 
@@ -196,19 +196,19 @@ def test_too_little_memory_and_too_little_room_on_the_disk(make: Make) -> None:
     with amqp.connect(rig) as client:
         (line,) = rig.lines
         client.declare("q")
-        rig.node.surroundings.memory_octets = MUCH
-        rig.node.every_second(rig.clock.us)
+        rig.broker.surroundings.memory_octets = MUCH
+        rig.broker.every_second(rig.clock.us)
         client.send(amqp.publish(1, "q", b"x"))
         assert why(line) == ["memory_alarm"] and line.session is not None and line.session.unread
         (shown,) = explained(rig, "queue.explain", queue="q")
         assert shown["text"] == "its publishes are held back: the broker is low on memory"
         assert explained(rig, "connection.explain", id=1)[0]["reason"] == "memory_alarm"
-        rig.node.surroundings.memory_octets = 0
-        rig.node.surroundings.free_octets = 0
-        rig.node.every_second(rig.clock.us)
+        rig.broker.surroundings.memory_octets = 0
+        rig.broker.surroundings.free_octets = 0
+        rig.broker.every_second(rig.clock.us)
         assert why(line) == ["disk_alarm"] and not is_read(line), "it is held for another reason now"
-        rig.node.surroundings.free_octets = MUCH
-        rig.node.every_second(rig.clock.us)
+        rig.broker.surroundings.free_octets = MUCH
+        rig.broker.every_second(rig.clock.us)
         assert why(line) == [] and is_read(line) and not line.session.unread
 
 
@@ -273,7 +273,7 @@ def test_a_publisher_over_its_rate(make: Make) -> None:
         assert why(line) == ["rate_limit"]
         assert holds(line)["until_ms"] == rig.again_us // 1000 > rig.clock.us // 1000
         rig.clock.us = rig.again_us
-        rig.node.wake(rig.clock.us)
+        rig.broker.wake(rig.clock.us)
         assert why(line) == []
 
 
@@ -281,7 +281,7 @@ def test_a_client_that_does_not_read(make: Make) -> None:
     rig = make(send_buffer_octets_max=64 << 10)
     with amqp.connect(rig):
         (line,) = rig.lines
-        buffers = rig.node.pressure.buffers
+        buffers = rig.broker.pressure.buffers
         line.left = 100 << 10
         line.fill(True)
         assert why(line) == ["send_buffer"] and is_read(line), "it is read"
@@ -294,7 +294,7 @@ def test_a_client_over_its_share_of_what_waits_for_all(make: Make) -> None:
     rig = make(send_buffers_octets_max=MIB, send_buffer_octets_max=MIB)
     with amqp.connect(rig):
         (line,) = rig.lines
-        buffers = rig.node.pressure.buffers
+        buffers = rig.broker.pressure.buffers
         buffers.note(line, 500 << 10)
         assert why(line) == ["send_share"] and is_read(line)
         line.fill(True)
@@ -308,8 +308,8 @@ def test_a_connection_that_has_gone_is_in_the_table_no_more(make: Make) -> None:
     rig = make()
     with amqp.connect(rig) as client:
         client.declare("q")
-        rig.node.surroundings.memory_octets = MUCH
-        rig.node.every_second(rig.clock.us)
+        rig.broker.surroundings.memory_octets = MUCH
+        rig.broker.every_second(rig.clock.us)
         client.send(amqp.publish(1, "q", b"x"))
         assert why(rig.lines[0]) == ["memory_alarm"]
-    assert sum(rig.node.listed.view.counts().values()) == 0
+    assert sum(rig.broker.listed.view.counts().values()) == 0

@@ -124,7 +124,7 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
     for properties, body in ((b"", b"12345"), (EXPIRED, b"1234567"), (b"", b"12345678901")):
         rig.vhost.publishing.publish_topic(b"t", QOS_1, properties, body)
     rig.turn()
-    stats = rig.node.stats  # which has counted their handshakes
+    stats = rig.broker.stats  # which has counted their handshakes
     ended, stays = [line.session for line in lines]
     assert ended is not None and stays is not None
     stats.ended(ended)

@@ -46,7 +46,7 @@ def test_publishes_are_counted_for_the_channel_the_connection_and_the_broker(rig
     raw.send(performative(0, CLOSE))
     raw.expect(CLOSE)
     rig.settle()
-    found = rig.node.stats.traffic([])
+    found = rig.broker.stats.traffic([])
     assert (found.channels, found.received, found.expecting, found.confirmed, found.returned) == (1, 7, 5, 5, 1)
 
 
@@ -64,10 +64,10 @@ def test_connection_and_channels_are_listed(rig: NodeRig) -> None:
     raw = begun(rig)
     raw.consumer("$queue/q", 1)
     raw.publisher("$queue/q", 2)
-    listed = rig.node.listed.listed()[0]
+    listed = rig.broker.listed.listed()[0]
     assert (listed["protocol"], listed["user"], listed["channels"], listed["consumers"]) == ("AMQP 1.0", "guest", 1, 1)
     assert listed["heartbeat_s"] == 0
-    channel = rig.node.listed.channels()[0]
+    channel = rig.broker.listed.channels()[0]
     assert (channel["channel"], channel["consumers"], channel["transactional"]) == (0, 1, False)
     sessions = session_of(raw).describe_sessions()
     links = cast("list[dict[str, object]]", sessions[0]["links"])

@@ -41,7 +41,7 @@ class Rig(OneVhost):
     def __init__(self, folder: str) -> None:
         super().__init__(Path(folder), None, mqtt_sys_interval_s=0)
         self.line = self.connect("blocks")
-        self.line.handshake = self.node.begin_handshake(self.line, PREFACE)
+        self.line.handshake = self.broker.begin_handshake(self.line, PREFACE)
 
     @property
     def session(self) -> BlocksSession:
@@ -263,15 +263,15 @@ def test_a_queue_of_another_connection_alone_is_not_shown(logged_in: Rig) -> Non
 
 def test_answers_wait_while_the_connection_takes_no_more(logged_in: Rig) -> None:
     logged_in.fill(b"s", b"a")
-    logged_in.node.pause(logged_in.line, True)
+    logged_in.broker.pause(logged_in.line, True)
     assert logged_in.ask(fetch("s", 0, 1), {"op": "describe", "queue": "s"}) == []
-    logged_in.node.pause(logged_in.line, False)
+    logged_in.broker.pause(logged_in.line, False)
     fetched, described = logged_in.frames()
     assert (fetched.kind, described.kind) == (BLOCKS, REPLY)
 
 
 def test_who_asks_and_does_not_read_is_sent_away(logged_in: Rig) -> None:
-    logged_in.node.pause(logged_in.line, True)
+    logged_in.broker.pause(logged_in.line, True)
     (answer,) = logged_in.ask(*[fetch("s", 0, 1)] * (FETCHES_MAX + 1))
     assert error(answer)["error"] == "protocol"
     assert logged_in.session.closing

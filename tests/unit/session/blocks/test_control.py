@@ -49,7 +49,7 @@ class Cluster(Told):
 
 
 def test_a_leader_that_hands_over_answers_at_once(rig: Rig) -> None:
-    rig.node.control.cluster = Cluster()
+    rig.broker.control.cluster = Cluster()
     rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)  # others write in the same turn
     ask(rig, "cluster.transfer", node="b")
     rig.turn(sync=False)

@@ -78,7 +78,7 @@ class FirstOctets(NewConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         beginning = self.elsewhere.beginning
-        if len(beginning) >= self.elsewhere.member.options.connections_max:
+        if len(beginning) >= self.elsewhere.member.process.options.connections_max:
             self.transport.abort()
         else:
             beginning.add(self)

@@ -29,7 +29,7 @@ class FollowerHttp(HttpHost):
 
     def why_unready(self) -> str:
         member = self.member
-        if member.ended:
+        if member.process.ended:
             return LEAVING
         if self.draining.is_drained:
             return DRAINED

@@ -30,7 +30,7 @@ class Offers(ReadOffers):
             return "", []
         self.given += 1
         first = self.given % len(places)
-        token = self.member.chance.octets(TOKEN_OCTETS).hex()
+        token = self.member.process.chance.octets(TOKEN_OCTETS).hex()
         store = self.member.group.store
         lsn = max(store.durable, store.recovered)
         told = encode_grant(Grant(token, read.log, read.queue, read.first, read.end, lsn))
@@ -41,7 +41,7 @@ class Offers(ReadOffers):
         """The followers that can serve reads now, by their names."""
         member = self.member
         record = member.record()
-        if record is None or member.ended or not member.group.can_deliver(member.now_us()):
+        if record is None or member.process.ended or not member.group.can_deliver():
             return []
         found: list[ReadPlace] = []
         for node in sorted(member.answering()):

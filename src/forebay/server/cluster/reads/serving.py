@@ -59,7 +59,7 @@ class FollowerReads(ReaderHost):
     def sender(self) -> FileSender:
         """The thread that sends files."""
         if self.file_sender is None:
-            self.file_sender = FileSender(self.member.loop.call_soon_threadsafe)
+            self.file_sender = FileSender(self.member.process.loop.call_soon_threadsafe)
         return self.file_sender
 
     def stop(self) -> None:
@@ -83,7 +83,7 @@ class FollowerReads(ReaderHost):
 
     def begin(self, reader: GrantedReader) -> None:
         """A reader has come."""
-        if len(self.readers) >= self.member.options.connections_max:
+        if len(self.readers) >= self.member.process.options.connections_max:
             reader.transport.abort()
         else:
             self.readers.add(reader)
@@ -119,7 +119,7 @@ class FollowerReads(ReaderHost):
             self.turns.append(reader)
         if not self.scheduled:
             self.scheduled = True
-            self.member.loop.call_soon(self.serve_next)
+            self.member.process.loop.call_soon(self.serve_next)
 
     # ---- time
 
@@ -154,7 +154,7 @@ class FollowerReads(ReaderHost):
     def why_not(self) -> str:
         """The reason why this node serves no readers; "" where it does."""
         member = self.member
-        if member.ended or self.filling.taker is not None:
+        if member.process.ended or self.filling.taker is not None:
             return f"node {member.settings.node} begins anew"
         if member.group.role != FOLLOWER:
             return f"node {member.settings.node} leads, or is not in sync"

@@ -18,9 +18,9 @@ def begun(rig: NodeRig) -> Session:
     line = rig.connect("amqp")
 
     def make(id: int) -> Session:
-        return begin_session(id, http_login(), rig.vhosts, rig.auth, rig.options, rig.node.control)
+        return begin_session(id, http_login(), rig.vhosts, rig.auth, rig.options, rig.broker.control)
 
-    rig.node.seat(line, make)
+    rig.broker.seat(line, make)
     session = line.session
     assert session is not None
     return session

@@ -1,14 +1,13 @@
-"""A node's part in its group: the store, the member that decides, and what must be done for both.
+"""A node's part in a group of several: the store, the member that decides, and what must be done for both.
 
-    member = GroupMember(name, disk, clock, chance, options, settings)
+    member = GroupMember(name, disk, clock, chance, options, settings, monotonic)
     member.open()                      # what the disk holds; a follower from here on
-    member.start(now)
+    member.replica.start(now)
     member.replica.message(…), seen(…), tick(…), refused(…), …   # what comes in; see replica/member.py
-    ready = member.take(now)           # what is to be done: messages, the register, commits to run
-    member.written(commit, now)        # one of these has run
 
-While the member leads, a `Node` writes to the store, and says so: `appended`, `written_own`. A member that has led and
-does so no longer is at its end: what it has in memory may be what nobody else ever had. Its process begins anew.
+A `Node` has it, and hands on what comes back from the disk. While the member leads, the node's broker writes to the
+store: `take` ships what that has given to the disk. A member that has led and does so no longer is at its end: what it
+has in memory may be what nobody else ever had. Its process begins anew.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from forebay.core.errors import DiskFull
 from forebay.core.options import Options
-from forebay.core.ports import Clock, Disk, Random
+from forebay.core.ports import Clock, Disk, MonotonicClock, Random
 from forebay.log.folder.identity import (
     ID_OCTETS,
     StoreIdentity,
@@ -34,14 +34,19 @@ from forebay.log.shipment import Shipment
 from forebay.log.store import Job, Recovery, Store
 from forebay.log.wal import Commit
 from forebay.node.back_pressure.disk_room import DiskRoom, RoomTrial
+from forebay.node.group.lone_member import NodeMember
+from forebay.node.ready import Ready
+from forebay.node.telemetry.journal import ERROR, INFO
 from forebay.node.wanted import store_options
 from forebay.replica.member import Member
 from forebay.replica.messages import Run
-from forebay.replica.outcome import FOLLOWER, LEADER, Change, Outcome, Taking
+from forebay.replica.outcome import FOLLOWER, LEADER, Outcome, Taking
 from forebay.replica.replica_log import ReplicaLog
 from forebay.replica.settings import ReplicaSettings
 
 ORDER_ALL_S: Final = 60
+CANNOT_LEAD: Final = "cluster: the disk is full, so this node cannot lead: %s"
+NO_ROOM_TO_LEAD: Final = "another is to lead, or this node once its disk has room"
 ORDERS_MAX: Final = 1000  # the oldest are forgotten: such files stay until an order speaks of all
 
 
@@ -64,39 +69,11 @@ class StoreLog(ReplicaLog):
         return self.store.frames_from(lsn, octets_max)
 
 
-class GroupReady:
-    """To be done in the order of the fields.
-
-    messages  member and octets
-    read      the register is to be read
-    change    of the register
-    commits   to be run one after the other; then `GroupMember.written` of each
-    copy_from  the member whose files this store is to be replaced by; "" for none
-    needs_copy  the reason why this store can never take the frames of the leader; "" for none
-    events    for people
-    leads     it leads from now on: a node is to be made on the store, in `epoch`
-    deposed   it leads no more: the process is to begin anew
-    committed  all frames up to here are committed; 0 where that is nothing new
-    """
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, bytes]] = []
-        self.read = False
-        self.change: Change | None = None
-        self.commits: list[Commit] = []
-        self.copy_from = ""
-        self.needs_copy = ""
-        self.events: list[str] = []
-        self.leads = False
-        self.deposed = False
-        self.committed = 0
-
-
-class GroupMember:
+class GroupMember(NodeMember):
     """One member of one group.
 
+    monotonic  the clock of time-outs and of the leader's lease
     role       as replica/outcome.py names it
-    epoch      in which it leads, or which it follows
     leader     the name of who leads, "" where that is not known
     commit     all frames up to here are committed; of a group that does not wait for others, on the leader's disk
     found      when the folder was opened
@@ -105,36 +82,53 @@ class GroupMember:
     promiser   writes a promise elsewhere, and has `promised` called then; None: `take` writes it
     taken      epoch and last frame of what the store was given to take, and the disk does not have yet
     under_way  a commit of these is being run
+    is_to_lead  the node leads as soon as what the last leader sent is written
+    no_room    the reason why the disk takes nothing more of what the node would begin to lead with; "" for none
+    has_begun  the node leads, and its broker writes to the store
+    shipped    the last frame of the node that leads that was sent to other members
+    job        work on files that the node has to do as a follower, for the next `take`
     seconds    in which this member has led
     orders     of the leader, by file: the offsets of it that are still wanted
     """
 
     def __init__(
-        self, name: str, disk: Disk, clock: Clock, chance: Random, options: Options, settings: ReplicaSettings
+        self,
+        name: str,
+        disk: Disk,
+        clock: Clock,
+        chance: Random,
+        options: Options,
+        settings: ReplicaSettings,
+        monotonic: MonotonicClock,
     ) -> None:
+        super().__init__(Store(disk, clock, store_options(options), replicated=True), 0)
         self.name = name
         self.disk = disk
         self.clock = clock
         self.chance = chance
         self.settings = settings
-        self.store = Store(disk, clock, store_options(options), replicated=True)
+        self.monotonic = monotonic
         self.room = DiskRoom(disk, self.store)
         self.identity = own_identity(disk, chance)
         self.found = Recovery([], {}, [])
         self.is_foreign = False
         self.replica: Member
         self.role = FOLLOWER
-        self.epoch = 0
         self.leader = ""
         self.commit = 0
         self.promiser: Callable[[int], None] | None = None
         self.taken: deque[tuple[int, int]] = deque()
         self.under_way = False
+        self.is_to_lead = False
+        self.no_room = ""
+        self.has_begun = False
+        self.shipped = 0
+        self.job: Job | None = None
         self.seconds = 0
         self.orders: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
-    def open(self) -> None:
-        """Come to the state in which the disk was left, and follow."""
+    def open(self) -> list[str]:
+        """Read the data folder, follow, and return what has to be said about the folder."""
         try:
             self.found = self.store.open()
         except UnfinishedCopy as error:
@@ -149,6 +143,7 @@ class GroupMember:
         self.replica = Member(
             self.name, self.identity.store, self.identity.promised, StoreLog(self.store), self.settings
         )
+        return self.found.report
 
     def found_group(self) -> str:
         """The id of a group that this store founds; on return it is on the disk."""
@@ -222,18 +217,24 @@ class GroupMember:
         """This very store is one of those that hold all that is committed, as the register was last seen."""
         return self.replica.standing.is_in_sync()
 
-    def can_deliver(self, now: int) -> bool:
-        """True if what is committed may be delivered at this very instant."""
-        return self.replica.can_deliver(now)
+    def can_deliver(self) -> bool:
+        return self.replica.can_deliver(self.monotonic.now_us())
 
     # ---- what has happened
 
-    def written(self, commit: Commit, now: int) -> None:
-        """Frames of the leader are on the disk."""
-        self.under_way = False
-        self.store.written(commit)
-        self.room.taken()
-        self.tell_written(now)
+    def followed(self, commit: Commit, error: BaseException | None) -> None:
+        now = self.monotonic.now_us()
+        if isinstance(error, DiskFull) and self.is_to_lead:
+            self.no_room = str(error)
+        elif isinstance(error, DiskFull):
+            self.not_written(commit, now)
+        elif error is not None:
+            raise error
+        else:
+            self.under_way = False
+            self.store.written(commit)
+            self.room.taken()
+            self.tell_written(now)
 
     def not_written(self, commit: Commit, now: int) -> None:
         """The disk had no room for them: they are asked for again once it has, and others go on without this member."""
@@ -272,31 +273,47 @@ class GroupMember:
             epoch, last = self.taken.popleft()
             self.replica.written(epoch, last, now)
 
-    def appended(self, lsn: int, now: int) -> None:
-        """The node that leads has given frames up to here to the disk."""
-        self.replica.appended(lsn, now)
+    def begin(self) -> None:
+        now = self.monotonic.now_us()
+        self.has_begun = True
+        self.shipped = self.store.lsn - 1
+        self.replica.appended(self.shipped, now)
+        self.replica.written(self.epoch, self.shipped, now)
 
-    def written_own(self, lsn: int, now: int) -> None:
-        """The disk has them."""
-        self.replica.written(self.epoch, lsn, now)
+    def written(self, commit: Commit) -> None:
+        self.ship()
+        self.store.written(commit)
+        self.replica.written(self.epoch, commit.lsn, self.monotonic.now_us())
+
+    def ship(self) -> None:
+        """Have other members get the frames that the node, which leads, has given to its disk."""
+        last = self.store.outgoing.last
+        if last > self.shipped:
+            self.shipped = last
+            self.replica.appended(last, self.monotonic.now_us())
 
     # ---- what is to be done
 
-    def take(self, now: int) -> GroupReady:
-        """All that is to be done since it was called last."""
-        ready = GroupReady()
+    def take(self, out: Ready) -> int:
+        if self.has_begun:
+            self.ship()
+        now = self.monotonic.now_us()
+        before = self.commit
         again = True
         while again:
-            out = self.replica.take()
-            self.stand(out, ready)
-            if ready.deposed:
-                return ready
-            again = self.obey(out, ready, now)
-        if self.role != LEADER:
-            self.follow(ready)
-        return ready
+            outcome = self.replica.take()
+            self.stand(outcome, out)
+            if out.anew:
+                return 0
+            again = self.obey(outcome, out, now)
+        if not self.has_begun:
+            self.follow(out)
+        elif self.commit > before:
+            self.store.commit_to(self.commit)
+            return self.commit
+        return 0
 
-    def obey(self, out: Outcome, ready: GroupReady, now: int) -> bool:
+    def obey(self, out: Outcome, ready: Ready, now: int) -> bool:
         """Do what the store can do at once, and pass on the rest; whether the member may have more to say for it."""
         for taking in out.takings:
             self.take_frames(taking, ready, now)
@@ -304,22 +321,28 @@ class GroupMember:
             self.promiser(int(out.promise))
         elif out.promise:
             self.promised(promise(self.disk, self.identity, int(out.promise)), int(out.promise), now)
-        ready.messages += out.messages  # links connect anew by themselves: `probe` asks for nothing more
+        if out.messages:  # links connect anew by themselves: `probe` asks for nothing more
+            ready.messages = [*ready.messages, *out.messages]
         ready.read = ready.read or out.read
         ready.change = out.change or ready.change
-        ready.events += out.events
+        self.tell(out.events, ready)
         ready.copy_from = out.copy_from or ready.copy_from
         for order in out.rewrites:
             self.orders[int(order.number)] = order.wanted
         self.store.keep_from(int(out.keep_from), out.is_copied)
         return bool(out.takings) or (out.promise > 0 and self.promiser is None)
 
+    def tell(self, lines: list[str], ready: Ready) -> None:
+        """Have the log say something about the group."""
+        if lines:
+            ready.lines = [*ready.lines, *[(INFO, "cluster: %s", (line,)) for line in lines]]
+
     def promised(self, identity: StoreIdentity, epoch: int, now: int) -> None:
         """Take note that a promise is on the disk."""
         self.identity = identity
         self.replica.promised(epoch, now)
 
-    def take_frames(self, taking: Taking, ready: GroupReady, now: int) -> None:
+    def take_frames(self, taking: Taking, ready: Ready, now: int) -> None:
         """Have the store take frames of the leader."""
         refused = self.store.take(int(taking.prev_lsn), int(taking.prev_epoch), taking.shipments)
         if refused is None:
@@ -329,11 +352,18 @@ class GroupMember:
             self.taken.append((int(taking.epoch), int(taking.last)))
             self.tell_written(now)
             return
-        ready.events.append(f"frames are not taken: {refused.why}")
+        self.tell([f"frames are not taken: {refused.why}"], ready)
         if refused.needs_copy:
             ready.needs_copy = refused.why
         else:
             self.replica.mismatched(taking.epoch, now)
+
+    def every_second(self, now: int) -> None:
+        """Have files rewritten: by followers as they are here if this member leads, else as the leader has told."""
+        if self.has_begun:
+            self.tell_orders(now)
+        else:
+            self.job = self.housekeep(now) or self.job
 
     def housekeep(self, now: int) -> Job | None:
         """The work on files that a second brings, if this member follows; the next when `Store.done` has it back."""
@@ -359,27 +389,44 @@ class GroupMember:
         for order in self.store.orders():
             self.replica.rewritten(order.number, order.lsn, order.wanted, now)
 
-    def follow(self, ready: GroupReady) -> None:
-        """Give the disk what was taken, and the logs what is committed."""
+    def follow(self, ready: Ready) -> None:
+        """Give the disk what was taken, and the logs what is committed. Lead, once what was taken is written."""
+        if self.is_to_lead:
+            self.prepare_to_lead(ready)
+            return
+        if self.role == LEADER:
+            return  # the node is about to make its broker
         if not self.under_way:
             commit = self.store.commit()
             if commit is not None:
                 self.under_way = True
-                ready.commits.append(commit)
+                ready.commit = commit
+        ready.job, self.job = self.job, None
         lsn = min(self.commit, self.store.on_disk)
         if lsn > self.store.durable:
             self.store.commit_to(lsn)
 
-    def stand(self, out: Outcome, ready: GroupReady) -> None:
+    def prepare_to_lead(self, ready: Ready) -> None:
+        """Have the node lead once nothing else has the store's files in hand."""
+        job = self.store.job_running
+        if self.no_room:
+            ready.lines = [*ready.lines, (ERROR, CANNOT_LEAD, (self.no_room,))]
+            ready.anew = NO_ROOM_TO_LEAD
+        elif job is not None:
+            job.stop()
+        elif not self.under_way:
+            self.is_to_lead = False
+            ready.leads = True
+
+    def stand(self, out: Outcome, ready: Ready) -> None:
         """Take note of how the member stands."""
         led = self.role == LEADER
         leads = out.role == LEADER
-        if led and (not leads or out.epoch != self.epoch):
-            ready.deposed = True
-        elif leads and not led:
-            ready.leads = True
         self.role = out.role
+        if led and (not leads or out.epoch != self.epoch):
+            ready.anew = f"{out.leader or 'another node'} leads in epoch {int(out.epoch)}"
+        elif leads and not led:
+            self.is_to_lead = True
         self.epoch = int(out.epoch)
         self.leader = out.leader
-        if out.confirmed > self.commit:
-            self.commit = ready.committed = int(out.confirmed)
+        self.commit = max(self.commit, int(out.confirmed))

@@ -1,28 +1,28 @@
-"""The process of one node of a cluster: sockets, threads, etcd and an event loop around a `GroupMember`, which decides.
+"""The peers of a node of a cluster: links, etcd, and clients that come to this node, around its `GroupMember`.
 
-While the node follows, its disk threads write what the leader sends. Once it leads there is a broker (`LeaderApp`) on
-the same store. A process that has led and does so no longer begins anew (`begin_anew`): it must forget what nobody else
-may ever have had, as after a crash.
+The process is the same as of a node that is alone (server/node_process.py). A process that has led and does so no
+longer begins anew (`begin_anew`): it must forget what nobody else may ever have had, as after a crash.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from forebay.core.errors import DiskFull, PeerError, RequestError, StorageError
+from forebay.core.errors import DiskFull, PeerError, RequestError
 from forebay.core.option_cluster import REDIRECT
-from forebay.core.options import Options
 from forebay.core.ports import RegisterListener
 from forebay.core.units import US_PER_MS
-from forebay.log.store import Job
-from forebay.log.wal import Commit
-from forebay.node.group_member import GroupMember, GroupReady
+from forebay.node.back_pressure.disk_room import RoomTrial
+from forebay.node.group.group_member import CANNOT_LEAD, NO_ROOM_TO_LEAD, GroupMember
 from forebay.node.peer import Peer
+from forebay.node.ready import Ready
 from forebay.replica.membership import PresentNode
 from forebay.replica.outcome import Change
 from forebay.replica.register import (
@@ -43,27 +43,26 @@ from forebay.server.cluster.clients.follower_http import FollowerHttp
 from forebay.server.cluster.clients.listeners import ClientListeners
 from forebay.server.cluster.clients.refusing import Refusals
 from forebay.server.cluster.clients.relay import Relay
+from forebay.server.cluster.clients.scrape import TellMetrics
 from forebay.server.cluster.cluster_node import ClusterNode
 from forebay.server.cluster.copying import ASK, COPY, GIVE_UP, CopySource, Filling
 from forebay.server.cluster.draining import DRAIN, LOOK_S, PART_S, Draining
-from forebay.server.cluster.leader_app import LeaderApp
 from forebay.server.cluster.links.links import LinkListener, Links
+from forebay.server.cluster.load import LeaderLoad
 from forebay.server.cluster.node_stats import STATS, decode_stats
-from forebay.server.cluster.own_disk import OwnDisk
+from forebay.server.cluster.own_disk import OwnDisk, Promise
 from forebay.server.cluster.reads.grants import GRANT
+from forebay.server.cluster.reads.offers import Offers
 from forebay.server.cluster.reads.serving import FollowerReads
 from forebay.server.cluster.register.register import make_register
 from forebay.server.cluster.settings import ClusterSettings, replica_settings
-from forebay.server.faults import Faults, end_process
-from forebay.server.listen import Endpoint
-from forebay.server.system.chance import SystemRandom
-from forebay.server.system.clock import SystemClock
-from forebay.server.system.commit_thread import load_commit_thread
-from forebay.server.system.disk import DataDisk
-from forebay.server.system.disk_work import Work, Worker
-from forebay.server.system.replacement import Replacement
+from forebay.server.faults import end_process
+from forebay.server.listen import Closable, Endpoint, MakeProtocol
+from forebay.server.node_process import NodeProcess
+from forebay.server.system.disk_work import Work
+from forebay.server.system.notify import WATCHDOG, is_watched, notify
+from forebay.server.system.replacement import Replacement, heed_signals
 from forebay.server.telemetry.logs import flush_log
-from forebay.server.transport.tls import TlsContexts
 
 TICK_S: Final = 0.02
 NANOSECONDS: Final = 1000  # a microsecond
@@ -77,74 +76,58 @@ GRANT_MARK: Final = bytes((GRANT,))
 logger = logging.getLogger("forebay")
 
 
-class MemberProcess(ClusterNode, RegisterListener, LinkListener):
-    """One node of a cluster.
+class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
+    """The peers of one node.
 
-    group      what it is a process for
-    listeners  for clients
-    app        the broker, while it leads
     source     of copies of its files, while it leads
     filling    of this node's folder by such a copy: there is no store until that is done
     own_disk   calls that the loop does not wait for
-    led        set once it leads
-    is_to_lead  it does as soon as what the last leader sent is written
     leaving    it hands over to another before it ends
     handed_over  set once another leads
     watchers   called at each look at the clock
     is_told_to_stop  a signal has come that ends the process
     told_lost  the log says that the record is gone
     asked      changes of the register whose outcome is not known, by number
-    nodes      who is there, as the register says
     state      the cluster as administrators see it
     reads      readers of blocks that it serves while it does not
     draining   whether this node serves clients, or others do
     http       what comes over HTTP while it does not lead
     """
 
-    def __init__(
-        self, options: Options, settings: ClusterSettings, loop: asyncio.AbstractEventLoop, tls: TlsContexts
-    ) -> None:
-        self.options = options
+    def __init__(self, settings: ClusterSettings, tell_metrics: TellMetrics | None, process: NodeProcess) -> None:
+        self.process = process
         self.settings = settings
-        self.loop = loop
-        self.tls = tls
-        self.faults = Faults()
-        self.disk = DataDisk(options.data)
-        self.chance = SystemRandom()
+        options = process.options
         self.group = GroupMember(
-            settings.node, self.disk, SystemClock(), self.chance, options, replica_settings(settings)
+            settings.node, process.disk, process.clock, process.chance, options, replica_settings(settings), self
         )
-        self.commits = Worker("commit", self.commit_done, loop.call_soon_threadsafe)
-        self.jobs = Worker("housekeeping", self.job_done, loop.call_soon_threadsafe)
         timeout_us = settings.options.replica_timeout_ms * US_PER_MS
-        self.own_disk = OwnDisk(self.group, self.disk, timeout_us, self.file_done, loop.call_soon_threadsafe)
+        self.own_disk = OwnDisk(self.group, process.disk, timeout_us, process.work.files)
         self.register = make_register(settings, self)
         self.register.may_stay = lambda: not self.own_disk.silence.is_silent()
         self.arrivals = Arrivals()
-        self.links = Links(settings, self.group.identity.store, self, self.now_us, self.chance.octets, self.arrivals)
+        random = process.chance
+        self.links = Links(settings, self.group.identity.store, self, self.now_us, random.octets, self.arrivals)
         self.relay = Relay(self.links, options.connections_max)
         self.refusals = Refusals(settings.node, settings.options.clients == REDIRECT, options.connections_max)
         self.listeners = ClientListeners(self.make_elsewhere, self.arrivals)
         self.relay.here = self.listeners.makers
-        self.app: LeaderApp | None = None
         self.asked: dict[int, Change] = {}
         self.nodes: dict[str, PresentNode] = {}
         self.next_change = 1
         self.second_us = 0
         self.told_lost = False
-        self.ended = False
         self.source: CopySource | None = None
         self.filling = Filling(self)
-        self.is_to_lead = False
         self.leaving = False
         self.draining = Draining(self)
         self.reads = FollowerReads(self, self.filling)
         self.state = ClusterState(self, self.draining, self.reads)
         self.http = FollowerHttp(self, self.draining, self.filling)
         self.elsewhere = Elsewhere(self, self.state, self.draining, self.reads, self.http)
-        self.led = asyncio.Event()
+        self.elsewhere.tell_metrics = tell_metrics
         self.handed_over = asyncio.Event()
-        self.watchers: list[Callable[[], None]] = []
+        self.watchers: list[Callable[[], None]] = [LeaderLoad(self).look]
         self.is_told_to_stop: Callable[[], bool] = lambda: False
         self.replacement = Replacement()
 
@@ -155,23 +138,30 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         """The time of the clock that never goes back."""
         return time.monotonic_ns() // NANOSECONDS
 
-    def open(self) -> None:
-        """Open the data folder, as a follower."""
-        self.group.open()
-        for line in self.group.found.report:
-            logger.warning("%s", line)
+    def opened(self) -> None:
         self.own_disk.tell_room(True, self.group.look_whether_it_can_lead())
-        load_commit_thread()
 
-    async def start(self) -> None:
-        """Take part: from here on others can lead this node, and it can lead them."""
+    async def start(self, endpoints: Sequence[Endpoint], is_told_to_stop: Callable[[], bool]) -> None:
+        heed_signals()
+        self.is_told_to_stop = is_told_to_stop
+        self.process.loop.add_signal_handler(signal.SIGHUP, self.hung_up)
+        await self.listeners.open(endpoints)
         self.own_disk.begin()
         await self.links.start()
         self.group.replica.start(self.now_us())
         self.register.start()
         self.register.be_present(self.settings.node, self.group.identity.store, encode_addresses(self.own_addresses()))
+        if is_watched():
+            self.watchers.append(partial(notify, WATCHDOG))
         self.step()
-        self.loop.call_later(TICK_S, self.guard, self.tick)
+        self.tick_later()
+
+    def fields(self) -> dict[str, object]:
+        return {"node": self.settings.node, **self.listeners.addresses}
+
+    def guard(self, step: Callable[[], None]) -> None:
+        """Do what the loop has called for. An error in it is our own, and the end of the process."""
+        self.process.guard(step)
 
     # ---- from the register
 
@@ -206,7 +196,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             logger.critical(
                 "%s holds the data of a broker that stood alone, and the cluster '%s' is there already, led by '%s': "
                 "start this node with an empty data directory",
-                self.disk.root,
+                self.process.disk.root,
                 record.cluster,
                 record.leader,
             )
@@ -215,7 +205,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             logger.critical(
                 "%s is of another cluster than '%s', though its folder or its name may be the same: it is of group %s, "
                 "and the record in etcd is of group %s. Start this node with an empty data directory",
-                self.disk.root,
+                self.process.disk.root,
                 record.cluster,
                 self.group.identity.group or "none",
                 record.group,
@@ -280,7 +270,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.guard(self.step)
 
     def reset(self, node: str, why: str) -> None:
-        if not self.ended:
+        if not self.process.ended:
             self.group.replica.reset(node, self.now_us())
             self.guard(self.step)
 
@@ -309,7 +299,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         except PeerError:
             raise  # the end of that connection, and of nothing else
         except Exception as error:  # noqa: BLE001  the process's boundary
-            self.faults.stop(error)
+            self.process.faults.stop(error)
         self.guard(self.step)
 
     def bulk_ready(self, node: str) -> None:
@@ -327,53 +317,39 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
 
     # ---- from the disk
 
-    def commit_done(self, commit: Commit, error: BaseException | None) -> None:
-        """Frames of the leader are on the disk, or cannot be."""
-        self.guard(lambda: self.followed(commit, error))
-
-    def followed(self, commit: Commit, error: BaseException | None) -> None:
-        if isinstance(error, DiskFull) and self.is_to_lead:
-            self.cannot_lead(error)
-            return
-        if isinstance(error, DiskFull):
+    def has_followed(self, error: BaseException | None) -> None:
+        if not self.group.is_to_lead and (error is None or isinstance(error, DiskFull)):
             self.own_disk.tell_full(error)
-            self.group.not_written(commit, self.now_us())
-        elif error is not None:
-            raise error
-        else:
-            self.own_disk.tell_full(None)
-            self.group.written(commit, self.now_us())
-        self.step()
 
-    def file_done(self, work: Work, error: BaseException | None) -> None:
-        """The disk has answered something beside frames."""
-        if not self.ended:
+    def has_file(self, work: Work, error: BaseException | None) -> bool:
+        if self.process.app is not None and not isinstance(work, Promise | RoomTrial):
+            return False
+        if not self.process.ended:
             self.guard(lambda: self.own_disk.came_back(work, error, self.now_us()))
             self.guard(self.step)
-
-    def job_done(self, job: Job, error: BaseException | None) -> None:
-        """Files are rewritten as the leader has told."""
-        self.guard(lambda: self.group.store.done(job, error))
-        self.guard(self.step)
+        return True
 
     # ---- what is to be done
 
     def tick(self) -> None:
         """Look at the clock."""
-        if self.ended:
-            return
+        if not self.process.ended:
+            self.look()
+            self.tick_later()
+
+    def look(self) -> None:
+        """Do what time brings for the group."""
         now = self.now_us()
         for watcher in self.watchers:
             watcher()
         if self.filling.taker is not None:
             self.filling.look(now)
-            self.loop.call_later(TICK_S, self.guard, self.tick)
             return
         if self.source is not None:
             self.source.look()
         else:
             self.own_disk.try_room(self.group.room.trial(now))
-        self.own_disk.look(self.app is not None, now)
+        self.own_disk.look(self.process.app is not None, now)
         if now >= self.second_us:
             self.second_us = now + 1000 * US_PER_MS
             self.every_second(now)
@@ -383,65 +359,47 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.group.replica.admit(self.nodes, now)
         self.step()
         self.state.look(now)
-        if self.app is not None:
-            self.app.check_lease()
-        self.loop.call_later(TICK_S, self.guard, self.tick)
+        if self.process.app is not None:
+            self.process.app.check_lease()
+
+    def tick_later(self) -> None:
+        self.process.loop.call_later(TICK_S, self.guard, self.tick)
 
     def every_second(self, now: int) -> None:
-        """Have files rewritten, here or by others as they are here."""
-        if self.app is not None:
-            self.group.tell_orders(now)
-            return
-        self.own_disk.ask()
-        job = self.group.housekeep(now)
-        if job is not None:
-            self.jobs.put(job)
+        """Have files rewritten, and ask the disk of a follower how much room it has."""
+        if self.process.app is None:
+            self.own_disk.ask()
+        self.group.every_second(now)
 
     def step(self) -> None:
-        """Do all that the member asks for."""
-        if self.ended or self.filling.taker is not None:
-            return
-        if self.app is not None:
-            self.app.step_group()
-            return
-        ready = self.group.take(self.now_us())
-        if not self.obey(ready):
-            return
-        self.is_to_lead = self.is_to_lead or ready.leads
-        job = self.group.store.job_running
-        if self.is_to_lead and job is not None:
-            job.stop()
-        elif self.is_to_lead and not self.group.under_way:
-            self.is_to_lead = False
-            self.lead()
+        if self.filling.taker is None:
+            self.process.step()
 
-    def obey(self, ready: GroupReady) -> bool:
-        for line in ready.events:
-            logger.info("cluster: %s", line)
-        if ready.deposed and self.leaving:
-            self.ended = True
+    def obey(self, ready: Ready) -> None:
+        app = self.process.app
+        if app is not None and ready.commit is not None:
+            app.histograms.ship(ready.commit.lsn)
+        if app is not None and ready.committed:
+            app.histograms.on_committed(ready.committed)
+        if ready.anew and self.leaving:
+            self.process.ended = True
             self.handed_over.set()
-            return False
-        if ready.deposed:
-            self.begin_anew(f"{self.group.leader or 'another node'} leads in epoch {self.group.epoch}")
-            return False
-        self.pass_on(ready)
-        if ready.copy_from:
-            self.filling.begin(ready.copy_from)
-        elif ready.needs_copy:
-            self.filling.begin_empty(ready.needs_copy)
-        return not ready.copy_from and not ready.needs_copy
-
-    def pass_on(self, ready: GroupReady) -> None:
-        """Give others what is theirs to do."""
+            return
+        if ready.anew:
+            self.begin_anew(ready.anew)
+            return
         for peer, octets in ready.messages:
             self.links.send(peer, octets)
-        for commit in ready.commits:
-            self.commits.put(commit)
         if ready.read:
             self.register.read()
         if ready.change is not None:
             self.ask(ready.change)
+        if ready.copy_from:
+            self.filling.begin(ready.copy_from)
+        elif ready.needs_copy:
+            self.filling.begin_empty(ready.needs_copy)
+        if ready.leads:
+            self.state.began_us = self.now_us()
 
     def ask(self, change: Change) -> None:
         """Have the register changed."""
@@ -450,33 +408,30 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         self.asked[number] = change
         self.register.change(number, int(change.revision), encode_register(change.value))
 
-    def lead(self) -> None:
-        """Begin to serve clients, on what the log tells."""
-        began = self.now_us()
+    def begin_to_lead(self) -> None:
+        app = self.process.app
+        assert app is not None
         self.source = CopySource(self.group.store, self.links, self.group.replica.standing)
-        app = self.app = LeaderApp(self, self.options, self.loop, self.tls)
-        try:
-            app.recover()
-        except DiskFull as error:
-            self.cannot_lead(error)
-            return
-        self.state.recovery_ms = (self.now_us() - began) // US_PER_MS
+        app.vhosts.read_offers = Offers(self)
+        app.addresses = dict(self.listeners.addresses)
+        app.control.cluster = self.state
+        self.state.recovery_ms = (self.now_us() - self.state.began_us) // US_PER_MS
         logger.info("cluster: leads after %d ms of recovery", self.state.recovery_ms)
-        self.led.set()
-        self.step()
+
+    async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
+        return self.listeners.serve(make, endpoint.name)
 
     def cannot_lead(self, error: DiskFull) -> None:
-        """Leave it to others: who connects hears that nobody leads here, and takes over if it is in sync."""
-        logger.error("cluster: the disk is full, so this node cannot lead: %s", error)
-        self.begin_anew("another is to lead, or this node once its disk has room")
+        logger.error(CANNOT_LEAD, error)
+        self.begin_anew(NO_ROOM_TO_LEAD)
 
     def begin_anew(self, why: str) -> None:
         """Forget everything that is not on the disk: the process is another from here on."""
         logger.warning("cluster: begins anew as a follower: %s", why)
-        self.ended = True
-        if self.app is not None:
-            self.app.abandon()
-        if self.draining.is_drained and self.app is not None:
+        process = self.process
+        process.ended = True
+        process.node.abandon()
+        if self.draining.is_drained and process.app is not None:
             self.draining.part()
             self.await_clients(self.now_us() + int(PART_S * 1000) * US_PER_MS)
         else:
@@ -485,8 +440,9 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
 
     def await_clients(self, until_us: int) -> None:
         """Begin anew once clients have gone that were told to, or when time is up."""
-        if self.app is not None and self.app.open and self.now_us() < until_us:
-            self.loop.call_later(LOOK_S, self.await_clients, until_us)
+        app = self.process.app
+        if app is not None and app.open and self.now_us() < until_us:
+            self.process.loop.call_later(LOOK_S, self.await_clients, until_us)
         else:
             self.cut_clients()
             self.end_process()
@@ -497,7 +453,7 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
             return
         self.replacement.prepare()
         # Two timers: between them the loop hears of a signal that came before, however late the first one is.
-        self.loop.call_later(LAST_SIGNAL_S, self.loop.call_later, LAST_SIGNAL_S, self.replace_process)
+        self.process.loop.call_later(LAST_SIGNAL_S, self.process.loop.call_later, LAST_SIGNAL_S, self.replace_process)
 
     def replace_process(self) -> None:
         """Have the same command run in the place of this process."""
@@ -511,21 +467,14 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
         """SIGHUP, while the node does not lead."""
         logger.info("the configuration is read again when this node leads, or starts")
 
-    def ended_serving(self, serving: asyncio.Task[None]) -> None:
-        """An error while a broker began to serve is the end of the process."""
-        if not serving.cancelled() and (error := serving.exception()) is not None:
-            self.faults.stop(error)
-
-    def serve_waiting(self) -> None:
-        """Serve the clients that came while nobody led."""
+    def begin_to_serve(self) -> None:
         for client in self.relay.waiting():
             client.seat(self.listeners.make(client.endpoint, client.peer))
 
-    async def hand_over(self) -> bool:
-        """Have another member lead, so that clients go on with it at once; False where none can, or time is up.
+    def serves(self) -> None:
+        self.state.tell_take_over()
 
-        From there on this process may write nothing more, and its clients are cut off.
-        """
+    async def hand_over(self) -> bool:
         self.leaving = True
         self.note_streams()
         try:
@@ -551,31 +500,31 @@ class MemberProcess(ClusterNode, RegisterListener, LinkListener):
 
     def cut_clients(self) -> None:
         """End every client's connection at once."""
-        if self.app is not None:
-            for connection in list(self.app.open):
+        app = self.process.app
+        if app is not None:
+            for connection in list(app.open):
                 connection.transport.abort()
 
+    async def leave(self, hurry: asyncio.Event) -> None:
+        await self.draining.leave(hurry)
+
+    async def part(self, hurry: asyncio.Event) -> None:
+        await self.draining.parted(hurry)
+
+    def close_listeners(self) -> None:
+        self.listeners.close()
+
     async def stop(self) -> None:
-        """Take part no more; the files stay as they are."""
-        self.ended = True
+        process = self.process
+        process.ended = True
         self.listeners.close()
         await self.relay.stop()
         self.reads.stop()
         await self.links.stop()
         await self.register.stop()
         if self.own_disk.silence.is_silent():
-            self.faults.leave_disk(self.options.drain_timeout_ms)
-        self.commits.stop()
-        self.jobs.stop()
-        self.own_disk.files.stop()
-        if self.app is None:
-            self.disk.close_all()
-
-    def guard(self, step: Callable[[], None]) -> None:
-        """Do what the loop has called for. An error in it is our own, and the end of the process."""
-        try:
-            step()
-        except StorageError as error:
-            self.faults.stop_storage(error)
-        except Exception as error:  # noqa: BLE001  the process's boundary
-            self.faults.stop(error)
+            process.faults.leave_disk(process.options.drain_timeout_ms)
+        if process.app is None:
+            process.end_commits()
+            process.end_work()
+            process.disk.close_all()

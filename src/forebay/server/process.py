@@ -1,0 +1,134 @@
+"""The process of one node, and the other members of the group, as the parts of the process see them."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from forebay.core.errors import DiskFull
+from forebay.core.options import Options
+from forebay.node.group.lone_member import NodeMember
+from forebay.node.node import Node
+from forebay.node.ready import Ready
+from forebay.node.telemetry.journal import Line
+from forebay.server.faults import Faults
+from forebay.server.listen import Closable, Endpoint, MakeProtocol
+from forebay.server.system.chance import SystemRandom
+from forebay.server.system.clock import SystemClock
+from forebay.server.system.disk import DataDisk
+from forebay.server.system.disk_work import DiskWork, Work
+from forebay.server.transport.tls import TlsContexts
+
+
+class Process(ABC):
+    """The things around a node, whether it follows or leads.
+
+    faults  errors of its own
+    work    the disk's threads
+    node    decides
+    peers   the other members of the node's group
+    ended   nothing more is done for the group: the process stops, or begins anew
+    """
+
+    options: Options
+    tls: TlsContexts
+    loop: asyncio.AbstractEventLoop
+    clock: SystemClock
+    chance: SystemRandom
+    faults: Faults
+    disk: DataDisk
+    work: DiskWork
+    node: Node
+    peers: Peers
+    ended: bool
+
+    @abstractmethod
+    def do(self, ready: Ready) -> None:
+        """Do what the node asks for that has nothing to do with clients."""
+
+    @abstractmethod
+    def write_lines(self, lines: Sequence[Line]) -> None:
+        """Write the node's lines to the log."""
+
+    @abstractmethod
+    def end_commits(self) -> None:
+        """Hear of no commit any more: none is under way."""
+
+    @abstractmethod
+    def end_work(self) -> None:
+        """Wait for the disk, and have nothing run any more; on any thread."""
+
+    @abstractmethod
+    def guard(self, step: Callable[[], None]) -> None:
+        """Do what the loop has called for. An error in it is our own, and the end of the process."""
+
+
+class Peers:
+    """The other members of a node's group: how the process reaches them, and what it does for them.
+
+    A method does nothing here if a node that is alone has nothing to do.
+
+    group  the node's part in the group
+    """
+
+    group: NodeMember
+
+    def prepare(self) -> None:
+        """Prepare the data folder, before anything is read."""
+
+    def opened(self) -> None:
+        """Go on, as the data folder is open."""
+
+    async def start(self, endpoints: Sequence[Endpoint], is_told_to_stop: Callable[[], bool]) -> None:
+        """Take part in the group. OptionError if a listener cannot be had.
+
+        is_told_to_stop  says whether a signal has come that ends the process
+        """
+
+    def fields(self) -> dict[str, object]:
+        """Return what the ready line says of the node beside its folder."""
+        raise NotImplementedError
+
+    def obey(self, ready: Ready) -> None:
+        """Do what the node asks for on behalf of the group."""
+
+    def has_followed(self, error: BaseException | None) -> None:
+        """Note that the disk has written frames of the leader, or why it could not."""
+
+    def has_file(self, work: Work, error: BaseException | None) -> bool:
+        """Take back work on a file; return whether nobody else has to."""
+        return False
+
+    def cannot_lead(self, error: DiskFull) -> None:
+        """Have the node not lead, as its disk has no room for what a leader begins with."""
+        raise error
+
+    async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
+        """Have the broker serve who comes to a listener; return the listener, and the address that it really has."""
+        raise NotImplementedError
+
+    def begin_to_lead(self) -> None:
+        """Go on, as the node has a broker, which nobody serves yet."""
+
+    def begin_to_serve(self) -> None:
+        """Hand over the clients that have waited for a leader."""
+
+    def serves(self) -> None:
+        """Have it known that the broker and its services serve."""
+
+    async def hand_over(self) -> bool:
+        """Have another member lead, and return whether one does. Nothing more is written then."""
+        return False
+
+    async def leave(self, hurry: asyncio.Event) -> None:
+        """Let clients go that came by this node, which does not lead."""
+
+    async def part(self, hurry: asyncio.Event) -> None:
+        """Let this node's clients go, as another leads by now."""
+
+    def close_listeners(self) -> None:
+        """Take no more clients."""
+
+    async def stop(self) -> None:
+        """Take part in the group no more."""
