@@ -15,6 +15,7 @@ from forebay.core.errors import RequestError
 from forebay.directory.logins.authorizer import Principal
 from forebay.management.parameters import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
+from tests.answer_shapes import check_shape
 from tests.examples import examples
 from tests.node_rig import NodeRig
 
@@ -92,6 +93,7 @@ class Broker(NodeRig):
         finally:
             self.flush()
         read: dict[str, object] = json.loads(json.dumps(answer))
+        check_shape(name, read)
         return read
 
     def picture(self) -> list[object]:

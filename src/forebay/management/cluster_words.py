@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from forebay.management.control import Cluster
+from forebay.management.requests.broker import ClusterSummary
 
 
-def summary_of(cluster: Cluster | None) -> dict[str, object] | None:
-    """The cluster for whoever shows a broker in a line or two; None where the broker stands alone.
-
-    waits        why confirms wait just now; empty where they do not
-    out_of_sync  members that are, each with the reason
-    line         all of it in a line
-    """
+def summary_of(cluster: Cluster | None) -> ClusterSummary | None:
+    """Return the cluster for whoever shows a broker in a line or two; None where the broker stands alone."""
     if cluster is None:
         return None
     status = cluster.status()
@@ -21,7 +19,7 @@ def summary_of(cluster: Cluster | None) -> dict[str, object] | None:
     waits = waits_of(status)
     line = f"{status['name']}, epoch {status['epoch']}, led by {status['leader']}, {in_sync} of {len(members)} in sync"
     line += "".join([f", {node} {why or 'is not'}" for node, why in out.items()])
-    return {
+    summary = {
         "name": status["name"],
         "leader": status["leader"],
         "epoch": status["epoch"],
@@ -33,6 +31,7 @@ def summary_of(cluster: Cluster | None) -> dict[str, object] | None:
         "waits": waits,
         "line": f"{line}; {waits}" if waits else line,
     }
+    return cast("ClusterSummary", summary)
 
 
 def waits_of(status: dict[str, object]) -> str:

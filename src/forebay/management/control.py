@@ -11,8 +11,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Generic, NotRequired, Protocol, TypedDict, TypeVar, cast, get_type_hints
+from functools import cache, partial
+from typing import Any, Final, Protocol, TypeVar, cast, get_type_hints
 
 from forebay.broker.audit import Administration, Origin
 from forebay.broker.vhost import Vhost
@@ -23,7 +23,8 @@ from forebay.directory.permissions import Rights
 from forebay.management.arguments import PAGE_OCTETS_MAX, GivenArguments, octets, read_request
 from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
 from forebay.management.parameters import Parameter, read_parameters
-from forebay.management.requests.fields import OperationRequest
+from forebay.management.requests.broker import ServerFields
+from forebay.management.requests.fields import Item, ListPage, OperationRequest
 from forebay.management.requests.table import REQUESTS
 from forebay.routing.exchange import text
 from forebay.wire.blocks.frames import shown
@@ -64,8 +65,8 @@ class ServerStatus(ABC):
         """The broker's clock, in microseconds since 1970."""
 
     @abstractmethod
-    def fields(self) -> dict[str, object]:
-        """Process, listeners, alarms, connections, memory and disk."""
+    def fields(self) -> ServerFields:
+        """Return the state of process, listeners, alarms, connections, memory and disk."""
 
 
 class Configuration(ABC):
@@ -257,7 +258,7 @@ class Operation:
     """One operation; one that changes something is noted.
 
     request  the struct of its arguments
-    answer   the shape of its answer, as the function that runs it declares it
+    performed  the function that runs it; `run` gives it the caller only if it wants to know it
     waits    what it changes is in the log: it is answered when that is on disk
     need     whom it lets run it over HTTP; by the block protocol it is administrators'
     """
@@ -265,7 +266,7 @@ class Operation:
     name: str
     doc: str
     request: type[OperationRequest]
-    answer: Callable[[], Any]
+    performed: Callable[..., Answer]
     changes: bool
     waits: bool
     need: Need
@@ -275,6 +276,10 @@ class Operation:
     def parameters(self) -> tuple[Parameter, ...]:
         """The fields of the request."""
         return read_parameters(self.request)
+
+    def answer(self) -> Any:
+        """Return the shape of the answer, as the function that runs the operation declares it."""
+        return shape_of(self.performed)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {}
@@ -299,14 +304,14 @@ def operation(
         def run(control: Control, given: OperationRequest, caller: OperationCaller) -> Answer:
             return performed(control, given, caller) if wants_caller else performed(control, given)
 
-        answer = partial(shape_of, performed)
         waits = changes and logged
-        OPERATIONS[name] = Operation(name, performed.__doc__, REQUESTS[name], answer, changes, waits, need, run)
+        OPERATIONS[name] = Operation(name, performed.__doc__, REQUESTS[name], performed, changes, waits, need, run)
         return performed
 
     return enter
 
 
+@cache
 def shape_of(performed: Callable[..., Answer]) -> Any:
     """Return the type of an operation's answer."""
     return get_type_hints(performed, include_extras=True)["return"]
@@ -324,24 +329,14 @@ def defaults(operation: Operation) -> dict[str, object]:
     return {parameter.name: parameter.default for parameter in operation.parameters}
 
 
-Item = TypeVar("Item")
+def made_already(fields: Mapping[str, object]) -> Callable[[], Any]:
+    """Return what makes an item of a page of fields that whoever knows them has made, of the shape of its answer."""
+    return partial(dict, fields)
 
 
-class ListPage(TypedDict, Generic[Item]):
-    """The part of a list that was asked for, the list's length, and where it goes on if it does."""
-
-    items: list[Item]
-    total: int
-    next: NotRequired[int]
-
-
-class EmptyAnswer(TypedDict):
-    """The answer to a change of which there is nothing to say."""
-
-
-def page(given: Paged, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:
+def page(given: Paged, items: Sequence[Callable[[], Item]]) -> ListPage[Item]:
     """Return the part of a list that was asked for; its items are made only now."""
-    made: list[dict[str, object]] = []
+    made: list[Item] = []
     written = 0
     for make in items[given.first : given.first + given.limit]:
         item = make()
@@ -349,7 +344,7 @@ def page(given: Paged, items: Sequence[Callable[[], dict[str, object]]]) -> dict
         if made and written > PAGE_OCTETS_MAX:
             break
         made.append(item)
-    answer: dict[str, object] = {"items": made, "total": len(items)}
+    answer: ListPage[Item] = {"items": made, "total": len(items)}
     if given.first + len(made) < len(items):
         answer["next"] = given.first + len(made)
     return answer

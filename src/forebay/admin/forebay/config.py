@@ -11,32 +11,35 @@ from forebay.admin.forebay.operations import ANSWERS
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.rights import Administrator
-from forebay.admin.web.router import RouteGroup
+from forebay.admin.web.router import Responses, RouteGroup
+from forebay.management.requests.broker import OptionFields, ReloadAnswer, WebhookFields
 
-router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
-LIST: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "All of them.",
-        "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
-    },
-    401: ANSWERS[401],
+RELOADED: Responses = {
+    200: {"description": "What has changed.", "model": ReloadAnswer},
+    **{status: ANSWERS[status] for status in (400, 401)},
 }
+router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 
 
-@router.get("/config", responses=LIST)
+def all_of(model: Any) -> Responses:
+    """Return what the OpenAPI document says of a list of these."""
+    return {200: {"description": "All of them.", "model": list[model]}, 401: ANSWERS[401]}
+
+
+@router.get("/config", responses=all_of(OptionFields))
 async def show_config(app: Broker, caller: Administrator) -> Response:
     """Every option: `name`, `value` (no secrets), `origin`, `reloadable`."""
     configuration = app.control.configuration
     return as_json([] if configuration is None else configuration.shown())
 
 
-@router.post("/reload", responses={status: ANSWERS[status] for status in (200, 400, 401)})
+@router.post("/reload", responses=RELOADED)
 async def reload_config(app: Broker, caller: Asker) -> Response:
     """Read the configuration again: `applied`, `restart`, `unchanged`; where anything is wrong, nothing is changed."""
     return await answer(app, caller, "config.reload", {})
 
 
-@router.get("/webhooks", responses=LIST)
+@router.get("/webhooks", responses=all_of(WebhookFields))
 async def list_webhooks(app: Broker, caller: Administrator) -> Response:
     """The webhooks that events are sent to, and how that goes."""
     webhooks = app.control.webhooks

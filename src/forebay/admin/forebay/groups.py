@@ -7,8 +7,8 @@ from typing import Final
 from starlette.responses import Response
 
 from forebay.admin.asking import perform
-from forebay.admin.forebay.answers import EMPTY, OBJECT, answers, fields
-from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
+from forebay.admin.forebay.answers import OBJECT
+from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
@@ -22,22 +22,16 @@ router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 add_operations(
     router,
     (
-        list_route("/groups/{vhost:name}", "group.list"),
-        OperationRoute(f"{GROUP}/seek", "group.seek", answers(fields(offset="integer")), "POST"),
-        OperationRoute(GROUP, "group.delete", EMPTY, "DELETE", names={"if_unused": "if-unused"}),
-        OperationRoute(f"{GROUP}/hold", "group.release", EMPTY, "DELETE"),
-        list_route("/leases/{vhost:name}", "lease.list"),
-        OperationRoute("/leases/{vhost:name}/{queue:octets}/{offset}", "lease.release", EMPTY, "DELETE"),
-        list_route("/delayed/{vhost:name}", "delayed.list"),
-        OperationRoute(DELAYED, "delayed.cancel", EMPTY, "DELETE", KEY),
-        OperationRoute(
-            f"{DELAYED}/publish",
-            "delayed.publish",
-            answers(fields(routed="boolean")),
-            "POST",
-            KEY,
-        ),
-        list_route("/transactions/{vhost:name}", "transaction.list"),
+        OperationRoute("/groups/{vhost:name}", "group.list"),
+        OperationRoute(f"{GROUP}/seek", "group.seek", method="POST"),
+        OperationRoute(GROUP, "group.delete", method="DELETE", names={"if_unused": "if-unused"}),
+        OperationRoute(f"{GROUP}/hold", "group.release", method="DELETE"),
+        OperationRoute("/leases/{vhost:name}", "lease.list"),
+        OperationRoute("/leases/{vhost:name}/{queue:octets}/{offset}", "lease.release", method="DELETE"),
+        OperationRoute("/delayed/{vhost:name}", "delayed.list"),
+        OperationRoute(DELAYED, "delayed.cancel", method="DELETE", names=KEY),
+        OperationRoute(f"{DELAYED}/publish", "delayed.publish", method="POST", names=KEY),
+        OperationRoute("/transactions/{vhost:name}", "transaction.list"),
     ),
 )
 

@@ -8,8 +8,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from forebay.admin.asking import in_portions, messages
-from forebay.admin.forebay.answers import DONE, EMPTY, LIST
-from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
+from forebay.admin.forebay.answers import DONE, LIST
+from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.forebay.queues import Body, Choice, First, Limit, Where
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import QueueName, VhostName
@@ -20,7 +20,7 @@ from forebay.management.requests.fields import LIMIT_DEFAULT
 router = RouteGroup(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
 add_operations(
     router,
-    (list_route("", "dlq.list"), OperationRoute("/{queue:octets}/{offset}", "dlq.edit", EMPTY, "PATCH")),
+    (OperationRoute("", "dlq.list"), OperationRoute("/{queue:octets}/{offset}", "dlq.edit", method="PATCH")),
 )
 
 

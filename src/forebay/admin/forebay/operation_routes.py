@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from forebay.admin.asking import answer
-from forebay.admin.forebay.answers import LIST, OBJECT
+from forebay.admin.forebay.answers import REFUSALS
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.bodies import Exact
@@ -46,15 +46,9 @@ class OperationRoute:
 
     path: str
     operation: str
-    responses: Responses = field(default_factory=lambda: OBJECT)
     method: str = "GET"
     names: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
-
-
-def list_route(path: str, operation: str) -> OperationRoute:
-    """The route of an operation that answers in pages."""
-    return OperationRoute(path, operation, LIST)
 
 
 def add_operations(router: RouteGroup, routes: tuple[OperationRoute, ...]) -> None:
@@ -67,8 +61,13 @@ def add_operations(router: RouteGroup, routes: tuple[OperationRoute, ...]) -> No
             [each.method],
             name=each.operation.replace(".", "_"),
             description=operation.doc,
-            responses=each.responses,
+            responses=responses_of(operation),
         )
+
+
+def responses_of(operation: Operation) -> Responses:
+    """Return what the OpenAPI document says of an operation's answers."""
+    return {200: {"description": "What was asked for.", "model_of": operation.answer}, **REFUSALS}
 
 
 def inputs_of(route: OperationRoute, operation: Operation, path: str) -> Inputs:

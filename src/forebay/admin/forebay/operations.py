@@ -38,7 +38,6 @@ SCHEMAS: Final[dict[str, dict[str, object]]] = {
     },
 }
 ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "What it answers.", "content": {"application/json": {"schema": {"type": "object"}}}},
     400: {"description": "An argument is wrong, or what is asked cannot be: `error` and `reason`."},
     401: {"description": "Not logged in, or no administrator."},
     404: {"description": "Something that was named is not there."},
@@ -122,6 +121,6 @@ for each in OPERATIONS.values():
         summary=each.name,
         description=each.doc,
         operation_id=each.name.replace(".", "_"),
-        responses=ANSWERS,
+        responses={200: {"description": "What it answers.", "model_of": each.answer}, **ANSWERS},
         body=body,
     )

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 from starlette.responses import Response
 
 from forebay.admin.asking import in_portions, messages, perform
-from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
+from forebay.admin.forebay.answers import DONE, LIST
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import QueueName, VhostName
@@ -23,11 +23,11 @@ router = RouteGroup(prefix="/api/forebay/queues/{vhost:name}/{queue:octets}", ta
 add_operations(
     router,
     (
-        OperationRoute("/tail", "queue.tail", answers(fields(items="array", next="integer", skipped="integer"))),
-        OperationRoute("/messages/{offset}", "message.show", OBJECT, defaults={"body_octets_max": 128 << 10}),
-        OperationRoute("/log", "stream.show", OBJECT),
-        OperationRoute("/offset", "stream.offset", answers(fields(offset="integer"))),
-        OperationRoute("/unsettled", "queue.unsettled", OBJECT),
+        OperationRoute("/tail", "queue.tail"),
+        OperationRoute("/messages/{offset}", "message.show", defaults={"body_octets_max": 128 << 10}),
+        OperationRoute("/log", "stream.show"),
+        OperationRoute("/offset", "stream.offset"),
+        OperationRoute("/unsettled", "queue.unsettled"),
     ),
 )
 

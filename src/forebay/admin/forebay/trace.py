@@ -7,9 +7,9 @@ from typing import Final
 from starlette.responses import Response
 
 from forebay.admin.asking import answer
-from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
+from forebay.admin.forebay.answers import answers, fields
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched, vhost_searched
-from forebay.admin.forebay.operation_routes import OperationRoute, add_operations, list_route
+from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.router import RouteGroup
@@ -22,10 +22,10 @@ NAME: Final = {"name": "trace"}
 add_operations(
     router,
     (
-        list_route("/traces/{vhost:name}", "trace.list"),
-        OperationRoute(TRACE, "trace.show", LIST, names=NAME),
-        OperationRoute(TRACE, "trace.start", answers(fields(queues="integer")), "PUT", NAME),
-        OperationRoute(TRACE, "trace.stop", EMPTY, "DELETE", NAME),
+        OperationRoute("/traces/{vhost:name}", "trace.list"),
+        OperationRoute(TRACE, "trace.show", names=NAME),
+        OperationRoute(TRACE, "trace.start", method="PUT", names=NAME),
+        OperationRoute(TRACE, "trace.stop", method="DELETE", names=NAME),
     ),
 )
 

@@ -39,6 +39,7 @@ EVERYWHERE: Final = {
     "429": "Too many wrong logins; Retry-After says how long to wait.",
     "503": "Somebody else is asked first who may do this; ask again.",
 }
+MODELS: Final = ("model", "model_of")
 SUCCESSFUL: Final = "Successful Response"
 NOT_FOUND: Final = "There is no such thing."
 SHAPE: Final = re.compile(rb'Shape(?=["_])')  # the end of a class's name in shapes.py, which callers do not know
@@ -103,8 +104,17 @@ def kinds_of(route: ApiRoute) -> Iterator[Any]:
         if inputs.body is not None:
             yield inputs.body
     for response in route.responses.values():
-        if "model" in response:
-            yield response["model"]
+        model = model_of(response)
+        if model is not None:
+            yield model
+
+
+def model_of(response: dict[str, Any]) -> Any:
+    """Return the type of an answer; None where its schema is written down, or it has none.
+
+    Of an operation there is but a function that finds the type (`model_of`), which is called here for the first time.
+    """
+    return response["model_of"]() if "model_of" in response else response.get("model")
 
 
 def operation_of(route: ApiRoute, method: str, schemas: Schemas) -> dict[str, Any]:
@@ -154,9 +164,10 @@ def requested(inputs: Inputs, schemas: Schemas) -> dict[str, Any]:
 
 def response_of(response: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
     """Return what is said of one answer."""
-    found = {"description": SUCCESSFUL, **{name: value for name, value in response.items() if name != "model"}}
-    if "model" in response:
-        found["content"] = {JSON: {"schema": schemas.of(response["model"])}}
+    found = {"description": SUCCESSFUL, **{name: value for name, value in response.items() if name not in MODELS}}
+    model = model_of(response)
+    if model is not None:
+        found["content"] = {JSON: {"schema": schemas.of(model)}}
     elif "content" in response:
         found["content"] = {media: dict(each) for media, each in response["content"].items()}
     return found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from forebay.core.units import US_PER_MS
 from forebay.management.explain.reasons import Reason, count, duration
+from forebay.management.requests.queues import PinFields
 
 
-def pinned_reason(pin: dict[str, object], offset: int, now_us: int) -> Reason | None:
+def pinned_reason(pin: PinFields, offset: int, now_us: int) -> Reason | None:
     """The one for whom alone the log keeps the message; None where it would be there anyway.
 
     pin  as `pin_fields` has it
@@ -25,4 +26,4 @@ def pinned_reason(pin: dict[str, object], offset: int, now_us: int) -> Reason | 
         words += "it has settled nothing since the broker started"
     if not is_reader and not pin["consumers"]:
         words += ", and has no consumers"
-    return Reason("pinned", words, pin)
+    return Reason("pinned", words, dict(pin))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.management.control import Cluster, Control, operation
 from forebay.management.requests.broker import (
+    ClusterAnswer,
     ClusterDrainRequest,
+    ClusterFields,
     ClusterRemoveRequest,
     ClusterStatusRequest,
     ClusterTransferRequest,
     ClusterUndrainRequest,
+    NodeAnswer,
 )
 
 # These change the cluster's record or the nodes, not the log. An answer that waited for the disk would be lost with
@@ -17,7 +22,7 @@ from forebay.management.requests.broker import (
 
 
 @operation("cluster.status")
-def show_cluster(control: Control, given: ClusterStatusRequest) -> dict[str, object]:
+def show_cluster(control: Control, given: ClusterStatusRequest) -> ClusterAnswer:
     """The cluster: its leader and epoch, and of each member whether it is in sync, and how far it is behind.
 
     Of a single broker, `clustered` is false, and there are no other fields.
@@ -25,11 +30,11 @@ def show_cluster(control: Control, given: ClusterStatusRequest) -> dict[str, obj
     cluster = control.cluster
     if cluster is None:
         return {"clustered": False}
-    return {"clustered": True, **cluster.status()}
+    return {"clustered": True, **cast("ClusterFields", cluster.status())}
 
 
 @operation("cluster.transfer", changes=True, logged=False)
-def transfer(control: Control, given: ClusterTransferRequest) -> dict[str, object]:
+def transfer(control: Control, given: ClusterTransferRequest) -> NodeAnswer:
     """Transfer leadership to another member, which must be in sync. Clients are disconnected, and reconnect to it."""
     node = given.node
     cluster_of(control).transfer(node)
@@ -37,7 +42,7 @@ def transfer(control: Control, given: ClusterTransferRequest) -> dict[str, objec
 
 
 @operation("cluster.remove", changes=True, logged=False)
-def remove(control: Control, given: ClusterRemoveRequest) -> dict[str, object]:
+def remove(control: Control, given: ClusterRemoveRequest) -> NodeAnswer:
     """Remove a member from the cluster, unless too few would remain. It may return as a new member."""
     node = given.node
     cluster_of(control).remove(node)
@@ -45,7 +50,7 @@ def remove(control: Control, given: ClusterRemoveRequest) -> dict[str, object]:
 
 
 @operation("cluster.drain", changes=True, logged=False)
-def drain(control: Control, given: ClusterDrainRequest) -> dict[str, object]:
+def drain(control: Control, given: ClusterDrainRequest) -> NodeAnswer:
     """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
 
     Refused if fewer than `min_in_sync` members would remain in sync without it. It keeps its data, and stays drained
@@ -57,7 +62,7 @@ def drain(control: Control, given: ClusterDrainRequest) -> dict[str, object]:
 
 
 @operation("cluster.undrain", changes=True, logged=False)
-def undrain(control: Control, given: ClusterUndrainRequest) -> dict[str, object]:
+def undrain(control: Control, given: ClusterUndrainRequest) -> NodeAnswer:
     """Let a drained member accept clients again."""
     node = given.node
     cluster_of(control).undrain(node)

@@ -11,24 +11,27 @@ from forebay.management.needs import BIND, DECLARE_EXCHANGE, DELETE_EXCHANGE, EN
 from forebay.management.requests.exchanges import (
     BindingAddRequest,
     BindingDeleteRequest,
+    BindingFields,
     BindingListRequest,
     ExchangeDeclareRequest,
     ExchangeDeleteRequest,
+    ExchangeFields,
     ExchangeListRequest,
 )
+from forebay.management.requests.fields import EmptyAnswer, ListPage
 from forebay.message.shown import plain
 from forebay.routing.exchange import Binding, Exchange, text
 
 
 @operation("exchange.list", need=ENTER)
-def list_exchanges(control: Control, given: ExchangeListRequest) -> dict[str, object]:
+def list_exchanges(control: Control, given: ExchangeListRequest) -> ListPage[ExchangeFields]:
     """List the exchanges of a vhost by name."""
     exchanges = control.vhost(given).catalog.bindings.exchanges
     return page(given, [partial(exchange_fields, exchanges[name]) for name in sorted(exchanges)])
 
 
 @operation("exchange.declare", changes=True, need=DECLARE_EXCHANGE)
-def declare_exchange(control: Control, given: ExchangeDeclareRequest) -> dict[str, object]:
+def declare_exchange(control: Control, given: ExchangeDeclareRequest) -> ExchangeFields:
     """Declare an exchange, or check that it exists with the same properties."""
     vhost = control.vhost(given)
     name = octets(given.exchange)
@@ -44,7 +47,7 @@ def declare_exchange(control: Control, given: ExchangeDeclareRequest) -> dict[st
 
 
 @operation("exchange.delete", changes=True, need=DELETE_EXCHANGE)
-def delete_exchange(control: Control, given: ExchangeDeleteRequest) -> dict[str, object]:
+def delete_exchange(control: Control, given: ExchangeDeleteRequest) -> EmptyAnswer:
     """Delete an exchange with its bindings."""
     vhost = control.vhost(given)
     name = octets(given.exchange)
@@ -54,7 +57,7 @@ def delete_exchange(control: Control, given: ExchangeDeleteRequest) -> dict[str,
 
 
 @operation("binding.list", need=ENTER)
-def list_bindings(control: Control, given: BindingListRequest) -> dict[str, object]:
+def list_bindings(control: Control, given: BindingListRequest) -> ListPage[BindingFields]:
     """List the bindings of a vhost."""
     vhost = control.vhost(given)
     if given.exchange is not None:
@@ -68,7 +71,7 @@ def list_bindings(control: Control, given: BindingListRequest) -> dict[str, obje
 
 
 @operation("binding.add", changes=True, need=BIND)
-def add_binding(control: Control, given: BindingAddRequest) -> dict[str, object]:
+def add_binding(control: Control, given: BindingAddRequest) -> EmptyAnswer:
     """Bind a queue or an exchange to an exchange."""
     vhost = control.vhost(given)
     source, destination, key, arguments = binding_named(given)
@@ -80,7 +83,7 @@ def add_binding(control: Control, given: BindingAddRequest) -> dict[str, object]
 
 
 @operation("binding.delete", changes=True, need=BIND)
-def delete_binding(control: Control, given: BindingDeleteRequest) -> dict[str, object]:
+def delete_binding(control: Control, given: BindingDeleteRequest) -> EmptyAnswer:
     """Delete a binding; it is no error if there is none."""
     vhost = control.vhost(given)
     source, destination, key, arguments = binding_named(given)
@@ -96,7 +99,7 @@ def binding_named(given: BindingAddRequest | BindingDeleteRequest) -> tuple[byte
     return octets(given.exchange), octets(given.destination), octets(given.routing_key), given.arguments or {}
 
 
-def exchange_fields(exchange: Exchange) -> dict[str, object]:
+def exchange_fields(exchange: Exchange) -> ExchangeFields:
     return {
         "exchange": text(exchange.name),
         "type": text(exchange.kind),
@@ -109,7 +112,7 @@ def exchange_fields(exchange: Exchange) -> dict[str, object]:
     }
 
 
-def binding_fields(vhost: Vhost, binding: Binding) -> dict[str, object]:
+def binding_fields(vhost: Vhost, binding: Binding) -> BindingFields:
     to_exchange = binding.destination < 0
     if to_exchange:
         name = vhost.catalog.bindings.by_number[binding.destination].name

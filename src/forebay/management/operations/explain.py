@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from forebay.broker.limits.hold_reasons import NAMES, RESOURCES
 from forebay.broker.redrive.dead_letter_queues import seal
@@ -11,7 +12,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.directory.permissions import check_pattern
 from forebay.management.arguments import octets, refuse
-from forebay.management.control import Control, operation, page
+from forebay.management.control import Control, made_already, operation, page
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.history import event_fields, history
 from forebay.management.explain.places import MessagePlace, Search
@@ -22,14 +23,24 @@ from forebay.management.operations.queues import where_of
 from forebay.management.operations.sessions import client_of, session_fields
 from forebay.management.requests.explain import (
     ConnectionExplainRequest,
+    ExplainAnswer,
+    Explanation,
+    HeldPublisher,
+    History,
+    HistoryAnswer,
+    HoldFields,
     MessageExplainRequest,
     MessageHistoryRequest,
     QueueExplainRequest,
+    TracedQueues,
+    TraceEventFields,
+    TraceFields,
     TraceListRequest,
     TraceShowRequest,
     TraceStartRequest,
     TraceStopRequest,
 )
+from forebay.management.requests.fields import EmptyAnswer, ListPage
 from forebay.queue.trace import Trace
 
 STEPS_MAX: Final = 10  # of one search
@@ -38,7 +49,7 @@ LACKS: Final = {NAMES[reason] for reason in RESOURCES}
 
 
 @operation("message.explain", need=READ_QUEUE)
-def explain_message(control: Control, given: MessageExplainRequest) -> dict[str, object]:
+def explain_message(control: Control, given: MessageExplainRequest) -> ExplainAnswer:
     """Explain where a message is and why it was not delivered: `found` has one explanation for each queue that has it.
 
     Each has a `summary` for people and `reasons`, the most serious first: a `code`, a `text` and its fields.
@@ -52,17 +63,17 @@ def explain_message(control: Control, given: MessageExplainRequest) -> dict[str,
     found = [explained(vhost, control.connections, place, control.cluster) for place in places]
     if given.message_id is not None:
         found += delayed_explained(vhost, given.message_id)
-    return {"found": found, "complete": complete}
+    return {"found": cast("list[Explanation]", found), "complete": complete}
 
 
-def explain_session(control: Control, vhost: Vhost, given: MessageExplainRequest) -> dict[str, object]:
+def explain_session(control: Control, vhost: Vhost, given: MessageExplainRequest) -> ExplainAnswer:
     client = client_of(vhost, given)
     topic = octets(given.topic) if given.topic is not None else None
     reasons = worst_first(session_reasons(vhost, client, given.offset, topic, control.connections))
-    fields = session_fields(client)
-    fields["summary"] = reasons[0].text if reasons else "nothing holds it up: the session gets what is published"
-    fields["reasons"] = [reason.shown() for reason in reasons]
-    return {"found": [fields], "complete": True}
+    summary = reasons[0].text if reasons else "nothing holds it up: the session gets what is published"
+    shown = [reason.shown() for reason in reasons]
+    explanation = cast("Explanation", {**session_fields(client), "summary": summary, "reasons": shown})
+    return {"found": [explanation], "complete": True}
 
 
 def places_of(vhost: Vhost, given: MessageExplainRequest | MessageHistoryRequest) -> tuple[list[MessagePlace], bool]:
@@ -94,7 +105,7 @@ def search_for(vhost: Vhost, given: MessageExplainRequest | MessageHistoryReques
 
 
 @operation("connection.explain")
-def explain_connection(control: Control, given: ConnectionExplainRequest) -> dict[str, object]:
+def explain_connection(control: Control, given: ConnectionExplainRequest) -> ListPage[HoldFields]:
     """List why a connection is not read, or is sent nothing: each reason with since when, and until when if known.
 
     The list is empty if nothing holds the connection. docs/reference/reasons.md lists the reasons.
@@ -102,11 +113,11 @@ def explain_connection(control: Control, given: ConnectionExplainRequest) -> dic
     id = given.id
     if control.connections.find(id) is None:
         raise RequestError(NOT_FOUND, f"id: {id} is no connection")
-    return page(given, [partial(dict, each) for each in control.connections.holds(id)])
+    return page(given, [made_already(each) for each in control.connections.holds(id)])
 
 
 @operation("queue.explain")
-def explain_queue(control: Control, given: QueueExplainRequest) -> dict[str, object]:
+def explain_queue(control: Control, given: QueueExplainRequest) -> ListPage[HeldPublisher]:
     """List the publishers that are not read because of a queue, or because of what the whole broker lacks.
 
     Each has its `connection`, and the `reason` with since when; docs/reference/reasons.md lists the reasons.
@@ -120,7 +131,7 @@ def explain_queue(control: Control, given: QueueExplainRequest) -> dict[str, obj
         named = {"connection": known["id"], "peer": known["peer"], "user": known.get("user")}
         holds = control.connections.holds(int(str(known["id"])))
         found += [{**named, **each} for each in holds if concerns(each, given.queue)]
-    return page(given, [partial(dict, each) for each in found])
+    return page(given, [made_already(each) for each in found])
 
 
 def concerns(hold: dict[str, object], queue: str) -> bool:
@@ -135,7 +146,7 @@ TRACES_MAX: Final = 10  # of one vhost
 
 
 @operation("message.history", need=READ_QUEUE)
-def message_history(control: Control, given: MessageHistoryRequest) -> dict[str, object]:
+def message_history(control: Control, given: MessageHistoryRequest) -> HistoryAnswer:
     """Show what happened to a message, the oldest event first, as far as the broker keeps it.
 
     The broker keeps when the message was stored, its deaths, how often it was delivered, and who holds it. Only a trace
@@ -144,11 +155,11 @@ def message_history(control: Control, given: MessageHistoryRequest) -> dict[str,
     vhost = control.vhost(given)
     places, complete = places_of(vhost, given)
     found = [history(vhost, control.connections, place) for place in places]
-    return {"found": found, "complete": complete}
+    return {"found": cast("list[History]", found), "complete": complete}
 
 
 @operation("trace.start", changes=True)
-def start_trace(control: Control, given: TraceStartRequest) -> dict[str, object]:
+def start_trace(control: Control, given: TraceStartRequest) -> TracedQueues:
     """Record the events of some queues' messages in memory, until the trace or the broker stops.
 
     Events are published, delivered, acked, returned, rejected and died. If several traces name a queue, the latest
@@ -169,7 +180,7 @@ def start_trace(control: Control, given: TraceStartRequest) -> dict[str, object]
 
 
 @operation("trace.stop", changes=True)
-def stop_trace(control: Control, given: TraceStopRequest) -> dict[str, object]:
+def stop_trace(control: Control, given: TraceStopRequest) -> EmptyAnswer:
     """Stop a trace and delete its events."""
     vhost = control.vhost(given)
     vhost.catalog.traces.remove(trace_of(vhost, given))
@@ -178,16 +189,16 @@ def stop_trace(control: Control, given: TraceStopRequest) -> dict[str, object]:
 
 
 @operation("trace.list")
-def list_traces(control: Control, given: TraceListRequest) -> dict[str, object]:
+def list_traces(control: Control, given: TraceListRequest) -> ListPage[TraceFields]:
     """List the traces of a vhost."""
     return page(given, [partial(trace_fields, each) for each in control.vhost(given).catalog.traces])
 
 
 @operation("trace.show")
-def show_trace(control: Control, given: TraceShowRequest) -> dict[str, object]:
+def show_trace(control: Control, given: TraceShowRequest) -> ListPage[TraceEventFields]:
     """Show the events of a trace, the oldest first."""
     trace = trace_of(control.vhost(given), given)
-    return page(given, [partial(event_fields, each) for each in trace.events])
+    return page(given, [cast("Callable[[], TraceEventFields]", partial(event_fields, each)) for each in trace.events])
 
 
 def look_at_queues(vhost: Vhost) -> int:
@@ -204,7 +215,7 @@ def trace_of(vhost: Vhost, given: TraceStopRequest | TraceShowRequest) -> Trace:
     raise RequestError(NOT_FOUND, f"name: there is no trace {given.name!r}")
 
 
-def trace_fields(trace: Trace) -> dict[str, object]:
+def trace_fields(trace: Trace) -> TraceFields:
     return {
         "name": trace.name,
         "pattern": trace.pattern,

@@ -17,17 +17,21 @@ from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
 from forebay.management.operations.queues import group_fields
+from forebay.management.requests.fields import EmptyAnswer, ListPage
 from forebay.management.requests.groups import (
+    ConsumerFields,
     ConsumerListRequest,
     GroupCommitRequest,
     GroupDeleteRequest,
     GroupListRequest,
     GroupReleaseRequest,
     GroupSeekRequest,
+    LeaseFields,
     LeaseListRequest,
     LeaseReleaseRequest,
     QueueUnsettledRequest,
 )
+from forebay.management.requests.queues import GroupFields, OffsetAnswer, UnsettledAnswer
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.source.pins import RetentionPin
@@ -39,14 +43,14 @@ UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 
 @operation("group.list", need=ENTER)
-def list_groups(control: Control, given: GroupListRequest) -> dict[str, object]:
+def list_groups(control: Control, given: GroupListRequest) -> ListPage[GroupFields]:
     """List the groups of a vhost's queues, with their positions.
 
     `kind` is work, stream, or reader: a reader of blocks, whose hold keeps the messages from `cursor` on. `octets` is
     their size in the log; the hold ends in `seconds_left` unless it is renewed.
     """
     now_us = control.vhost(given).turn.now_us
-    items: list[Callable[[], dict[str, object]]] = []
+    items: list[Callable[[], GroupFields]] = []
     for queue in chosen(control, given):
         items += [
             partial(group_fields, queue, group)
@@ -58,7 +62,7 @@ def list_groups(control: Control, given: GroupListRequest) -> dict[str, object]:
 
 
 @operation("group.release", changes=True)
-def release_group(control: Control, given: GroupReleaseRequest) -> dict[str, object]:
+def release_group(control: Control, given: GroupReleaseRequest) -> EmptyAnswer:
     """End a reader's hold; messages that only it keeps are deleted. A reader that still reads holds the rest again."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
@@ -72,7 +76,7 @@ def release_group(control: Control, given: GroupReleaseRequest) -> dict[str, obj
 
 
 @operation("group.commit", changes=True, need=READ_QUEUE)
-def commit_group(control: Control, given: GroupCommitRequest) -> dict[str, object]:
+def commit_group(control: Control, given: GroupCommitRequest) -> EmptyAnswer:
     """Set the offset at which a stream group resumes."""
     vhost = control.vhost(given)
     vhost.settling.commit_offset(octets(given.queue), octets(given.group), given.offset)
@@ -81,7 +85,7 @@ def commit_group(control: Control, given: GroupCommitRequest) -> dict[str, objec
 
 
 @operation("group.seek", changes=True, need=READ_QUEUE)
-def seek_group(control: Control, given: GroupSeekRequest) -> dict[str, object]:
+def seek_group(control: Control, given: GroupSeekRequest) -> OffsetAnswer:
     """Move a group and its consumers to another position in the log at once; `offset` is the new position.
 
     `first` is the first offset that the log still has. A work group starts anew: lower offsets count as settled, and
@@ -103,7 +107,7 @@ def seek_group(control: Control, given: GroupSeekRequest) -> dict[str, object]:
 
 
 @operation("group.delete", changes=True, need=CONFIGURE_QUEUE)
-def remove_group(control: Control, given: GroupDeleteRequest) -> dict[str, object]:
+def remove_group(control: Control, given: GroupDeleteRequest) -> EmptyAnswer:
     """Delete a work or stream group; messages that only it keeps are deleted.
 
     With `if_unused`, a group with consumers, messages that they hold, or waiting dead letters is refused; otherwise its
@@ -117,7 +121,7 @@ def remove_group(control: Control, given: GroupDeleteRequest) -> dict[str, objec
 
 
 @operation("lease.list", need=ENTER)
-def list_leases(control: Control, given: LeaseListRequest) -> dict[str, object]:
+def list_leases(control: Control, given: LeaseListRequest) -> ListPage[LeaseFields]:
     """List the messages that consumers hold unsettled, in ranges."""
     items = [
         partial(lease_fields, lease)
@@ -130,7 +134,7 @@ def list_leases(control: Control, given: LeaseListRequest) -> dict[str, object]:
 
 
 @operation("lease.release", changes=True, need=READ_QUEUE)
-def release_lease(control: Control, given: LeaseReleaseRequest) -> dict[str, object]:
+def release_lease(control: Control, given: LeaseReleaseRequest) -> EmptyAnswer:
     """Return a message from its consumer to the queue, which delivers it again; its late settlement has no effect."""
     vhost = control.vhost(given)
     offset = given.offset
@@ -142,14 +146,14 @@ def release_lease(control: Control, given: LeaseReleaseRequest) -> dict[str, obj
 
 
 @operation("consumer.list", need=ENTER)
-def list_consumers(control: Control, given: ConsumerListRequest) -> dict[str, object]:
+def list_consumers(control: Control, given: ConsumerListRequest) -> ListPage[ConsumerFields]:
     """List the consumers of a vhost's queues."""
     items = [partial(consumer_fields, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
 
 
 @operation("queue.unsettled", need=ENTER)
-def list_unsettled(control: Control, given: QueueUnsettledRequest) -> dict[str, object]:
+def list_unsettled(control: Control, given: QueueUnsettledRequest) -> UnsettledAnswer:
     """Show the unsettled offsets of a queue: `ranges` of [first, end), ascending; of a stream all.
 
     A reader of the log as a table also sees settled messages: these ranges exclude them. `id` is the queue's unique
@@ -162,17 +166,17 @@ def list_unsettled(control: Control, given: QueueUnsettledRequest) -> dict[str, 
     start, end = int(queue.log.start), int(queue.log.end)
     stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
     ranges = queue.needed(first, stop)
-    answer: dict[str, object] = {"id": int(queue.id), "start": start, "end": end}
     if len(ranges) > UNSETTLED_MAX:
         stop = ranges[UNSETTLED_MAX][0]
         ranges = ranges[:UNSETTLED_MAX]
-    answer["ranges"] = [[int(low), int(high)] for low, high in ranges]
+    shown = [[int(low), int(high)] for low, high in ranges]
+    answer: UnsettledAnswer = {"id": int(queue.id), "start": start, "end": end, "ranges": shown}
     if stop < end:
         answer["next"] = stop
     return answer
 
 
-def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> dict[str, object]:
+def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> GroupFields:
     """The fields of a reader's retention pin."""
     log = queue.log
     return {
@@ -205,7 +209,7 @@ def chosen(control: Control, given: GroupListRequest | LeaseListRequest | Consum
     return [vhost.catalog.queues[name] for name in sorted(vhost.catalog.queues)]
 
 
-def lease_fields(lease: Lease) -> dict[str, object]:
+def lease_fields(lease: Lease) -> LeaseFields:
     consumer = lease.consumer
     return {
         "queue": text(consumer.queue_name),
@@ -222,7 +226,7 @@ def lease_fields(lease: Lease) -> dict[str, object]:
     }
 
 
-def consumer_fields(consumer: Consumer) -> dict[str, object]:
+def consumer_fields(consumer: Consumer) -> ConsumerFields:
     return {
         "queue": text(consumer.queue_name),
         "group": text(consumer.group_name),

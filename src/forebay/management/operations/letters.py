@@ -26,15 +26,18 @@ from forebay.management.requests.dead_letters import (
     DeadLetterEditRequest,
     DeadLetterListRequest,
     DeadLetterPurgeRequest,
+    DeadLetterQueueFields,
     DeadLetterRedriveRequest,
     DeadLetterShowRequest,
 )
+from forebay.management.requests.fields import EmptyAnswer, ListPage
+from forebay.management.requests.queues import MessagePage, PortionAnswer
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
 
 @operation("dlq.list", need=ENTER)
-def list_letter_queues(control: Control, given: DeadLetterListRequest) -> dict[str, object]:
+def list_letter_queues(control: Control, given: DeadLetterListRequest) -> ListPage[DeadLetterQueueFields]:
     """List the dead-letter queues, with their messages by cause and by the queue where they died.
 
     In a long queue only the oldest messages are counted by cause and origin; `counted` is their number.
@@ -44,13 +47,13 @@ def list_letter_queues(control: Control, given: DeadLetterListRequest) -> dict[s
 
 
 @operation("dlq.show", need=READ_QUEUE)
-def show_letters(control: Control, given: DeadLetterShowRequest) -> dict[str, object]:
+def show_letters(control: Control, given: DeadLetterShowRequest) -> MessagePage:
     """Show dead letters, as `queue.messages` shows messages; `death` has the fields of the last death."""
     return list_messages(control, given)
 
 
 @operation("dlq.redrive", changes=True)
-def redrive_letters(control: Control, given: DeadLetterRedriveRequest) -> dict[str, object]:
+def redrive_letters(control: Control, given: DeadLetterRedriveRequest) -> PortionAnswer:
     """Send dead letters back to where they died first, or to another queue.
 
     One request handles a portion of the queue; `next` is where to continue, until it is absent. Each message is in
@@ -75,7 +78,7 @@ def redrive_letters(control: Control, given: DeadLetterRedriveRequest) -> dict[s
 
 
 @operation("dlq.purge", changes=True, need=READ_QUEUE)
-def purge_letters(control: Control, given: DeadLetterPurgeRequest) -> dict[str, object]:
+def purge_letters(control: Control, given: DeadLetterPurgeRequest) -> PortionAnswer:
     """Discard dead letters in portions, as `dlq.redrive` does."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
@@ -84,7 +87,7 @@ def purge_letters(control: Control, given: DeadLetterPurgeRequest) -> dict[str, 
 
 
 @operation("dlq.edit", changes=True)
-def edit_letter(control: Control, given: DeadLetterEditRequest) -> dict[str, object]:
+def edit_letter(control: Control, given: DeadLetterEditRequest) -> EmptyAnswer:
     """Replace a message by a changed one, at the end of its queue."""
     vhost = control.vhost(given)
     key = octets(given.routing_key) if given.routing_key is not None else None
@@ -121,15 +124,15 @@ def portion_of(given: InPortions) -> tuple[int, int, int]:
     return given.first, given.limit, given.scan
 
 
-def portion_fields(queue: Queue, portion: Portion) -> dict[str, object]:
-    fields: dict[str, object] = {"done": portion.done, "held": portion.held, "scanned": portion.scanned}
-    fields["end"] = int(queue.log.end)
+def portion_fields(queue: Queue, portion: Portion) -> PortionAnswer:
+    end = int(queue.log.end)
+    fields: PortionAnswer = {"done": portion.done, "held": portion.held, "scanned": portion.scanned, "end": end}
     if portion.next is not None:
         fields["next"] = portion.next
     return fields
 
 
-def summary_fields(vhost: Vhost, queue: Queue) -> dict[str, object]:
+def summary_fields(vhost: Vhost, queue: Queue) -> DeadLetterQueueFields:
     found: DeadLetterSummary = summary(vhost, queue)
     return {
         "queue": text(found.name),

@@ -11,22 +11,24 @@ from forebay.management.arguments import merged, octets, refuse
 from forebay.management.control import Control, OperationCaller, operation
 from forebay.management.needs import MOVE, READ_QUEUE
 from forebay.management.operations.letters import portion_of
-from forebay.management.operations.queues import where_of
+from forebay.management.operations.queues import message_fields, where_of
 from forebay.management.operations.streams import check_offset
 from forebay.management.requests.queues import (
+    MessageFields,
     MessageShowRequest,
+    PortionAnswer,
     QueueDiscardRequest,
     QueueMoveRequest,
     QueueTailRequest,
+    TailAnswer,
 )
-from forebay.message.shown import record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
 
 @operation("message.show", need=READ_QUEUE)
-def show_message(control: Control, given: MessageShowRequest) -> dict[str, object]:
+def show_message(control: Control, given: MessageShowRequest) -> MessageFields:
     """Show a message of a queue, settled or not, while the log has it; it is not delivered."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
@@ -37,7 +39,7 @@ def show_message(control: Control, given: MessageShowRequest) -> dict[str, objec
 
 
 @operation("queue.tail", need=READ_QUEUE)
-def show_tail(control: Control, given: QueueTailRequest) -> dict[str, object]:
+def show_tail(control: Control, given: QueueTailRequest) -> TailAnswer:
     """Show the newest messages of a queue since an offset, settled or not; they are not delivered.
 
     Later messages have the offset `next` or a higher one; `skipped` counts messages since `from` that are not shown.
@@ -48,7 +50,7 @@ def show_tail(control: Control, given: QueueTailRequest) -> dict[str, object]:
     seal(vhost, queue)
     end = int(queue.log.end)
     since = min(given.first, end) if given.first is not None else end
-    items: list[dict[str, object]] = []
+    items: list[MessageFields] = []
     for offset in range(max(since, end - limit, int(queue.log.start)), end):
         try:
             items.append(shown_at(vhost, queue, offset, octets_max))
@@ -58,17 +60,17 @@ def show_tail(control: Control, given: QueueTailRequest) -> dict[str, object]:
     return {"items": items, "next": end, "skipped": end - since - len(items)}
 
 
-def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> dict[str, object]:
+def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> MessageFields:
     """A message of the log; RequestError(NOT_FOUND) where it is gone."""
     block = queue.log.block(offset)
     if block is None or block.base > offset:
         raise RequestError(NOT_FOUND, f"offset: {offset} of queue '{text(queue.name)}' was settled, and is gone")
     subject = RecordSubject(queue.name, block, offset - block.base, vhost.turn.now_us, *attempts_of(queue, offset))
-    return record_shown(subject, octets_max)
+    return message_fields(subject, octets_max)
 
 
 @operation("queue.move", changes=True, need=MOVE)
-def move_messages(control: Control, given: QueueMoveRequest, caller: OperationCaller) -> dict[str, object]:
+def move_messages(control: Control, given: QueueMoveRequest, caller: OperationCaller) -> PortionAnswer:
     """Move messages to another queue, or to an exchange.
 
     One request handles a portion of the queue; `next` is where to continue, until it is absent or behind the first
@@ -89,7 +91,7 @@ def move_messages(control: Control, given: QueueMoveRequest, caller: OperationCa
 
 
 @operation("queue.discard", changes=True, need=READ_QUEUE)
-def discard_messages(control: Control, given: QueueDiscardRequest) -> dict[str, object]:
+def discard_messages(control: Control, given: QueueDiscardRequest) -> PortionAnswer:
     """Delete messages that match a filter, in portions as `queue.move` does."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
@@ -110,10 +112,14 @@ def target_of(given: QueueMoveRequest, rights: Rights | None) -> RedriveTarget:
     return RedriveTarget(None, octets(given.exchange or ""), key, rights)
 
 
-def chosen_fields(queue: Queue, portion: Portion) -> dict[str, object]:
-    fields: dict[str, object] = {"done": portion.done, "held": portion.held, "gone": portion.gone}
-    fields["scanned"] = portion.scanned
-    fields["end"] = int(queue.log.end)
+def chosen_fields(queue: Queue, portion: Portion) -> PortionAnswer:
+    fields: PortionAnswer = {
+        "done": portion.done,
+        "held": portion.held,
+        "gone": portion.gone,
+        "scanned": portion.scanned,
+        "end": int(queue.log.end),
+    }
     if portion.next is not None:
         fields["next"] = portion.next
     return fields

@@ -13,10 +13,15 @@ from forebay.core.units import US_PER_MS
 from forebay.management.arguments import octets
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
+from forebay.management.requests.fields import EmptyAnswer, ListPage
 from forebay.management.requests.groups import (
     DelayedCancelRequest,
+    DelayedFields,
     DelayedListRequest,
     DelayedPublishRequest,
+    RoutedAnswer,
+    StagedFields,
+    TransactionFields,
     TransactionListRequest,
 )
 from forebay.routing.exchange import text
@@ -25,7 +30,7 @@ from forebay.routing.exchange import text
 
 
 @operation("delayed.list", need=ENTER)
-def list_delayed(control: Control, given: DelayedListRequest) -> dict[str, object]:
+def list_delayed(control: Control, given: DelayedListRequest) -> ListPage[DelayedFields]:
     """List the delayed messages of a vhost, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
     times = sorted(each for each in delayed.times if each[1] in delayed.waiting)
@@ -33,7 +38,7 @@ def list_delayed(control: Control, given: DelayedListRequest) -> dict[str, objec
 
 
 @operation("delayed.cancel", changes=True)
-def cancel_delayed(control: Control, given: DelayedCancelRequest) -> dict[str, object]:
+def cancel_delayed(control: Control, given: DelayedCancelRequest) -> EmptyAnswer:
     """Cancel a delayed message: the broker does not publish it."""
     if not control.vhost(given).delayed.cancel(octets(given.name)):
         raise RequestError(NOT_FOUND, f"name: no message waits under {given.name!r}")
@@ -41,7 +46,7 @@ def cancel_delayed(control: Control, given: DelayedCancelRequest) -> dict[str, o
 
 
 @operation("delayed.publish", changes=True)
-def publish_delayed(control: Control, given: DelayedPublishRequest) -> dict[str, object]:
+def publish_delayed(control: Control, given: DelayedPublishRequest) -> RoutedAnswer:
     """Publish a delayed message at once; `routed` is true if a queue or subscriber got it."""
     vhost = control.vhost(given)
     message = vhost.delayed.find(octets(given.name))
@@ -54,7 +59,7 @@ def publish_delayed(control: Control, given: DelayedPublishRequest) -> dict[str,
     return {"routed": outcome.status == ACCEPTED}
 
 
-def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:
+def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> DelayedFields:
     message = delayed.read(offset)
     return {
         "number": offset,
@@ -74,14 +79,14 @@ PUBLISHING = "publishing"
 
 
 @operation("transaction.list", need=ENTER)
-def list_transactions(control: Control, given: TransactionListRequest) -> dict[str, object]:
+def list_transactions(control: Control, given: TransactionListRequest) -> ListPage[TransactionFields]:
     """List the Spark queries that publish to a vhost in transactions, with each one's last batch and staged rows."""
     staging = control.vhost(given).staging
     names = sorted({*staging.last, *(query for query, _ in staging.staged)})
     return page(given, [partial(transaction_fields, staging, name) for name in names])
 
 
-def transaction_fields(staging: Staging, query: str) -> dict[str, object]:
+def transaction_fields(staging: Staging, query: str) -> TransactionFields:
     """The last batch is -1, and the state empty, where none is committed; batches that are staged are listed."""
     last = staging.last.get(query)
     staged = [(batch, each) for (name, batch), each in sorted(staging.staged.items()) if name == query]
@@ -101,7 +106,7 @@ def state_of(commit: CommittedBatch) -> str:
     return COMMITTED if commit.finished else PUBLISHING
 
 
-def staged_fields(batch: int, staged: Staged) -> dict[str, object]:
+def staged_fields(batch: int, staged: Staged) -> StagedFields:
     return {
         "batch": batch,
         "parts": len(staged.parts),

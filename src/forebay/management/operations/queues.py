@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from forebay.broker.publish.owned_names import name_in
 from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
@@ -15,14 +15,25 @@ from forebay.management.arguments import PAGE_OCTETS_MAX, octets, refuse
 from forebay.management.control import Control, OperationCaller, operation, page
 from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
 from forebay.management.requests.dead_letters import DeadLetterShowRequest
+from forebay.management.requests.fields import ListPage
 from forebay.management.requests.queues import (
+    DeletedMessages,
+    GroupFields,
+    MessageFields,
+    MessagePage,
+    PinFields,
+    PinHolder,
     QueueDeclareRequest,
     QueueDeleteRequest,
+    QueueDetails,
+    QueueFields,
+    QueueGlance,
     QueueListRequest,
     QueueMessagesRequest,
     QueuePurgeRequest,
     QueueShowRequest,
     QueueTruncateRequest,
+    TruncateAnswer,
 )
 from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
@@ -35,7 +46,7 @@ from forebay.routing.exchange import text
 
 
 @operation("queue.list", need=ENTER)
-def list_queues(control: Control, given: QueueListRequest) -> dict[str, object]:
+def list_queues(control: Control, given: QueueListRequest) -> ListPage[QueueFields]:
     """List the queues of a vhost by name, with statistics."""
     vhost = control.vhost(given)
     names = sorted(vhost.catalog.queues)
@@ -43,25 +54,27 @@ def list_queues(control: Control, given: QueueListRequest) -> dict[str, object]:
 
 
 @operation("queue.show", need=ENTER)
-def show_queue(control: Control, given: QueueShowRequest) -> dict[str, object]:
+def show_queue(control: Control, given: QueueShowRequest) -> QueueDetails:
     """Show a queue: statistics, declaration, effective policies, and groups."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
-    fields = queue_fields(queue)
-    fields["arguments"] = plain(queue.spec.arguments)
-    for key, operator in (("policy", False), ("operator_policy", True)):
-        policy = vhost.catalog.policies.of_queue(queue, operator)
-        fields[key] = None if policy is None else policy.name
-    fields["start"] = int(queue.log.start)
-    fields["end"] = int(queue.log.end)
-    fields["kept"] = int(queue.log.kept)
-    fields["pinned_by"] = pin_fields(queue)
-    fields["groups"] = [group_fields(queue, group) for group in queue.groups.values()]
-    return fields
+    user, operator = vhost.catalog.policies.of_queue(queue, False), vhost.catalog.policies.of_queue(queue, True)
+    return {
+        **glance_of(queue),
+        "groups": [group_fields(queue, group) for group in queue.groups.values()],
+        "octets": int(queue.log.octets),
+        "arguments": plain(queue.spec.arguments),
+        "policy": None if user is None else user.name,
+        "operator_policy": None if operator is None else operator.name,
+        "start": int(queue.log.start),
+        "end": int(queue.log.end),
+        "kept": int(queue.log.kept),
+        "pinned_by": pin_fields(queue),
+    }
 
 
 @operation("queue.declare", changes=True, need=DECLARE_QUEUE)
-def declare_queue(control: Control, given: QueueDeclareRequest, caller: OperationCaller) -> dict[str, object]:
+def declare_queue(control: Control, given: QueueDeclareRequest, caller: OperationCaller) -> QueueFields:
     """Declare a queue, or check that it exists with the same properties."""
     name = octets(given.queue)
     if not name:
@@ -77,7 +90,7 @@ def declare_queue(control: Control, given: QueueDeclareRequest, caller: Operatio
 
 
 @operation("queue.delete", changes=True, need=CONFIGURE_QUEUE)
-def delete_queue(control: Control, given: QueueDeleteRequest) -> dict[str, object]:
+def delete_queue(control: Control, given: QueueDeleteRequest) -> DeletedMessages:
     """Delete a queue with its messages; the answer counts the ready ones."""
     vhost = control.vhost(given)
     name = vhost.catalog.queue(octets(given.queue)).name
@@ -85,13 +98,13 @@ def delete_queue(control: Control, given: QueueDeleteRequest) -> dict[str, objec
 
 
 @operation("queue.purge", changes=True, need=READ_QUEUE)
-def purge_queue(control: Control, given: QueuePurgeRequest) -> dict[str, object]:
+def purge_queue(control: Control, given: QueuePurgeRequest) -> DeletedMessages:
     """Delete all ready messages of a queue; the answer counts them."""
     return {"messages": int(control.vhost(given).upkeep.purge(octets(given.queue)))}
 
 
 @operation("queue.truncate", changes=True)
-def truncate_queue(control: Control, given: QueueTruncateRequest) -> dict[str, object]:
+def truncate_queue(control: Control, given: QueueTruncateRequest) -> TruncateAnswer:
     """Delete a stream's records below an offset; `start` is its first offset afterwards.
 
     Records that a reader holds remain, with all later ones. Other queues keep unsettled messages.
@@ -100,7 +113,7 @@ def truncate_queue(control: Control, given: QueueTruncateRequest) -> dict[str, o
 
 
 @operation("queue.messages", need=READ_QUEUE)
-def list_messages(control: Control, given: QueueMessagesRequest | DeadLetterShowRequest) -> dict[str, object]:
+def list_messages(control: Control, given: QueueMessagesRequest | DeadLetterShowRequest) -> MessagePage:
     """Show unsettled messages of a queue, in the order of their offsets.
 
     No message is delivered. An answer may have fewer messages than `limit`, or none, and still have a `next`: a request
@@ -110,16 +123,16 @@ def list_messages(control: Control, given: QueueMessagesRequest | DeadLetterShow
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
     found, next = scan(vhost, queue, where_of(given), given.first, given.limit, given.scan)
-    items: list[dict[str, object]] = []
+    items: list[MessageFields] = []
     written = 0
     for subject in found:
-        shown = record_shown(subject, octets_max)
+        shown = message_fields(subject, octets_max)
         written += len(json.dumps(shown))
         if items and written > PAGE_OCTETS_MAX:
             next = offset_of(subject)
             break
         items.append(shown)
-    answer: dict[str, object] = {"items": items}
+    answer: MessagePage = {"items": items}
     if next is not None:
         answer["next"] = next
     return answer
@@ -153,8 +166,18 @@ def where_of(given: HasFilter) -> Filter | None:
     return parse(given.where) if given.where else None
 
 
-def queue_fields(queue: Queue) -> dict[str, object]:
-    """The fields of a queue, as lists have them."""
+def message_fields(subject: RecordSubject, body_octets_max: int) -> MessageFields:
+    """Return a message, and of its body at most so many octets."""
+    return cast("MessageFields", record_shown(subject, body_octets_max))
+
+
+def queue_fields(queue: Queue) -> QueueFields:
+    """Return a queue, as lists have it."""
+    return {**glance_of(queue), "groups": len(queue.groups), "octets": int(queue.log.octets)}
+
+
+def glance_of(queue: Queue) -> QueueGlance:
+    """Return the state of a queue in numbers, without its groups."""
     totals = GroupTotals(queue)
     return {
         "queue": text(queue.name),
@@ -166,52 +189,46 @@ def queue_fields(queue: Queue) -> dict[str, object]:
         "unacked": int(totals.unacked),
         "dead_letters_waiting": int(totals.dead_letters),
         "consumers": int(queue.consumer_count()),
-        "groups": len(queue.groups),
-        "octets": int(queue.log.octets),
     }
 
 
-def pin_fields(queue: Queue) -> dict[str, object] | None:
-    """The one for whom the log of a queue keeps its oldest records; None where it keeps nothing for anybody.
-
-    `messages` and `octets` are all from its `offset` on, `frees_messages` and `frees_octets` what would go without it.
-    `active_ms` is when it last settled something, or renewed its hold; None if not since the broker started.
-    """
+def pin_fields(queue: Queue) -> PinFields | None:
+    """Return the one for whom the log of a queue keeps its oldest records; None where it keeps nothing for anybody."""
     keeper = queue.source.lowest_keeper()
     if keeper is None:
         return None
     log = queue.log
     pin, group = keeper.pin, keeper.group
-    fields: dict[str, object] = {}
+    holder: PinHolder = {}
     if pin is not None:
         renewed_us = int(pin.until_us - pin.ttl_us)
-        fields |= {
+        holder = {
             "group": name_in(text(pin.name)),
             "kind": "reader",
             "consumers": 0,
             "active_ms": renewed_us // US_PER_MS,
         }
     elif group is not None:
-        fields |= {
+        holder = {
             "group": text(group_key(group.name, group.filter)),
             "kind": "work",
             "consumers": len(group.consumers),
+            "active_ms": int(group.active_us) // US_PER_MS or None,
         }
-        fields["active_ms"] = int(group.active_us) // US_PER_MS or None
-    fields |= {"offset": int(keeper.offset), "messages": int(log.end - keeper.offset)}
-    fields["octets"] = int(log.octets_from(keeper.offset))
-    fields["frees_messages"] = int(keeper.free - keeper.offset)
-    fields["frees_octets"] = int(log.octets_from(keeper.offset) - log.octets_from(keeper.free))
-    return fields
+    octets_kept = int(log.octets_from(keeper.offset))
+    return {
+        **holder,
+        "offset": int(keeper.offset),
+        "messages": int(log.end - keeper.offset),
+        "octets": octets_kept,
+        "frees_messages": int(keeper.free - keeper.offset),
+        "frees_octets": octets_kept - int(log.octets_from(keeper.free)),
+    }
 
 
-def group_fields(queue: Queue, group: Group) -> dict[str, object]:
-    """The fields of a group.
-
-    `key` names it in operations. `committed`: every lower offset is settled, or was read. `active_ms` is when that last
-    changed.
-    """
-    fields: dict[str, object] = {
+def group_fields(queue: Queue, group: Group) -> GroupFields:
+    """Return the state of a group."""
+    fields: GroupFields = {
         "queue": text(queue.name),
         "group": text(group.name),
         "filter": text(group.filter),

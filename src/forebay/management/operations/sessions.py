@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
@@ -25,22 +25,33 @@ from forebay.log.block import Block
 from forebay.management.arguments import PAGE_OCTETS_MAX, octets, refuse
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
+from forebay.management.operations.queues import message_fields
 from forebay.management.requests.explain import MessageExplainRequest
+from forebay.management.requests.fields import EmptyAnswer, ListPage
+from forebay.management.requests.queues import BodyFields, MessageFields, MessagePage
 from forebay.management.requests.sessions import (
+    DeletedSession,
+    InflightFields,
     RetainedDeleteRequest,
+    RetainedDetails,
+    RetainedFields,
     RetainedListRequest,
     RetainedShowRequest,
     SessionCloseRequest,
     SessionDeleteRequest,
+    SessionDetails,
+    SessionFields,
     SessionListRequest,
     SessionMessagesRequest,
     SessionShowRequest,
+    SubscriptionFields,
     SubscriptionListRequest,
+    WillFields,
 )
 from forebay.message.address import shared_topics
 from forebay.message.formats.table import format_of
 from forebay.message.properties import properties_of
-from forebay.message.shown import body_shown, plain, record_shown
+from forebay.message.shown import body_shown, plain
 from forebay.message.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter, check_topic, matches
@@ -62,7 +73,7 @@ DELETED: Final = "the session was deleted by an administrator"
 
 
 @operation("session.list", need=ENTER)
-def list_sessions(control: Control, given: SessionListRequest) -> dict[str, object]:
+def list_sessions(control: Control, given: SessionListRequest) -> ListPage[SessionFields]:
     """List the MQTT sessions of a vhost by client identifier, with their connections and waiting messages."""
     clients = sorted_clients(control.vhost(given))
     if given.connected is not None:
@@ -72,30 +83,36 @@ def list_sessions(control: Control, given: SessionListRequest) -> dict[str, obje
 
 
 @operation("session.show", need=ENTER)
-def show_session(control: Control, given: SessionShowRequest) -> dict[str, object]:
+def show_session(control: Control, given: SessionShowRequest) -> SessionDetails:
     """Show an MQTT session: subscriptions, packets in flight with the answer that each awaits, and its will."""
     vhost = control.vhost(given)
     client = client_of(vhost, given)
-    fields = session_fields(client)
-    fields["subscriptions_list"] = [subscription_fields(each) for _, each in sorted(client.subscriptions.items())]
-    fields["inflight_list"] = [inflight_fields(vhost, id, word) for id, word in client.inflight.items()]
-    fields["received_list"] = sorted(client.received)
+    return {
+        **session_fields(client),
+        "subscriptions_list": [subscription_fields(each) for _, each in sorted(client.subscriptions.items())],
+        "inflight_list": [inflight_fields(vhost, id, word) for id, word in client.inflight.items()],
+        "received_list": sorted(client.received),
+        "will": will_fields(client),
+    }
+
+
+def will_fields(client: ClientSession) -> WillFields | None:
+    """Return the will of a session; None where it has none."""
     will = client.will
-    fields["will"] = None
-    if will is not None:
-        fields["will"] = {
-            "topic": text(will.topic),
-            "qos": int(will.qos),
-            "retain": will.retain,
-            "delay_s": int(will.delay_s),
-            "octets": len(will.body),
-            "due_ms": int(client.will_due_us) // US_PER_MS or None,
-        }
-    return fields
+    if will is None:
+        return None
+    return {
+        "topic": text(will.topic),
+        "qos": int(will.qos),
+        "retain": will.retain,
+        "delay_s": int(will.delay_s),
+        "octets": len(will.body),
+        "due_ms": int(client.will_due_us) // US_PER_MS or None,
+    }
 
 
 @operation("session.messages")
-def list_session_messages(control: Control, given: SessionMessagesRequest) -> dict[str, object]:
+def list_session_messages(control: Control, given: SessionMessagesRequest) -> MessagePage:
     """Show the messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
 
     No message is delivered. Messages at QoS 0 to a connected session are not stored, and not shown. Offsets are those
@@ -111,7 +128,7 @@ def list_session_messages(control: Control, given: SessionMessagesRequest) -> di
     first = given.first
     for low, end in client.mqueue.logged(max(first, int(log.start)), log.end):
         offsets += range(low, min(end, low + limit + 1))
-    items: list[dict[str, object]] = []
+    items: list[MessageFields] = []
     octets = 0
     for offset in sorted({each for each in offsets if each >= first}):
         if len(items) == limit or octets > PAGE_OCTETS_MAX:
@@ -119,7 +136,7 @@ def list_session_messages(control: Control, given: SessionMessagesRequest) -> di
         block = log.block(offset)
         if block is None or block.base > offset:
             continue
-        shown = record_shown(RecordSubject(b"", block, offset - block.base, vhost.turn.now_us), octets_max)
+        shown = message_fields(RecordSubject(b"", block, offset - block.base, vhost.turn.now_us), octets_max)
         octets += int(block.body_span(offset - block.base, 1))
         shown["topic"] = text(topic_at(block, offset - block.base))
         shown["packet_id"] = flying.get(offset)
@@ -128,7 +145,7 @@ def list_session_messages(control: Control, given: SessionMessagesRequest) -> di
 
 
 @operation("session.close", changes=True)
-def close_session(control: Control, given: SessionCloseRequest) -> dict[str, object]:
+def close_session(control: Control, given: SessionCloseRequest) -> EmptyAnswer:
     """Close the connection of an MQTT session; a durable session remains, and its client may reconnect."""
     client = client_of(control.vhost(given), given)
     if not client.connection or not control.connections.close(int(client.connection), "closed by an administrator"):
@@ -137,14 +154,14 @@ def close_session(control: Control, given: SessionCloseRequest) -> dict[str, obj
 
 
 @operation("session.delete", changes=True)
-def delete_session(control: Control, given: SessionDeleteRequest) -> dict[str, object]:
+def delete_session(control: Control, given: SessionDeleteRequest) -> DeletedSession:
     """Delete an MQTT session with its subscriptions and waiting messages; the broker publishes its will, if any.
 
     A connected client is told, and disconnected.
     """
     vhost = control.vhost(given)
     client = client_of(vhost, given)
-    fields: dict[str, object] = {"waiting": int(client.mqueue.count), "inflight": len(client.inflight)}
+    fields: DeletedSession = {"waiting": int(client.mqueue.count), "inflight": len(client.inflight)}
     if client.connection:
         control.connections.close(int(client.connection), DELETED)
     vhost.clients.forget(client)
@@ -175,7 +192,7 @@ def sorted_clients(vhost: Vhost) -> list[ClientSession]:
     return sorted(vhost.sessions.by_number.values(), key=lambda client: (client.client_id, client.owner.user))
 
 
-def session_fields(client: ClientSession) -> dict[str, object]:
+def session_fields(client: ClientSession) -> SessionFields:
     """The fields of a session at a glance; `expiry_s` is None where it never ends by itself."""
     return {
         "client_id": text(client.client_id),
@@ -194,9 +211,9 @@ def session_fields(client: ClientSession) -> dict[str, object]:
     }
 
 
-def inflight_fields(vhost: Vhost, id: int, word: int) -> dict[str, object]:
+def inflight_fields(vhost: Vhost, id: int, word: int) -> InflightFields:
     phase = word & PHASE_MASK
-    fields: dict[str, object] = {"packet_id": id, "awaits": AWAITED[phase]}
+    fields: InflightFields = {"packet_id": id, "awaits": AWAITED[phase]}
     if phase == AWAIT_PUBCOMP:
         return fields  # the client has the message: only the end of the handshake is owed
     offset = word >> PHASE_BITS
@@ -216,7 +233,7 @@ def stored_ms(block: Block, offset: int) -> int:
 
 
 @operation("subscription.list", need=ENTER)
-def list_subscriptions(control: Control, given: SubscriptionListRequest) -> dict[str, object]:
+def list_subscriptions(control: Control, given: SubscriptionListRequest) -> ListPage[SubscriptionFields]:
     """List the subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
     vhost = control.vhost(given)
     clients: Sequence[ClientSession] = [client_of(vhost, given)] if given.client_id is not None else []
@@ -240,7 +257,7 @@ def gets(filter: bytes, topic: bytes) -> bool:
     return matches(topics, topic)
 
 
-def subscription_fields(subscription: Subscription) -> dict[str, object]:
+def subscription_fields(subscription: Subscription) -> SubscriptionFields:
     return {
         "client_id": text(subscription.client.client_id),
         "connected": bool(subscription.client.connection),
@@ -257,7 +274,7 @@ def subscription_fields(subscription: Subscription) -> dict[str, object]:
 
 
 @operation("retained.list", need=ENTER)
-def list_retained(control: Control, given: RetainedListRequest) -> dict[str, object]:
+def list_retained(control: Control, given: RetainedListRequest) -> ListPage[RetainedFields]:
     """List the retained messages of topics that match a filter, in the order in which they were stored."""
     vhost = control.vhost(given)
     filter = octets(given.filter)
@@ -266,23 +283,25 @@ def list_retained(control: Control, given: RetainedListRequest) -> dict[str, obj
 
 
 @operation("retained.show")
-def show_retained(control: Control, given: RetainedShowRequest) -> dict[str, object]:
+def show_retained(control: Control, given: RetainedShowRequest) -> RetainedDetails:
     """Show a retained message with its properties and body."""
     vhost = control.vhost(given)
     number = retained_number(vhost, given)
     message = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:
         raise no_retained(given)
-    fields = retained_fields(vhost, number)
     properties = properties_of(message.format, message.properties)
-    fields["content_type"] = properties.content_type
-    fields["headers"] = {key: plain(value) for key, value in properties.named_values()}
-    fields.update(body_shown(format_of(message.format).payload(message.body), given.body_octets_max))
-    return fields
+    body = body_shown(format_of(message.format).payload(message.body), given.body_octets_max)
+    return {
+        **retained_fields(vhost, number),
+        "content_type": properties.content_type,
+        "headers": {key: plain(value) for key, value in properties.named_values()},
+        **cast("BodyFields", body),
+    }
 
 
 @operation("retained.delete", changes=True)
-def delete_retained(control: Control, given: RetainedDeleteRequest) -> dict[str, object]:
+def delete_retained(control: Control, given: RetainedDeleteRequest) -> EmptyAnswer:
     """Delete a topic's retained message; subscribers are not told."""
     vhost = control.vhost(given)
     retained_number(vhost, given)
@@ -305,7 +324,7 @@ def no_retained(given: RetainedShowRequest | RetainedDeleteRequest) -> RequestEr
     return RequestError(NOT_FOUND, f"topic: nothing is retained for {given.topic!r}")
 
 
-def retained_fields(vhost: Vhost, number: int) -> dict[str, object]:
+def retained_fields(vhost: Vhost, number: int) -> RetainedFields:
     """The fields of a retained message; none of one that has just gone."""
     message: RetainedMessage | None = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:

@@ -11,7 +11,13 @@ from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.management.arguments import octets
 from forebay.management.control import Control, operation
 from forebay.management.needs import ENTER
-from forebay.management.requests.queues import StreamOffsetRequest, StreamShowRequest
+from forebay.management.requests.queues import (
+    LogFields,
+    LogFileFields,
+    OffsetAnswer,
+    StreamOffsetRequest,
+    StreamShowRequest,
+)
 from forebay.queue.queue import KIND_NAMES
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.routing.exchange import text
@@ -20,7 +26,7 @@ FILES_MAX: Final = 1000  # that one answer tells of
 
 
 @operation("stream.show", need=ENTER)
-def show_stream(control: Control, given: StreamShowRequest) -> dict[str, object]:
+def show_stream(control: Control, given: StreamShowRequest) -> LogFields:
     """Show a queue's log: first and last offset and time, size, and files, the oldest first.
 
     `readable_end` is the offset where readers stop, because later messages are not on disk yet.
@@ -52,7 +58,7 @@ def show_stream(control: Control, given: StreamShowRequest) -> dict[str, object]
 
 
 @operation("stream.offset", need=ENTER)
-def offset_of_time(control: Control, given: StreamOffsetRequest) -> dict[str, object]:
+def offset_of_time(control: Control, given: StreamOffsetRequest) -> OffsetAnswer:
     """Find the first offset of a queue that was stored at or after a time, or else its end."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
@@ -60,10 +66,10 @@ def offset_of_time(control: Control, given: StreamOffsetRequest) -> dict[str, ob
     return {"offset": int(queue.log.offset_at(given.time_ms * US_PER_MS))}
 
 
-def files_of(log: QueueLog) -> list[dict[str, object]]:
+def files_of(log: QueueLog) -> list[LogFileFields]:
     """The files that hold a log's blocks; of a log in memory none."""
     index = log.index
-    found: list[dict[str, object]] = []
+    found: list[LogFileFields] = []
     at = int(log.first)
     size = int(index.size())
     while at < size and len(found) < FILES_MAX:

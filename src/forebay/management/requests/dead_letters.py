@@ -1,8 +1,8 @@
-"""The requests of operations on dead letters."""
+"""The requests of operations on dead letters, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from msgspec import Meta, field
 
@@ -79,3 +79,20 @@ class DeadLetterEditRequest(OperationRequest, kw_only=True):
     body_base64: Annotated[str, Meta(description="the new body, if it is not text")] | None = None
     headers: Annotated[Table, Meta(description="headers to set; null removes one")] | None = None
     routing_key: Annotated[str, Meta(description="another routing key")] | None = None
+
+
+# ---- answers
+
+
+class DeadLetterQueueFields(TypedDict):
+    """A dead-letter queue at a glance; causes and origins tell of the oldest `counted` messages."""
+
+    queue: str
+    messages: int
+    held: int
+    counted: int
+    complete: bool
+    causes: dict[str, int]
+    origins: dict[str, int]
+    oldest_ms: int | None
+    newest_ms: int | None

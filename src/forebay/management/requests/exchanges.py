@@ -1,8 +1,8 @@
-"""The requests of operations on exchanges and bindings."""
+"""The requests of operations on exchanges and bindings, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta, field
 
@@ -73,3 +73,29 @@ class BindingDeleteRequest(OperationRequest, kw_only=True):
     routing_key: Annotated[str, Meta(description="routing key of the binding", extra=metavar("KEY"))] = ""
     destination_type: Annotated[str, Meta(description="queue or exchange")] = "queue"
     arguments: ArgumentTable = None
+
+
+# ---- answers
+
+
+class ExchangeFields(TypedDict):
+    """An exchange."""
+
+    exchange: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    alternate: str | None
+    arguments: Any
+    bindings: int
+
+
+class BindingFields(TypedDict):
+    """A binding."""
+
+    exchange: str
+    destination: str
+    destination_type: str
+    routing_key: str
+    arguments: Any

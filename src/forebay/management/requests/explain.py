@@ -1,8 +1,8 @@
-"""The requests of operations on explanations and traces."""
+"""The requests of operations on explanations and traces, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired, Required, TypedDict
 
 from msgspec import Meta, field
 
@@ -11,6 +11,7 @@ from forebay.management.requests.fields import (
     OFFSET_MAX,
     InVhost,
     Limit,
+    Open,
     OperationRequest,
     Owner,
     QueueName,
@@ -21,6 +22,8 @@ from forebay.management.requests.fields import (
     Whole,
     metavar,
 )
+from forebay.management.requests.queues import MessageFields, PinFields
+from forebay.management.requests.sessions import SessionGlance
 
 
 class MessageExplainRequest(OperationRequest, kw_only=True):
@@ -102,3 +105,106 @@ class TraceShowRequest(OperationRequest, kw_only=True):
     name: TraceName = "trace"
     first: Skip = field(name="from", default=0)
     limit: Limit = LIMIT_DEFAULT
+
+
+# ---- answers
+
+
+class HoldFields(TypedDict):
+    """A reason for which a connection is not read, or is sent nothing."""
+
+    reason: str
+    since_ms: int
+    until_ms: int | None
+    text: str
+    queue: NotRequired[str]
+    client_id: NotRequired[str]
+
+
+class HeldPublisher(HoldFields):
+    """A publisher that is not read, with the reason."""
+
+    connection: int
+    peer: str
+    user: str | None
+
+
+class GroupState(TypedDict):
+    """The state of a message in one group."""
+
+    group: str
+    kind: str
+    state: str
+    cursor: NotRequired[int]
+
+
+class Explanation(SessionGlance, total=False):
+    """An explanation of a message or a session, with the reasons, the worst first: `code`, `text` and more."""
+
+    summary: Required[str]
+    reasons: Required[list[Open]]
+    vhost: str
+    queue: str
+    type: str
+    offset: int
+    state: str
+    topic: str
+    message: MessageFields
+    groups: list[GroupState]
+    pinned_by: PinFields | None
+
+
+class ExplainAnswer(TypedDict):
+    """Explanations, and whether everything was searched."""
+
+    found: list[Explanation]
+    complete: bool
+
+
+class History(TypedDict):
+    """The events of a message, and what the broker does not keep of them."""
+
+    vhost: str
+    queue: str
+    offset: int
+    events: list[Open]
+    not_kept: list[str]
+
+
+class HistoryAnswer(TypedDict):
+    """Histories, and whether everything was searched."""
+
+    found: list[History]
+    complete: bool
+
+
+class TracedQueues(TypedDict):
+    """The number of queues that are traced."""
+
+    queues: int
+
+
+class TraceFields(TypedDict):
+    """A trace."""
+
+    name: str
+    pattern: str
+    where: str
+    events: int
+    events_max: int
+    seen: int
+
+
+class TraceEventFields(TypedDict):
+    """An event of a trace."""
+
+    type: str
+    time_ms: int
+    queue: str
+    group: str
+    offset: int
+    message_id: NotRequired[str]
+    connection: NotRequired[int]
+    channel: NotRequired[int]
+    consumer: NotRequired[str]
+    detail: NotRequired[str]

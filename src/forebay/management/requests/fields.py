@@ -5,7 +5,7 @@ Nothing of a broker is loaded with requests, so that a command does not wait for
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Generic, NotRequired, TypedDict, TypeVar
 
 from msgspec import Meta, Struct, field
 
@@ -87,3 +87,21 @@ class VhostPageRequest(OperationRequest, kw_only=True):
     vhost: InVhost = "/"
     first: Skip = field(name="from", default=0)
     limit: Limit = LIMIT_DEFAULT
+
+
+# ---- answers
+
+Open = dict[str, Any]  # an object whose fields depend on what it is about
+Item = TypeVar("Item")
+
+
+class ListPage(TypedDict, Generic[Item]):
+    """The part of a list that was asked for, the list's length, and where it goes on if it does."""
+
+    items: list[Item]
+    total: int
+    next: NotRequired[int]
+
+
+class EmptyAnswer(TypedDict):
+    """The answer to a change of which there is nothing to say."""

@@ -1,8 +1,8 @@
-"""The requests of operations on groups, what their consumers hold, and what is not published yet."""
+"""The requests of operations on groups, what their consumers hold, and what is not published yet, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from msgspec import Meta, field
 
@@ -131,3 +131,76 @@ class DelayedPublishRequest(OperationRequest, kw_only=True):
 
 class TransactionListRequest(VhostPageRequest):
     """Arguments of `transaction.list`."""
+
+
+# ---- answers
+
+
+class LeaseFields(TypedDict):
+    """Messages that a consumer holds."""
+
+    queue: str
+    group: str
+    first: int
+    count: int
+    left: int
+    deliveries: int
+    failures: int
+    until_ms: int
+    connection: int
+    channel: int
+    consumer: str
+
+
+class ConsumerFields(TypedDict):
+    """A consumer."""
+
+    queue: str
+    group: str
+    consumer: str
+    connection: int
+    channel: int
+    acknowledges: bool
+    exclusive: bool
+    priority: int
+    filter: str
+    held: int
+    paused: bool
+
+
+class DelayedFields(TypedDict):
+    """A message that waits for its time."""
+
+    number: int
+    key: str
+    due_ms: int
+    exchange: str
+    topic: str
+    octets: int
+
+
+class RoutedAnswer(TypedDict):
+    """The outcome of a publish: `routed` if a queue or a subscriber got the message."""
+
+    routed: bool
+
+
+class StagedFields(TypedDict):
+    """A batch that is not committed."""
+
+    batch: int
+    parts: int
+    rows: int
+    octets: int
+
+
+class TransactionFields(TypedDict):
+    """The last batch of a Spark query, -1 with an empty state where none is committed, and those that are staged."""
+
+    query: str
+    user: str | None
+    batch: int
+    state: str
+    rows: int
+    unroutable: int
+    staged: list[StagedFields]

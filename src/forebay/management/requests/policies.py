@@ -1,8 +1,8 @@
-"""The requests of operations on policies, and parameters that programs and people keep in the broker."""
+"""The requests of operations on policies, and on parameters that programs and people keep, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
@@ -127,3 +127,32 @@ class GlobalParameterClearRequest(OperationRequest, kw_only=True):
     """Arguments of `global_parameter.clear`."""
 
     name: ParameterName
+
+
+# ---- answers
+
+
+class PolicyFields(TypedDict):
+    """A policy."""
+
+    policy: str
+    pattern: str
+    apply_to: str
+    definition: Table
+    priority: int
+
+
+class ParameterFields(TypedDict):
+    """A parameter of a vhost."""
+
+    vhost: str
+    component: str
+    name: str
+    value: Any
+
+
+class GlobalParameterFields(TypedDict):
+    """A global parameter."""
+
+    name: str
+    value: Any

@@ -1,8 +1,8 @@
-"""The requests of operations on queues, their messages and their logs."""
+"""The requests of operations on queues, their messages and their logs, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from msgspec import Meta, field
 
@@ -17,6 +17,7 @@ from forebay.management.requests.fields import (
     Limit,
     Offset,
     Offsets,
+    Open,
     OperationRequest,
     QueueName,
     Scan,
@@ -151,3 +152,208 @@ class StreamOffsetRequest(OperationRequest, kw_only=True):
     vhost: InVhost = "/"
     queue: QueueName
     time_ms: Annotated[int, Meta(description="milliseconds since 1970", ge=0, le=1125899906842624)]
+
+
+# ---- answers
+
+
+class QueueGlance(TypedDict):
+    """The state of a queue in numbers."""
+
+    queue: str
+    type: str
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    ready: int
+    unacked: int
+    dead_letters_waiting: int
+    consumers: int
+
+
+class QueueFields(QueueGlance):
+    """A queue, as lists have it."""
+
+    groups: int
+    octets: int
+
+
+class PinHolder(TypedDict, total=False):
+    """The group or reader for whom a log keeps its oldest records."""
+
+    group: str
+    kind: str
+    consumers: int
+    active_ms: int | None
+
+
+class PinFields(PinHolder):
+    """The one for whom the log of a queue keeps its oldest records.
+
+    `messages` and `octets` are all from its `offset` on, `frees_messages` and `frees_octets` what would go without it.
+    `active_ms` is when it last settled something, or renewed its hold; None if not since the broker started.
+    """
+
+    offset: int
+    messages: int
+    octets: int
+    frees_messages: int
+    frees_octets: int
+
+
+class GroupFields(TypedDict):
+    """A group of a queue, or a reader's hold on it.
+
+    `key` names it in operations. `committed`: every lower offset is settled, or was read. `active_ms` is when that last
+    changed.
+    """
+
+    queue: str
+    group: str
+    filter: str
+    key: str
+    kind: str
+    ready: int
+    consumers: int
+    cursor: int
+    consumer_filters: NotRequired[list[str]]
+    committed: NotRequired[int]
+    leased: NotRequired[int]
+    delivered: NotRequired[int]
+    settled: NotRequired[int]
+    dead_letters_waiting: NotRequired[int]
+    auto_commit: NotRequired[bool]
+    active_ms: NotRequired[int | None]
+    user: NotRequired[str | None]
+    octets: NotRequired[int]
+    seconds_left: NotRequired[int]
+
+
+class QueueDetails(QueueGlance):
+    """A queue with its declaration, policies and groups."""
+
+    octets: int
+    arguments: Any
+    policy: str | None
+    operator_policy: str | None
+    start: int
+    end: int
+    kept: int
+    pinned_by: PinFields | None
+    groups: list[GroupFields]
+
+
+class DeletedMessages(TypedDict):
+    """The number of messages that were deleted."""
+
+    messages: int
+
+
+class TruncateAnswer(TypedDict):
+    """The first offset of a log that was truncated."""
+
+    start: int
+
+
+class BodyFields(TypedDict):
+    """A message's body as far as it is shown: text, or else base64."""
+
+    is_cut: bool
+    body: NotRequired[str]
+    body_base64: NotRequired[str]
+
+
+class MessageFields(BodyFields):
+    """A message; of a session's, `topic` and `packet_id`, too."""
+
+    offset: int
+    exchange: str | None
+    routing_key: str | None
+    protocol: str
+    stored_ms: int
+    octets: int
+    deliveries: int | None
+    failures: int | None
+    properties: Open
+    headers: Open
+    death: NotRequired[Open]
+    topic: NotRequired[str]
+    packet_id: NotRequired[int | None]
+
+
+class MessagePage(TypedDict):
+    """Messages by offset, and where to go on if there are more."""
+
+    items: list[MessageFields]
+    next: NotRequired[int]
+
+
+class TailAnswer(TypedDict):
+    """The newest messages; `skipped` counts those that are not shown."""
+
+    items: list[MessageFields]
+    next: int
+    skipped: int
+
+
+class PortionAnswer(TypedDict):
+    """The outcome for a part of a queue.
+
+    `done` messages were changed. Left were those that consumers hold (`held`), those that cannot go where they should
+    (`refused`; `refusal` says why the first), and those that wait no more (`gone`). `next` is where to go on.
+    """
+
+    done: int
+    held: int
+    scanned: int
+    end: int
+    gone: NotRequired[int]
+    refused: NotRequired[int]
+    refusal: NotRequired[str]
+    next: NotRequired[int]
+
+
+class UnsettledAnswer(TypedDict):
+    """The unsettled offsets of a queue, as ranges [first, end), and the bounds of its log."""
+
+    id: int
+    start: int
+    end: int
+    ranges: list[list[int]]
+    next: NotRequired[int]
+
+
+class LogFileFields(TypedDict):
+    """A file that holds blocks of a log."""
+
+    path: str
+    first: int
+    end: int
+    blocks: int
+    first_ms: int
+
+
+class LogFields(TypedDict):
+    """A queue's log."""
+
+    queue: str
+    type: str
+    start: int
+    end: int
+    readable_end: int
+    kept: int
+    octets: int
+    blocks: int
+    first_ms: int | None
+    last_ms: int | None
+    max_age_ms: int | None
+    max_octets: int | None
+    max_messages: int | None
+    files: list[LogFileFields]
+    groups: int
+
+
+class OffsetAnswer(TypedDict):
+    """An offset of a queue."""
+
+    offset: int

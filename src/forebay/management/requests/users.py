@@ -1,8 +1,8 @@
-"""The requests of operations on users and their permissions."""
+"""The requests of operations on users and their permissions, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from msgspec import Meta, field
 
@@ -123,3 +123,34 @@ class TopicPermissionClearRequest(OperationRequest, kw_only=True):
     vhost: InVhost = "/"
     user: UserName
     exchange: Annotated[str, Meta(description="name of a topic exchange; without it, all")] | None = None
+
+
+# ---- answers
+
+
+class UserFields(TypedDict):
+    """A user."""
+
+    name: str
+    tags: list[str]
+    configured: bool
+
+
+class PermissionFields(TypedDict):
+    """A user's permissions in a vhost."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionFields(TypedDict):
+    """A user's restriction on a topic exchange."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str

@@ -1,8 +1,8 @@
-"""The requests of operations on vhosts."""
+"""The requests of operations on vhosts, and their answers."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
@@ -65,3 +65,29 @@ class VhostDeleteRequest(OperationRequest, kw_only=True):
     """Arguments of `vhost.delete`."""
 
     vhost: VhostName
+
+
+# ---- answers
+
+
+class VhostSettingsFields(TypedDict):
+    """The settings of a vhost."""
+
+    description: str
+    tags: list[str]
+    default_queue_type: str
+    connections_max: int
+    queues_max: int
+    octets_max: int
+    protected: bool
+
+
+class VhostFields(VhostSettingsFields):
+    """A vhost with its settings, and its numbers of objects and messages."""
+
+    vhost: str
+    connections: int
+    exchanges: int
+    queues: int
+    ready: int
+    delayed: int

@@ -10,6 +10,7 @@ from forebay.broker.limits.hold_reasons import SEND_BUFFER, SESSION_QUOTA, SLOW_
 from forebay.core.units import US_PER_S
 from forebay.log import block
 from forebay.management.control import ServerStatus
+from forebay.management.requests.broker import ServerFields
 from forebay.node.telemetry.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
 from forebay.server.system.heap import resident_octets
@@ -27,7 +28,7 @@ class AppStatus(ServerStatus):
     def now_us(self) -> int:
         return self._app.clock.now_us()
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> ServerFields:
         app = self._app
         held = app.broker.flow.held
         used = os.times()
