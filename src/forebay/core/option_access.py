@@ -35,6 +35,13 @@ class AccessOptions(PlaceOptions):
         "Users with their passwords, or with the Argon2id hashes of these (`$argon2id$...`).",
         reloadable=True,
     )
+    amqp_shared_access_keys: dict[str, str] = option(
+        {},
+        USERS,
+        "Keys of users for shared access signatures, by which clients of Azure Service Bus log in: "
+        "`SharedAccessKeyName` and `SharedAccessKey` of a connection string. Nobody else logs in by a signature.",
+        reloadable=True,
+    )
     loopback_users: list[str] = option(
         ["guest"], NAMES, "Users who may log in from this machine only.", reloadable=True
     )

@@ -95,7 +95,9 @@ def make_auth(options: Options, users: Users, clock: Clock, chance: Random) -> A
     throttle = Throttle(0, 0)
     throttle.now_us = clock.now_us()  # for logins before the first tick
     set_throttle(throttle, options)
-    return Auth(options.users, options.loopback_users, mechanisms, users, throttle)
+    auth = Auth(options.users, options.loopback_users, mechanisms, users, throttle)
+    auth.set_shared_keys(options.amqp_shared_access_keys)
+    return auth
 
 
 def set_throttle(throttle: Throttle, options: Options) -> None:

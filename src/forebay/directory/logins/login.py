@@ -195,6 +195,7 @@ class Auth:
     users          those of the configuration: name -> password, or its hash
     loopback_only  users that may log in only from the machine itself: those whose password everybody knows
     mechanisms     the offered ways to log in without sending the password, by name
+    shared_keys    keys of users for shared access signatures
     stored         users that administrators have made
     has_news       `take` has something to tell
     places         where connections come from, by their numbers; the server's to fill
@@ -210,6 +211,7 @@ class Auth:
         throttle: Throttle | None = None,
     ) -> None:
         self.mechanisms: dict[str, Mechanism] = dict(mechanisms or {})
+        self.shared_keys: dict[str, str] = {}
         self.has_news = False
         self.news = LoginNews()
         self.places: dict[int, LoginContext] = {}
@@ -255,6 +257,17 @@ class Auth:
         self._digests = digests
         self._hashes = hashes
         self._loopback_only = frozenset(loopback_only)
+
+    def set_shared_keys(self, keys: Mapping[str, str]) -> None:
+        """Take the keys for shared access signatures of a configuration; OptionError, and nothing changed."""
+        for user, key in keys.items():
+            if not key:
+                raise OptionError(f"amqp_shared_access_keys: the key of '{shown(user)}' is empty")
+        self.shared_keys = dict(keys)
+
+    def takes_claims(self) -> bool:
+        """Return whether a client may log in by a token once its connection is open: `$cbs` over AMQP 1.0."""
+        return bool(self.shared_keys) or any(each is not None and each.is_for_tokens for each in self.backends)
 
     def knows(self, user: str) -> bool:
         """True if there is a user of that name."""

@@ -43,7 +43,7 @@ def check_events(options: Options) -> None:
 def check_users(options: Options) -> None:
     """OptionError for users, permissions and rules of topics that cannot be."""
     check_configured(options.users, options.permissions)
-    Auth(options.users, options.loopback_users)
+    Auth(options.users, options.loopback_users).set_shared_keys(options.amqp_shared_access_keys)
     load_acl(AclBook(), options.mqtt_acl)
     make_backends(options)
 

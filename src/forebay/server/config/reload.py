@@ -133,6 +133,7 @@ def set_users(app: App, old: Options, new: Options) -> None:
     if new.users != old.users or new.mqtt_auth_methods != old.mqtt_auth_methods:
         app.auth.mechanisms = dict(make_scram(new.users, new.mqtt_auth_methods, SystemRandom()))
     app.auth.set_users(new.users, new.loopback_users)
+    app.auth.set_shared_keys(new.amqp_shared_access_keys)
     parts = ("users", "administrators", "permissions")
     if any(getattr(old, name) != getattr(new, name) for name in parts):
         app.vhosts.directory.users.reconfigure(new.users, new.administrators, new.permissions)
