@@ -14,12 +14,12 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "forebay"
 
 METHODS = """
     abort_batch attach_client bind_exchange bind_queue cancel catch_up check_owner check_subscription close_channel
-    close_replies commit_batch consume consume_replies declare_exchange declare_queue delete_exchange delete_queue
-    detach_client detach_consumer exchange find_exchange find_queue get give_retained has_consumers has_queue
-    has_reply_consumer hold_records hurry is_committed is_durable is_paused is_topic_exchange join_body last_batch
-    lsn name note_change note_event now_us purge_queue queue queue_names queue_of release_records retained_message
-    retained_numbers search_retained session_closed set_credit set_window stage subscribe take_early take_room
-    unbind_exchange unbind_queue unsubscribe unwatch watch
+    close_replies commit_batch consume consume_replies declare_exchange declare_queue defer delete_exchange
+    delete_queue detach_client detach_consumer exchange find_exchange find_queue get give_retained has_consumers
+    has_queue has_reply_consumer hold_records hurry is_committed is_durable is_paused is_topic_exchange join_body
+    last_batch lsn message_sessions_of name note_change note_event now_us purge_queue queue queue_names queue_of
+    release_records retained_message retained_numbers search_retained session_closed set_credit set_window stage
+    subscribe take_deferred take_early take_room unbind_exchange unbind_queue unsubscribe unwatch watch
 """
 
 PATHS = """

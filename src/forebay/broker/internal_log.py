@@ -22,6 +22,7 @@ RETAINED_LOG: Final = 4_294_967_042
 DELAYED_LOG: Final = 4_294_967_043
 DEDUPLICATION_LOG: Final = 4_294_967_044
 STAGING_LOG: Final = 4_294_967_045
+MESSAGE_SESSIONS_LOG: Final = 4_294_967_046
 
 LOGS_A_VHOST: Final = 256
 VHOSTS_MAX: Final = 65_536  # beyond it their logs would come down to the numbers of queues

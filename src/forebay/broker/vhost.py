@@ -17,6 +17,7 @@ from forebay.broker.catalog.retention_pins import hold, release
 from forebay.broker.clients import Clients
 from forebay.broker.consuming.consumers import Consumers
 from forebay.broker.consuming.dispatcher import Dispatcher
+from forebay.broker.consuming.message_sessions import MessageSessions, QueueSessions
 from forebay.broker.consuming.settling import Settling
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.dead_letter.dead_letters import DeadLetters
@@ -46,7 +47,7 @@ from forebay.directory.permissions import CONFIGURE, READ, Rights
 from forebay.directory.vhost_list import VhostEntry
 from forebay.log.store import FrameEntry, Store
 from forebay.message.address import Addresses
-from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.watch import Watch
 from forebay.routing.exchange import Exchange
@@ -104,7 +105,9 @@ class Vhost(OpenVhost):
         self.deduplication = Deduplication(store, window_ms, keys_max, number)
         memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
         self.staging = Staging(store, memory_ms, expiry_ms, most, number)
-        self.turn.internals = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging]
+        self.message_sessions = MessageSessions(store, number)
+        kept = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging, self.message_sessions]
+        self.turn.internals = kept
         for internal in self.turn.internals:
             self.catalog.sources[internal.number] = internal.source
         shared.crowding.hold_us = hold_us_of(options)
@@ -420,6 +423,20 @@ class Vhost(OpenVhost):
         """Accept no more direct replies for a consumer; nothing happens if it is closed."""
         self.replies.close(consumer)
 
+    # ---- the contract: entities of Azure Service Bus
+
+    def message_sessions_of(self, queue: Queue) -> QueueSessions:
+        """Return the message sessions of a queue."""
+        return QueueSessions(self.message_sessions, queue)
+
+    def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
+        """Have a record wait until somebody asks for its offset; see `Settling.defer`."""
+        return self.settling.defer(lease, offset, how)
+
+    def take_deferred(self, consumer: Consumer, offset: i64) -> Delivery | None:
+        """Lease a record that waits to be asked for; None if there is no such record."""
+        return self.settling.take_deferred(consumer, offset)
+
     # ---- the contract: batches of staged rows
 
     def take_room(self, octets: i64) -> bool:
@@ -578,3 +595,5 @@ class Vhost(OpenVhost):
         self.staging.sweep(now_us)
         self.dead_letters.retry(now_us)
         self.upkeep.apply_retention(now_us)
+        if self.message_sessions.states:
+            self.message_sessions.forget_queues(self.catalog.queues_by_id)

@@ -11,6 +11,7 @@ from forebay.broker.turn import Turn
 from forebay.core.errors import (
     INVALID,
     NOT_FOUND,
+    PRECONDITION,
     RequestError,
     note_half_change,
 )
@@ -18,10 +19,11 @@ from forebay.core.stored.entry_kinds import CURSOR
 from forebay.message.annotations import MODIFIED, annotation
 from forebay.message.modified import merge_annotations
 from forebay.queue.group import Group
-from forebay.queue.leases.lease import NACKED, Consumer, Lease
+from forebay.queue.leases.lease import NACKED, Consumer, Delivery, Lease
 from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.ready.refused import CONSUMER_MAX, GROUP_MAX
 from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.deferral import check_deferrals, defer, take_deferred
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
@@ -124,6 +126,38 @@ class Settling:
             if isinstance(group, WorkGroup):
                 return group.expire_held(lease, first, count)
             return 0 if group is None else group.reject(lease, first, count)
+        except Exception as error:
+            note_half_change(error)
+            raise
+
+    def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
+        """Have a record wait until somebody asks for its offset; return 1 if the lease held it.
+
+        how     as records come back: FAILED, or UNTRIED
+        raises  RequestError: TOO_MANY if too many wait, PRECONDITION if the queue is none that settles
+        """
+        try:
+            group = self.group_of(lease)
+            if group is None:
+                return 0
+            if not isinstance(group, WorkGroup):
+                raise RequestError(PRECONDITION, "a message of a stream cannot be deferred")
+            check_deferrals(group)
+            return defer(group, lease, offset, self.turn.now_us, how)
+        except Exception as error:
+            note_half_change(error)
+            raise
+
+    def take_deferred(self, consumer: Consumer, offset: i64) -> Delivery | None:
+        """Lease a record that waits to be asked for to a consumer of its group; None if there is no such record."""
+        try:
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            group = None if queue is None else queue.groups.get(consumer.group)
+            if queue is None or not isinstance(group, WorkGroup):
+                return None
+            found = take_deferred(group, consumer, offset, self.turn.now_us)
+            self.turn.mark(queue)
+            return found
         except Exception as error:
             note_half_change(error)
             raise

@@ -273,10 +273,11 @@ class DeadLetters:
 
     # ---- over MQTT
 
-    def reject(self, lease: Lease, offset: i64, reason: bytes) -> None:
+    def reject(self, lease: Lease, offset: i64, reason: bytes, headers: list[tuple[str, object]] | None = None) -> None:
         """Move a record that the lease holds to where the dead letters of its queue go; both are on disk together.
 
-        reason  empty for the usual one
+        reason   empty for the usual one
+        headers  that the dead letter has beside its own, in place of those of the same names
         raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
                 or what `dead_letter_queue` raises
         """
@@ -291,16 +292,19 @@ class DeadLetters:
             assert block is not None and block.base <= offset, "a record that is held is in the log"
             index = offset - block.base
             marks = marks_for(self.publishing, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
+            record = record_at(block, index)
+            if headers:
+                dropped = [name.encode() for name, _ in headers]
+                record.properties = format_of(record.format).edit(record.properties, dropped, headers)
             if queue.limits.dlq:
                 target = dead_letter_queue(self.publishing, DEAD_LETTER_PREFIX + queue.name)
-                record = record_at(block, index)
                 deaths = deaths_of(record.annotations)
                 deaths.marks = marks
                 record.annotations = with_deaths(record.annotations, deaths)
                 self.mover.hand_over(Route(record.exchange, record.routing_key, [target], None), record)
                 self.note_moved(DEATH_REJECTED)
             elif queue.limits.dead_letter_exchange is not None:
-                obstacle = self.forward(queue, for_exchange(record_at(block, index)), DEATH_REJECTED, marks)
+                obstacle = self.forward(queue, for_exchange(record), DEATH_REJECTED, marks)
                 if obstacle:
                     raise RequestError(REFUSED, f"dead-letter exchange: {obstacle}")
             self.publishing.turn.mark(queue)

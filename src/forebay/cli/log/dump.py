@@ -11,6 +11,7 @@ from forebay.broker.internal_log import (
     DEDUPLICATION_LOG,
     DELAYED_LOG,
     LOGS_A_VHOST,
+    MESSAGE_SESSIONS_LOG,
     RETAINED_LOG,
     SESSIONS_LOG,
     STAGING_LOG,
@@ -47,6 +48,7 @@ INTERNALS: Final = {
     DELAYED_LOG: "delayed",
     DEDUPLICATION_LOG: "deduplication",
     STAGING_LOG: "staging",
+    MESSAGE_SESSIONS_LOG: "message sessions",
 }
 SECRETS: Final = {"password", "hash"}
 HEX_OCTETS: Final = 64  # shown of what has no words

@@ -25,6 +25,7 @@ REJECT: Final = 4  # to the dead letters
 BY_DEFAULT: Final = 5  # as the holder has it where the client does not say
 REFUSE_UNTRIED: Final = 6  # as RETURN_UNTRIED, and never to this consumer again: see `DeliveryHolder.undeliverable_how`
 REFUSE_FAILED: Final = 7  # as RETURN_FAILED, and the same
+SETTLED: Final = 8  # its queue has settled it already, or has taken it back
 
 
 class DeliveryHolder:
@@ -261,9 +262,9 @@ class UnsettledDeliveries:
             self.settling.reject(run.lease, first, count)
         elif how == RETURN_FAILED:
             self.settling.nack(run.lease, first, count, delay_ms, FAILED)
-        elif how >= REFUSE_UNTRIED:
+        elif how in (REFUSE_UNTRIED, REFUSE_FAILED):
             self.settling.refuse(run.lease, first, count, delay_ms, FAILED if how == REFUSE_FAILED else UNTRIED)
-        else:
+        elif how != SETTLED:
             self.settling.nack(run.lease, first, count, delay_ms, UNTRIED if how == RETURN_UNTRIED else NACKED)
 
     def take_back(self, holder: DeliveryHolder, how: i64) -> None:
