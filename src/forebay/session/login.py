@@ -100,6 +100,9 @@ class Amqp10Login(Login, frozen=True, kw_only=True, tag="amqp10"):
     channel_max       the highest channel that the client takes
     idle_ms           the client has to hear something at least that often; 0 for no limit
     knows_rabbitmq    the client expects to talk to RabbitMQ
+    early             frames behind the client's `open`, which the handshake has answered
+    scopes            of a client of Azure Service Bus: what its tokens give access to, a path and until when in
+                      microseconds since 1970, 0 for as long as the login; None for any other client
     """
 
     mechanism: str
@@ -109,6 +112,8 @@ class Amqp10Login(Login, frozen=True, kw_only=True, tag="amqp10"):
     channel_max: int
     idle_ms: int
     knows_rabbitmq: bool
+    early: bytes = b""
+    scopes: dict[str, int] | None = None
 
 
 class BlocksLogin(Login, frozen=True, kw_only=True, tag="blocks"):

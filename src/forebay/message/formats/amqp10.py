@@ -72,7 +72,9 @@ from forebay.wire.amqp10.values import MAP_32, STRING_32, Array, Map, Symbol, Ti
 CC: Final = b"x-cc"
 DELIVERY_TIME: Final = b"x-opt-delivery-time"
 DELIVERY_DELAY: Final = b"x-opt-delivery-delay"
-REQUEST_NAMES: Final = (*REQUEST_HEADERS, CC, DELIVERY_TIME, DELIVERY_DELAY)
+SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"  # Azure's; readers see it, too
+REQUEST_NAMES: Final = (*REQUEST_HEADERS, CC, DELIVERY_TIME, DELIVERY_DELAY, SCHEDULED_TIME)
+DELAYS: Final = (DELIVERY_TIME.decode(), DELIVERY_DELAY.decode(), SCHEDULED_TIME.decode(), "x-delay")
 DEATH_NAMES: Final = [DEATHS_ANNOTATION.encode(), *DEATH_HEADERS]
 MARK_NAMES: Final = [BROKER_PREFIX.encode() + each for each in MARKS]
 SMALL_X: Final = 120
@@ -160,8 +162,10 @@ class Amqp10Format(Format):
             if not isinstance(values["x-cc"], list):
                 raise RequestError(PRECONDITION, f"x-cc: {values['x-cc']!r:.100} is no list of strings")
             made.keys += texts_in(values["x-cc"])
-        if "x-opt-delivery-time" in values or "x-opt-delivery-delay" in values or "x-delay" in values:
-            self.read_delay(made, values)
+        for name in DELAYS:
+            if name in values:
+                self.read_delay(made, values)
+                break
         made.producer = values.get("x-producer-id")
         made.sequence = values.get("x-sequence")
         made.deduplication_key = values.get("x-deduplication-key")
@@ -172,7 +176,7 @@ class Amqp10Format(Format):
         due_ms = delivery_time(made.properties)
         if due_ms >= 0:
             made.due_us = due_ms * US_PER_MS
-        else:
+        elif "x-opt-delivery-delay" in values or "x-delay" in values:
             delay = values["x-opt-delivery-delay"] if "x-opt-delivery-delay" in values else values.get("x-delay")
             made.delay_us = delay_ms_of(delay) * US_PER_MS
         if made.due_us > 0 or made.delay_us > 0:
@@ -351,6 +355,8 @@ def delivery_time(properties: bytes) -> i64:
     at = map_value(properties, found.message_annotations, found.end, DELIVERY_TIME)
     if at < 0:
         at = map_value(properties, found.application_properties, found.end, DELIVERY_TIME)
+    if at < 0:
+        at = map_value(properties, found.message_annotations, found.end, SCHEDULED_TIME)
     if at < 0:
         return -1
     value = value_at(properties, at, found.end)

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import (
     INVALID,
+    NOT_ALLOWED,
     NOT_IMPLEMENTED,
     REFUSED,
     TOO_MANY,
@@ -21,10 +22,12 @@ from forebay.directory.permissions import READ
 from forebay.message.address import QUEUE_PREFIX, consumed_queue
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
+from forebay.routing.exchange import text
 from forebay.session.amqp10.addresses import (
     MANAGEMENT,
     ConsumeAddress,
     PublishAddress,
+    names_queue,
     parse_source,
     parse_target,
     queue_path,
@@ -41,6 +44,16 @@ from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.outgoing.outcomes import OUTCOMES, settle_how
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import SessionOutput
+from forebay.session.amqp10.servicebus.access import EntityAccess
+from forebay.session.amqp10.servicebus.entities import entity_queue, parse_entity
+from forebay.session.amqp10.servicebus.entity_sessions import (
+    SESSION_FILTER,
+    asked_session,
+    asks_for_session,
+    give_session,
+    lock_session,
+)
+from forebay.session.amqp10.servicebus.node_links import attach_node, is_node_link
 from forebay.session.amqp10.subscriptions import (
     CONSUMER_NAMES_MAX,
     SHARED,
@@ -122,7 +135,9 @@ def attach_link(
     try:
         check_attach(state, attach)
         state.meter.start(100)
-        if attach.role == ROLE_SENDER:
+        if is_node_link(state, attach):
+            link, answer = attach_node(state, output, attach)
+        elif attach.role == ROLE_SENDER:
             link = attach_publisher(state, output, confirms, attach, answer)
         else:
             link = attach_consumer(state, output, runs, attach, answer)
@@ -172,6 +187,8 @@ def attach_publisher(
 ) -> LinkEndpoint:
     """Return the link of a client that sends."""
     target = attach.target
+    if state.access is not None:
+        return attach_entity_sender(state, state.access, output, confirms, attach, answer)
     if isinstance(target, Coordinator):
         answer.target = Coordinator(list(TRANSACTION_CAPABILITIES))
         answer.source = attach.source or LinkSource()
@@ -200,6 +217,34 @@ def attach_publisher(
     return ReceivingLink(state, output, confirms, attach.name, attach.handle, address, owned)
 
 
+def attach_entity_sender(
+    state: LinkContext,
+    access: EntityAccess,
+    output: SessionOutput,
+    confirms: SessionConfirms,
+    attach: Attach,
+    answer: Attach,
+) -> LinkEndpoint:
+    """Return the link of a client of Azure Service Bus that sends to a queue."""
+    target = attach.target
+    if not isinstance(target, LinkTarget) or target.dynamic or not isinstance(target.address, str):
+        raise RequestError(NOT_IMPLEMENTED, "attach: target: must be the address of an entity")
+    entity = parse_entity(target.address)
+    access.check(entity.path, state.vhost.now_us())
+    if entity.is_dead_letters:
+        raise RequestError(NOT_ALLOWED, f"attach: target: nothing can be sent to '{entity.path}'")
+    answer.source = attach.source or LinkSource()
+    answer.max_message_size = state.message_octets_max
+    answer.rcv_settle_mode = RECEIVER_FIRST
+    address = PublishAddress(b"", entity.queue, entity.queue)
+    find_queue(state, entity.queue, names_queue(entity.path, [], queue_addresses(state)))
+    state.find_target(b"\0" + entity.queue, address)  # which refuses what the user may not publish to
+    state.publishes = True
+    link = ReceivingLink(state, output, confirms, attach.name, attach.handle, address, b"")
+    link.entity = entity.path
+    return link
+
+
 def dynamic_target(target: LinkTarget, queue: bytes) -> LinkTarget:
     """Return the target of a queue that was made for the link."""
     made = LinkTarget(queue_path(queue))
@@ -218,13 +263,15 @@ def attach_consumer(
 ) -> LinkEndpoint:
     """Return the link of a client that receives."""
     source = attach.source
+    if state.access is not None:
+        return attach_entity_receiver(state, state.access, output, runs, attach, answer)
     if source is None:
         source = attach.source = find_subscription(state, attach)
     answer.target = attach.target if attach.target is not None else LinkTarget()
     answer.initial_delivery_count = 0
     if source.address == MANAGEMENT and is_paired(attach):
         answer.snd_settle_mode = SENDER_SETTLED
-        return ManagementResponses(state, output, attach.name, attach.handle)
+        return ManagementResponses(state, output, attach.name, attach.handle, MANAGEMENT)
     owned = b""
     if source.dynamic:
         owned = make_temporary(state)
@@ -251,6 +298,48 @@ def attach_consumer(
     return link
 
 
+def attach_entity_receiver(
+    state: LinkContext,
+    access: EntityAccess,
+    output: SessionOutput,
+    runs: UnsettledDeliveries,
+    attach: Attach,
+    answer: Attach,
+) -> LinkEndpoint:
+    """Return the link of a client of Azure Service Bus that receives from a queue, or from its dead letters."""
+    source = attach.source
+    if source is None or source.dynamic or not isinstance(source.address, str):
+        raise RequestError(NOT_IMPLEMENTED, "attach: source: must be the address of an entity")
+    entity = parse_entity(source.address)
+    access.check(entity.path, state.vhost.now_us())
+    answer.target = attach.target if attach.target is not None else LinkTarget()
+    answer.initial_delivery_count = 0
+    is_settled = attach.snd_settle_mode == SENDER_SETTLED
+    answer.snd_settle_mode = SENDER_SETTLED if is_settled else SENDER_UNSETTLED
+    arguments = arguments_in(attach.properties, source.filter)
+    if not entity.is_dead_letters:
+        find_queue(state, entity.queue, names_queue(entity.path, [], queue_addresses(state)))
+    name = entity_queue(state.vhost, entity)
+    if state.vhost.catalog.queue(name).kind == STREAM:
+        raise RequestError(NOT_IMPLEMENTED, f"attach: source: '{entity.path}' is a stream, which has no locks")
+    link = consume(state, output, runs, attach, name, is_settled, arguments, True)
+    link.entity = entity.path
+    if asks_for_session(source.filter):
+        lock_until = state.vhost.now_us() + link.consumer.timeout_us
+        try:
+            lock = lock_session(state, link.queue, asked_session(source.filter), lock_until)
+            answer.properties = {**(attach.properties or {}), **give_session(state, link, lock)}
+        except RequestError:
+            link.release(True)
+            raise
+    if not is_settled and state.locks is not None:
+        link.tokens = state.locks.tokens_of(runs)
+    answer.source = source_in_force(source, link, b"")
+    if link.session_lock is not None:
+        answer.source.filter = {**(answer.source.filter or {}), SESSION_FILTER: text(link.session_lock.group)}
+    return link
+
+
 def consume(
     state: LinkContext,
     output: SessionOutput,
@@ -259,10 +348,12 @@ def consume(
     name: bytes,
     is_settled: bool,
     arguments: dict[str, object],
+    is_entity: bool = False,
 ) -> SendingLink:
     """Return the link of a new consumer, which gets nothing before the client gives it credit.
 
-    name  of the queue, or the address `$queue/...` that makes it
+    name       of the queue, or the address `$queue/...` that makes it
+    is_entity  the client is one of Azure Service Bus: a message that it holds for too long goes back to the queue
     """
     vhost = state.vhost
     if state.subscribes is not None and not state.subscribes.take(int(vhost.now_us())):
@@ -275,11 +366,13 @@ def consume(
         raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
     session = state.session
-    consumer = vhost.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, True)
+    consumer = vhost.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, not is_entity)
     vhost.set_credit(consumer, 0, False)
     session.has_delivered = True
     queue = vhost.queue_of(consumer)
-    link = SendingLink(state, output, runs, attach.name, attach.handle, consumer, queue, DeliveryEncoder(queue))
+    link = SendingLink(
+        state, output, runs, attach.name, attach.handle, consumer, queue, DeliveryEncoder(queue, is_entity)
+    )
     state.receivers[consumer.id] = link
     return link
 

@@ -47,7 +47,7 @@ TEXT_MAX: Final = 300  # octets of an error's text
 
 def condition_of(reason: str) -> str:
     """Return the condition of a reason of `core.errors`; a condition stands for itself."""
-    return CONDITIONS.get(reason, reason if reason.startswith("amqp:") else states.INTERNAL_ERROR)
+    return CONDITIONS.get(reason, reason if reason.startswith(("amqp:", "com.microsoft:")) else states.INTERNAL_ERROR)
 
 
 def error_of(reason: str, text: str) -> states.Error:

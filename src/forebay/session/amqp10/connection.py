@@ -13,6 +13,7 @@ from forebay.core.errors import (
     REFUSED,
     TAKEN_OVER,
     TIMED_OUT,
+    TOO_MANY,
     Later,
     PeerError,
     RequestError,
@@ -29,6 +30,8 @@ from forebay.session.amqp10.endpoint import SessionEndpoint
 from forebay.session.amqp10.entry.opening import CHANNEL_MAX, open_answer
 from forebay.session.amqp10.link import LinkError
 from forebay.session.amqp10.outgoing.sending import SendingLink
+from forebay.session.amqp10.servicebus.access import EntityAccess
+from forebay.session.amqp10.servicebus.entity_sessions import SESSION_LOST
 from forebay.session.login import Amqp10Login
 from forebay.session.session import Session
 from forebay.session.shared.renewal import renew_rights
@@ -46,6 +49,7 @@ from forebay.wire.amqp10.frames import (
 from forebay.wire.amqp10.performatives import (
     BEGIN,
     CLOSE,
+    DETACH,
     DISPOSITION,
     END,
     FLOW,
@@ -97,7 +101,10 @@ class Amqp10Session(Session):
         self.heard = True
         self.heard_us: i64 = 0
         self.sent_us: i64 = 0
-        put_frame(self.out, 0, open_answer(options, self.state.node, login.knows_rabbitmq))
+        if login.early:
+            self.repeat(login.early)
+        else:
+            put_frame(self.out, 0, open_answer(options, self.state.node, login.knows_rabbitmq))
 
     # ---- bytes in
 
@@ -123,6 +130,16 @@ class Amqp10Session(Session):
                 self.fail(error.reason, error.text, error.scope)
             used = self.after
         return len(data) if self.closing else int(used)
+
+    def repeat(self, frames: bytes) -> None:
+        """Read frames that the handshake has answered. Close if one of them cannot be taken after all."""
+        used = self.receive(frames)
+        links = len([each for each in self.endpoints.values() for _ in each.attached])
+        self.out.truncate(0)
+        if used < len(frames) or self.is_closed or links < self.state.handles:
+            self.is_closed = False
+            self.released = False
+            self.close(TOO_MANY, "too many sessions, or links for more memory than the client may take")
 
     def wanted(self, rest: bytes) -> int:
         return int(frame_octets(rest))
@@ -198,6 +215,8 @@ class Amqp10Session(Session):
             self.on_begin(channel, data, at, end)
         else:
             decode_performative(data, at, end, self.state.depth_max)  # which has its own error for what is none
+            if code == DETACH and self.state.access is not None:
+                return  # Azure's Python client ends its session before the links of its nodes
             raise PeerError(NOT_ALLOWED, f"performative 0x{code:02x} on channel {channel}, which has no session")
 
     def on_begin(self, channel: i64, data: bytes, at: i64, end: i64) -> None:
@@ -336,6 +355,8 @@ class Amqp10Session(Session):
 
     def tick(self, now_us: int) -> None:
         now: i64 = now_us
+        if self.state.access is not None:
+            self.detach_expired(self.state.access, now)
         if self.heard or self.unread or self.heard_us == 0:
             self.heard = False
             if not self.is_closed or self.heard_us == 0:  # a client that goes on talking is not waited for any longer
@@ -350,6 +371,16 @@ class Amqp10Session(Session):
         elif self.idle_us and now - self.sent_us >= self.idle_us >> 1:
             self.sent_us = now
             self.out.write(HEARTBEAT_FRAME)
+
+    def detach_expired(self, access: EntityAccess, now_us: i64) -> None:
+        """Detach the links of entities that no token gives access to any more, and those whose session lock is over."""
+        has_expired = access.forget_expired(now_us)
+        for endpoint in self.endpoints.values():
+            for link in list(endpoint.attached.values()):
+                if has_expired and link.entity and not access.covers(link.entity, now_us):
+                    endpoint.detach(link, REFUSED, f"the token for entity '{link.entity}' has expired")
+                elif isinstance(link, SendingLink) and link.has_lost_session(now_us):
+                    endpoint.detach(link, SESSION_LOST, "the lock of the session was not renewed in time")
 
     def taken_over(self) -> None:
         self.close(TAKEN_OVER, "another connection took this one's place")

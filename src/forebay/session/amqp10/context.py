@@ -13,6 +13,8 @@ from forebay.directory.permissions import READ
 from forebay.routing.cut_work import WorkInHand
 from forebay.session.amqp10.addresses import PublishAddress
 from forebay.session.amqp10.link import LinkEndpoint
+from forebay.session.amqp10.servicebus.access import EntityAccess
+from forebay.session.amqp10.servicebus.locks import PeekLocks
 from forebay.session.amqp10.transactions import Transactions
 from forebay.session.login import Amqp10Login
 from forebay.session.session import Session
@@ -41,6 +43,9 @@ class LinkContext:
     renewal      link that asked for the proof of a token which is under way
     partial_octets  of messages of which not all frames have come
     past         counts of sessions that are gone, and of those that were begun
+    responses    links by which answers to requests go, of nodes other than `/management`
+    access       of a client of Azure Service Bus, to whom addresses are entities; None for any other
+    locks        what such a client has locked
     """
 
     def __init__(self, session: Session, login: Amqp10Login, auth: Auth, options: Options) -> None:
@@ -66,6 +71,12 @@ class LinkContext:
         self.publishes = False
         self.committed = False
         self.past = Traffic()
+        self.responses: list[LinkEndpoint] = []
+        self.access: EntityAccess | None = None
+        self.locks: PeekLocks | None = None
+        if login.scopes is not None:
+            self.access = EntityAccess(login.scopes)
+            self.locks = PeekLocks(session.vhost, session.id)
         self.handles: i64 = 0
         self.temporary = b""
         self.renewal: LinkEndpoint | None = None

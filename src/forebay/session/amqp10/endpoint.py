@@ -20,6 +20,8 @@ from forebay.session.amqp10.outgoing.deliveries import SessionDeliveries
 from forebay.session.amqp10.outgoing.outcomes import settle_how
 from forebay.session.amqp10.outgoing.sending import SendingLink
 from forebay.session.amqp10.output import OUTGOING_WINDOW, SessionOutput
+from forebay.session.amqp10.servicebus.locks import PeekLocks
+from forebay.session.amqp10.servicebus.settlement import outcome_of, settle_dispositions
 from forebay.session.amqp10.transactions import HeldOutcome, OpenTransaction
 from forebay.session.amqp10.windows import SERIAL_MASK, SessionWindows, serial_difference
 from forebay.wire.amqp10.encoder import encode_value
@@ -156,6 +158,9 @@ class SessionEndpoint:
         first = self.output.next_tag + serial_difference(read.first, self.output.next_tag & SERIAL_MASK)
         last = first + ((read.last - read.first) & SERIAL_MASK)
         state = read.state
+        if self.state.locks is not None and not isinstance(state, TransactionalState):
+            self.settle_locks(self.state.locks, max(first, 0), min(last, self.output.next_tag - 1), state, read.settled)
+            return
         transaction: OpenTransaction | None = None
         if isinstance(state, TransactionalState):
             transaction = self.find_transaction(state.txn_id)
@@ -171,6 +176,17 @@ class SessionEndpoint:
             effect.apply(self.runs, first, last)
         else:
             transaction.settle(HeldOutcome(self.runs, first, last, effect))
+
+    def settle_locks(self, locks: PeekLocks, first: i64, last: i64, state: object, is_settled: bool) -> None:
+        """Settle deliveries to a client of Azure Service Bus, and say of each what has become of it."""
+        outcome = outcome_of(state, is_settled)
+        if outcome is None:
+            return
+        vhost = self.state.vhost
+        answers = settle_dispositions(vhost, locks, self.runs, first, last, outcome, encode_value(bare_state(state)))
+        if not is_settled:
+            for each in answers:
+                self.put_settled(each.first, each.last, each.state)
 
     def find_transaction(self, id: bytes) -> OpenTransaction:
         """Return an open transaction; the session ends if there is no such one."""
@@ -270,6 +286,8 @@ class SessionEndpoint:
         is_lost  its connection has ended, and not the session alone
         """
         self.deliveries.drop_all(is_lost)
+        if self.state.locks is not None:
+            self.state.locks.forget_session(self.runs)
         for link in reversed(list(self.links.values())):  # as the consumers of a connection are found from the last on
             if link.is_attached:
                 link.release(False)

@@ -22,6 +22,7 @@ class LinkEndpoint(DeliveryHolder):
     is_attached     neither side has detached it
     is_detaching    the broker has detached it, and the client has not said that it knows
     delivery_count  deliveries of the sender so far, a serial number of 32 bits
+    entity          path of the entity of Azure Service Bus that it leads to; "" for any other link
     """
 
     def __init__(self, name: str, handle: i64, is_sender: bool) -> None:
@@ -32,6 +33,7 @@ class LinkEndpoint(DeliveryHolder):
         self.is_attached = True
         self.is_detaching = False
         self.delivery_count: i64 = 0
+        self.entity = ""
 
     def count_deliveries(self, count: i64) -> None:
         """Count deliveries of the sender."""

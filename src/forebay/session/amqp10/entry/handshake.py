@@ -12,17 +12,25 @@ from mypy_extensions import i64
 from forebay.core.errors import REFUSED, UNEXPECTED, PeerError, RequestError
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
-from forebay.directory.logins.login import Auth, LoginContext, LoginRefused, SaslExchange
+from forebay.directory.logins.login import REFUSAL, Auth, LoginContext, LoginRefused, SaslExchange
+from forebay.directory.logins.shared_keys import admit_signature, is_signature
 from forebay.session.amqp10.conditions import error_of
+from forebay.session.amqp10.entry.early import EarlyFrames
 from forebay.session.amqp10.entry.opening import IDLE_MS_MIN, knows_rabbitmq, open_answer, vhost_of
 from forebay.session.amqp10.entry.sasl import (
     ANONYMOUS,
     EXTERNAL,
     GUEST,
+    MSSBCBS,
     PLAIN,
     XOAUTH2,
     offered_mechanisms,
     parse_token,
+)
+from forebay.session.amqp10.servicebus.node_requests import (
+    PUT_TOKEN,
+    UNAUTHORIZED,
+    NodeRequest,
 )
 from forebay.session.handshake import Handshake
 from forebay.session.login import Amqp10Login
@@ -38,9 +46,10 @@ from forebay.wire.amqp10.frames import (
     body_at,
     frame_end,
     frame_octets,
+    performative_code,
     put_frame,
 )
-from forebay.wire.amqp10.performatives import Close, Open, decode_performative
+from forebay.wire.amqp10.performatives import CLOSE, Close, Open, decode_performative
 from forebay.wire.amqp10.sasl import (
     SASL_AUTH,
     SASL_OK,
@@ -60,6 +69,8 @@ INIT: Final = 1
 RESPONSE: Final = 2
 SECOND_HEADER: Final = 3
 OPEN: Final = 4
+TOKEN: Final = 5
+END: Final = 6  # the client's close, as its token was wrong
 
 
 @final
@@ -71,6 +82,10 @@ class Amqp10Handshake(Handshake):
     mechanism  of SASL that the client has chosen, or that stands for a login without SASL
     has_sasl   the client has begun with the SASL layer
     exchange   a login of several messages
+    principal  None of a client that may still log in by a token
+    opened     the client's `open`
+    early      frames behind it of a client that may still log in by a token
+    scopes     what such a token gives access to
     """
 
     def __init__(self, connection: i64, context: LoginContext, auth: Auth, options: Options) -> None:
@@ -80,6 +95,9 @@ class Amqp10Handshake(Handshake):
         self.has_sasl = True
         self.principal: Principal | None = None
         self.exchange: SaslExchange | None = None
+        self.opened: Open | None = None
+        self.early: EarlyFrames | None = None
+        self.scopes: dict[str, int] | None = None
 
     # ---- bytes in
 
@@ -91,7 +109,7 @@ class Amqp10Handshake(Handshake):
             self.refuse_login(error)
         except (PeerError, RequestError) as error:
             self.reason = error.text
-            if self.phase == OPEN:
+            if self.phase >= OPEN:
                 self.close(error.reason, error.text)
             else:
                 self.end_login()
@@ -107,15 +125,19 @@ class Amqp10Handshake(Handshake):
                 self.on_header(data[pos : pos + PROTOCOL_HEADER_OCTETS])
                 pos += PROTOCOL_HEADER_OCTETS
                 continue
-            end = frame_end(data, pos, EARLY_FRAME_OCTETS_MAX, AMQP_FRAME if self.phase == OPEN else SASL_FRAME)
+            most = EARLY_FRAME_OCTETS_MAX if self.phase <= OPEN else self.options.amqp_login_frame_octets_max
+            end = frame_end(data, pos, most, AMQP_FRAME if self.phase >= OPEN else SASL_FRAME)
             if end == 0:
                 break
             start = body_at(data, pos)
-            pos = end
-            if self.phase == OPEN:
+            if self.phase > OPEN:
+                if not self.on_early_frame(data[pos:end], start - pos):
+                    break  # the session reads it
+            elif self.phase == OPEN:
                 self.on_open_frame(data, start, end)
             else:
                 self.on_sasl_frame(data, start, end)
+            pos = end
         return pos
 
     def wanted(self, rest: bytes) -> int:
@@ -185,6 +207,11 @@ class Amqp10Handshake(Handshake):
             else:
                 self.go_on(response)
             return
+        if mechanism == MSSBCBS or (mechanism == ANONYMOUS and self.auth.takes_claims()):
+            # Nobody yet: the client has no session before it has proven by a token who it is, or is the guest.
+            put_frame(self.out, 0, SaslOutcome(SASL_OK, None), SASL_FRAME)
+            self.phase = SECOND_HEADER
+            return
         if mechanism == ANONYMOUS:
             user, password = GUEST, GUEST
         elif mechanism == XOAUTH2:
@@ -214,7 +241,11 @@ class Amqp10Handshake(Handshake):
 
     def conclude(self, proof: Proof) -> None:
         try:
-            self.log_in(self.auth.conclude(proof, self.context.loopback))
+            principal = self.auth.conclude(proof, self.context.loopback)
+            if self.early is None:
+                self.log_in(principal)
+            else:
+                self.log_in_early(principal, None if self.early.request is None else {"": 0})
         except LoginRefused as error:
             self.refuse_login(error)
 
@@ -232,6 +263,14 @@ class Amqp10Handshake(Handshake):
     def refuse_login(self, error: LoginRefused) -> None:
         self.auth.note_refusal(int(self.id), error)
         self.reason = error.detail
+        early = self.early
+        if early is not None:
+            self.phase = END
+            if early.request is None:
+                self.close(REFUSED, REFUSAL)
+            else:
+                early.refuse(early.request, UNAUTHORIZED, REFUSAL, FRAME_OCTETS_MIN)
+            return
         if self.has_sasl:
             put_frame(self.out, 0, SaslOutcome(SASL_AUTH, None), SASL_FRAME)
         else:
@@ -247,7 +286,6 @@ class Amqp10Handshake(Handshake):
         opened = decode_performative(data, start, end, self.options.table_depth_max)
         if not isinstance(opened, Open):
             raise PeerError(UNEXPECTED, f"{type(opened).__name__} comes before open")
-        assert self.principal is not None
         if opened.max_frame_size < FRAME_OCTETS_MIN:
             text = f"open: max-frame-size {opened.max_frame_size}: must be at least {FRAME_OCTETS_MIN}"
             raise PeerError(FRAME_SIZE_TOO_SMALL, text)
@@ -255,8 +293,18 @@ class Amqp10Handshake(Handshake):
             text = f"open: idle-time-out {opened.idle_time_out_ms}: must be 0 or at least {IDLE_MS_MIN} ms"
             raise PeerError(NOT_ALLOWED, text)
         self.context.client_id = opened.container_id
-        self.login = Amqp10Login(
-            principal=self.principal,
+        self.opened = opened
+        if self.principal is None:
+            self.early = EarlyFrames(self.out, self.options)
+            put_frame(self.out, 0, open_answer(self.options, "forebay", knows_rabbitmq(opened)))
+            self.phase = TOKEN
+        else:
+            self.login = self.login_of(self.principal, opened)
+
+    def login_of(self, principal: Principal, opened: Open) -> Amqp10Login:
+        """Return the login of a client that has proven who it is, and that has opened."""
+        return Amqp10Login(
+            principal=principal,
             vhost=vhost_of(opened.hostname),
             context=self.context,
             mechanism=self.mechanism,
@@ -266,7 +314,58 @@ class Amqp10Handshake(Handshake):
             channel_max=int(opened.channel_max),
             idle_ms=max(0, int(opened.idle_time_out_ms)),
             knows_rabbitmq=knows_rabbitmq(opened),
+            early=b"" if self.early is None else b"".join(self.early.frames),
+            scopes=self.scopes,
         )
+
+    # ---- tokens
+
+    def on_early_frame(self, frame: bytes, start: i64) -> bool:
+        """Take a frame of a client whose token is still to come; return whether it was used."""
+        if start < len(frame) and performative_code(frame, start, i64(len(frame))) == CLOSE:
+            put_frame(self.out, 0, Close())
+            self.closing = True
+            return True
+        if self.phase == END:
+            return True
+        early = self.early
+        assert early is not None and self.opened is not None
+        if early.read(frame):
+            return True
+        request = early.request
+        if request is not None:
+            self.prove_token(request)
+        elif self.mechanism == ANONYMOUS:
+            self.prove_password(GUEST, GUEST)
+        else:
+            raise PeerError(REFUSED, "attach: a link of $cbs is expected, and a token")
+        return False
+
+    def prove_token(self, request: NodeRequest) -> None:
+        """Check a token, which another server may have to be asked about; LoginRefused."""
+        token = request.body
+        if request.operation != PUT_TOKEN or not isinstance(token, str):
+            raise LoginRefused("a request to $cbs that is no put-token")
+        if is_signature(token):
+            access = admit_signature(self.auth, self.context, token)
+            self.log_in_early(access.principal, {access.path: access.principal.until_us})
+            return
+        self.prove_password("", token)  # whose it is, the token says
+
+    def prove_password(self, user: str, password: str) -> None:
+        """Check a password or a token of a client that is open; LoginRefused."""
+        self.proof = self.auth.begin(int(self.id), user, password)
+        if self.proof is None:
+            assert self.early is not None
+            principal = self.auth.check(user, password, self.context.loopback)
+            self.log_in_early(principal, None if self.early.request is None else {"": 0})
+
+    def log_in_early(self, principal: Principal, scopes: dict[str, int] | None) -> None:
+        """Begin the session of a client that is open: the session reads the token again, and answers it."""
+        assert self.opened is not None
+        self.auth.note_login(int(self.id), principal.user)
+        self.scopes = scopes
+        self.login = self.login_of(principal, self.opened)
 
     # ---- refusals, and the end
 
@@ -278,7 +377,8 @@ class Amqp10Handshake(Handshake):
         """Open, as no connection can be closed before, and close with the error."""
         self.login = None
         self.closing = True  # which sends this, and hears the client until it goes
-        put_frame(self.out, 0, open_answer(self.options, "", is_refused=True))
+        if self.early is None:  # else it is open
+            put_frame(self.out, 0, open_answer(self.options, "", is_refused=True))
         put_frame(self.out, 0, Close(error_of(reason, text)))
 
     def time_out(self) -> None:

@@ -12,6 +12,7 @@ PLAIN: Final = "PLAIN"
 EXTERNAL: Final = "EXTERNAL"
 XOAUTH2: Final = "XOAUTH2"
 ANONYMOUS: Final = "ANONYMOUS"
+MSSBCBS: Final = "MSSBCBS"  # Azure's: who the client is, it says to the node $cbs
 GUEST: Final = "guest"  # the user that a client without a name is
 SEPARATOR: Final = b"\x01"
 
@@ -21,7 +22,10 @@ def offered_mechanisms(auth: Auth, context: LoginContext) -> list[str]:
     offered = [EXTERNAL] if context.certificate else []
     offered += sorted(auth.mechanisms, reverse=True)
     offered += [PLAIN, XOAUTH2]
-    if auth.knows(GUEST):
+    takes_claims = auth.takes_claims()
+    if takes_claims:
+        offered.append(MSSBCBS)
+    if takes_claims or auth.knows(GUEST):
         offered.append(ANONYMOUS)
     return offered
 

@@ -18,6 +18,7 @@ from forebay.core.errors import (
     PRECONDITION,
     REFUSED,
     TOO_LARGE,
+    TOO_MANY,
     PeerError,
     RequestError,
 )
@@ -31,10 +32,11 @@ from forebay.session.amqp10.addresses import PublishAddress, exchange_path, pars
 from forebay.session.amqp10.conditions import error_of
 from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
-from forebay.session.amqp10.incoming.publish import check_command, check_copies, publish_message
+from forebay.session.amqp10.incoming.publish import check_command, check_copies, publish_held, publish_message
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.output import SessionOutput
-from forebay.session.shared.held_publishes import HeldPublish
+from forebay.session.amqp10.servicebus.batches import BATCH_FORMAT, split_batch
+from forebay.session.shared.held_publishes import HeldPublish, HeldPublishes
 from forebay.session.shared.target import PublishTarget
 from forebay.wire.amqp10.decoder import read_u32, value_end
 from forebay.wire.amqp10.encoder import encode_value
@@ -75,7 +77,7 @@ class ReceivingLink(LinkEndpoint):
     credit        deliveries that the client may still send
     parts         of a message that comes in several frames, of `octets` so far; None between messages
     kept          what they take of the connection's memory
-    delivery_id   of that message, `is_settled`, `is_foreign` and `transaction` of it
+    delivery_id   of that message, `is_settled`, `is_foreign`, `is_batch` and `transaction` of it
     owned         queue that ends with the link; b"" for none
     """
 
@@ -109,6 +111,7 @@ class ReceivingLink(LinkEndpoint):
         self.delivery_id: i64 = 0
         self.is_settled = False
         self.is_foreign = False
+        self.is_batch = False
         self.transaction = b""
         self.traffic = confirms.traffic
         self.taken: i64 = 0
@@ -185,6 +188,7 @@ class ReceivingLink(LinkEndpoint):
         self.delivery_id = transfer.delivery_id
         self.is_settled = transfer.settled
         self.is_foreign = transfer.message_format > 0
+        self.is_batch = self.is_foreign and transfer.message_format == BATCH_FORMAT and self.entity != ""
 
     def complete(self) -> None:
         """Count a message, whatever became of it."""
@@ -222,7 +226,8 @@ class ReceivingLink(LinkEndpoint):
         meter.start_message(False)
         try:
             if self.is_foreign:
-                raise RequestError(NOT_IMPLEMENTED, "transfer: message-format: must be 0")
+                self.finish_batch(payload)
+                return
             at: i64 = -1 if self.address is None else known_body_at(payload, self.properties)
             if at >= 0:  # as mostly: the properties of the message before, and one data section
                 properties = self.properties
@@ -254,6 +259,36 @@ class ReceivingLink(LinkEndpoint):
             self.unsettled += 1
             self.confirms.add(self, self.delivery_id)
 
+    def finish_batch(self, payload: bytes) -> None:
+        """Publish all messages of a batch, or none. Raises Later, PeerError, RequestError, with nothing done."""
+        if not self.is_batch or self.transaction:
+            raise RequestError(NOT_IMPLEMENTED, "transfer: message-format: must be 0")
+        state = self.state
+        publishes = HeldPublishes(PARTIAL_MAX * state.message_octets_max)
+        target = self.find_fixed_target()
+        for message in split_batch(payload):
+            sections = split_sections(message, 0, i64(len(message)))
+            properties = properties_column(message, sections)
+            self.check(properties)
+            if self.headers is not None:
+                check_copies(state, target, self.headers)
+            publishes.publish(HeldPublish(target, self.headers, self.format, properties, message[sections.body_at :]))
+        if not publishes.is_welcome(self.vhost):
+            raise RequestError(TOO_MANY, "a queue or the disk has no room for all of the batch")
+        outcome = TAKEN
+        for held in publishes.held:
+            outcome = publish_held(state, held)
+            self.taken += 1
+            self.traffic.received += 1
+            if outcome is not TAKEN and outcome.status == REJECTED:
+                break  # as memory of what was sent before had no room
+        if outcome is not TAKEN and not self.conclude(outcome):
+            return
+        if not self.is_settled:
+            self.traffic.expecting += 1
+            self.unsettled += 1
+            self.confirms.add(self, self.delivery_id)
+
     def hold(self, transaction: bytes, target: PublishTarget, properties: bytes, body: bytes) -> None:
         """Hold a message back until its transaction is committed, and say what becomes of it then."""
         check_command(target)
@@ -273,7 +308,7 @@ class ReceivingLink(LinkEndpoint):
         self.properties = UNCHECKED  # nothing holds of them if one of these checks fails
         found = FORMAT.check(properties, state.user, state.depth_max)
         self.headers = read_publish_headers(FORMAT, properties) if found & REQUESTS else None
-        self.format = u8(AMQP10 | found & MARKS)
+        self.format = stored_format(found)
         if len(properties) <= CACHED_OCTETS_MAX:
             self.properties = properties
 
@@ -380,6 +415,11 @@ def known_body_at(payload: bytes, properties: bytes) -> i64:
     elif payload[at + 3] == BINARY_32 and at + 8 <= end:
         octets = 8 + read_u32(payload, at + 4)
     return at if at + octets == end and payload.startswith(properties) else -1
+
+
+def stored_format(requests: i64) -> u8:
+    """Return the octet of a record that a message with these requests in its properties makes."""
+    return u8(AMQP10 | requests & MARKS)
 
 
 def properties_column(payload: bytes, sections: Sections) -> bytes:

@@ -157,15 +157,21 @@ class ManagementRequests(LinkEndpoint):
 class ManagementResponses(LinkEndpoint):
     """The link by which answers go, each settled.
 
+    node     address of what answers
+    reply_to address by which a client names the link in its requests; "" for none
     limit    delivery-count at which the client's credit ends
     waiting  answers for which there was no credit yet, of `octets` together
     frames   of the answer that is being sent, for which the session's window had no room yet
     """
 
-    def __init__(self, state: LinkContext, output: SessionOutput, name: str, handle: i64) -> None:
+    def __init__(
+        self, state: LinkContext, output: SessionOutput, name: str, handle: i64, node: str, reply_to: str = ""
+    ) -> None:
         super().__init__(name, handle, False)
         self.state = state
         self.output = output
+        self.node = node
+        self.reply_to = reply_to
         self.limit: i64 = 0
         self.waiting: deque[bytes] = deque()
         self.octets: i64 = 0
@@ -180,6 +186,10 @@ class ManagementResponses(LinkEndpoint):
         if len(payload) > self.state.message_octets_max:
             text = f"the answer would have {len(payload)} bytes, more than message_octets_max"
             payload = encode_answer(correlation, ManagementAnswer(BAD_REQUEST, text))
+        self.send_payload(payload)
+
+    def send_payload(self, payload: bytes) -> None:
+        """Send the message of an answer, as soon as the client has given credit for it."""
         self.waiting.append(payload)
         self.octets += len(payload)
         if len(self.waiting) > REQUESTS_MAX or self.octets > ANSWERS_MAX * self.state.message_octets_max:
@@ -231,7 +241,7 @@ class ManagementResponses(LinkEndpoint):
         self.frames.clear()
 
     def describe(self) -> dict[str, object]:
-        return {"source_address": MANAGEMENT, "credit": int(max(0, serial_difference(self.limit, self.delivery_count)))}
+        return {"source_address": self.node, "credit": int(max(0, serial_difference(self.limit, self.delivery_count)))}
 
 
 def encode_answer(correlation: object, answer: ManagementAnswer) -> bytes:

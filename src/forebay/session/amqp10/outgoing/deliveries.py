@@ -138,25 +138,28 @@ class SessionDeliveries:
         state_octets = NO_STATE if acquisition is None else encode_value(TransactionalState(acquisition.id))
         sent: i64 = 0
         is_uniform = count > 1 and has_like_records(block, first, count)
+        # Octets of a message whose delivery-tag is its delivery-id, and which no transaction has acquired.
+        small = most - HEAD_ROOM if acquisition is None and link.tokens is None else -1
         while sent < count and windows.remote_incoming > 0 and self.partial is None:
             index = first + sent
             if sent == 0 or not is_uniform or encoder.varies():
                 encoder.prepare(delivery, index, now_us)
             body = encoder.body(block, index)
             sections = encoder.sections(body)
-            id = (tag + sent) & SERIAL_MASK
+            number = tag + sent
+            id = number & SERIAL_MASK
             sent += 1
             octets = i64(len(sections)) + i64(len(body))
-            if octets <= most - HEAD_ROOM and acquisition is None:
+            if octets <= small:
                 put_small_delivery(output.out, output.channel, link.handle, id, lease is None, sections, body)
                 windows.sent(1)
                 continue
             if 2 + octets // (most - HEAD_ROOM) > windows.remote_incoming:
-                self.send_first(link, id, lease is None, sections, body, state_octets)
+                self.send_first(link, number, lease is None, sections, body, state_octets)
                 continue
             frames = put_delivery(
-                output.out, output.channel, link.handle, id, tag_octets(id), lease is None, sections, body, most,
-                state_octets, state.parts,
+                output.out, output.channel, link.handle, id, link.delivery_tag(number), lease is None, sections,
+                body, most, state_octets, state.parts,
             )  # fmt: skip
             windows.sent(frames)
         if lease is not None and sent:
@@ -170,10 +173,13 @@ class SessionDeliveries:
 
     # ---- messages that the window cuts
 
-    def send_first(self, link: SendingLink, id: i64, settled: bool, sections: bytes, body: bytes, state: bytes) -> None:
+    def send_first(
+        self, link: SendingLink, number: i64, settled: bool, sections: bytes, body: bytes, state: bytes
+    ) -> None:
         """Write the first frame of a message that may take more frames than the window has, and what else fits."""
         output = self.output
-        tag = tag_octets(id)
+        id = number & SERIAL_MASK
+        tag = link.delivery_tag(number)
         made = PartialMessage(link, sections, body)
         piece = made.take(self.state.frame_octets_max - first_head_octets(link.handle, id, tag, state))
         put_first_head(output.out, output.channel, link.handle, id, tag, settled, made.left > 0, state, i64(len(piece)))
@@ -239,8 +245,3 @@ class SessionDeliveries:
         if lease is not None:
             first = delivery.block.base + delivery.index
             self.state.vhost.settling.nack(lease, first, delivery.count, 0, UNTRIED)
-
-
-def tag_octets(id: i64) -> bytes:
-    """Return the delivery-tag of a delivery-id."""
-    return bytes([int(id >> 24), int(id >> 16 & 255), int(id >> 8 & 255), int(id & 255)])

@@ -24,6 +24,7 @@ from forebay.wire.amqp10.encoder import put_descriptor, put_u32
 from forebay.wire.amqp10.sections import (
     DATA,
     DURABLE,
+    HEADER,
     MESSAGE_ANNOTATIONS,
     PRIORITY,
     TTL,
@@ -33,9 +34,10 @@ from forebay.wire.amqp10.sections import (
     list_field,
     number_at,
     put_header,
+    put_section,
     split_sections,
 )
-from forebay.wire.amqp10.values import BINARY_8, BINARY_32, Symbol, Timestamp, Uint
+from forebay.wire.amqp10.values import BINARY_8, BINARY_32, Int, Symbol, Timestamp, Ubyte, Uint
 
 EXCHANGE: Final = Symbol("x-exchange")
 ROUTING_KEY: Final = Symbol("x-routing-key")
@@ -51,6 +53,17 @@ WRITTEN: Final[list[bytes]] = [
     b"x-stream-offset",
     b"x-opt-rabbitmq-received-time",
 ]
+SEQUENCE_NUMBER: Final = Symbol("x-opt-sequence-number")
+ENQUEUED_TIME: Final = Symbol("x-opt-enqueued-time")
+LOCKED_UNTIL: Final = Symbol("x-opt-locked-until")
+MESSAGE_STATE: Final = Symbol("x-opt-message-state")
+ENTITY_WRITTEN: Final[list[bytes]] = [
+    *WRITTEN,
+    b"x-opt-sequence-number",
+    b"x-opt-enqueued-time",
+    b"x-opt-locked-until",
+    b"x-opt-message-state",
+]
 
 
 @final
@@ -62,11 +75,17 @@ class DeliveryEncoder:
     for_...  of the record for which `head` was made
     head     the sections before the body
     wraps    the body becomes a data section
+    is_entity    records are encoded as Azure Service Bus has them
+    entity_state of the next record then: 0, 1 for one that is deferred
+    is_numbered  each record has a head of its own, which says its offset
     has_sections  the body of another protocol's message is sections of AMQP 1.0, which came this way before
     """
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Queue, is_entity: bool = False) -> None:
         self.is_stream = queue.kind == STREAM
+        self.is_entity = is_entity
+        self.is_numbered = self.is_stream or is_entity
+        self.entity_state: i64 = 0
         self.for_format: i64 = 0
         self.for_exchange = b""
         self.for_key = b""
@@ -87,7 +106,7 @@ class DeliveryEncoder:
         properties = rendered_at(block, index) if block.annotated else block.properties(index)
         if (
             self.has_ttl
-            or self.is_stream
+            or self.is_numbered
             or key != self.for_key
             or properties != self.for_properties
             or octet & FORMAT_MASK != self.for_format
@@ -110,7 +129,7 @@ class DeliveryEncoder:
 
     def varies(self) -> bool:
         """Return whether records that are alike have heads of their own."""
-        return self.has_ttl or self.is_stream
+        return self.has_ttl or self.is_numbered
 
     def make_head(self, delivery: Delivery, index: i64, properties: bytes, now_us: i64) -> bytes:
         """Return header, message annotations and what the publisher wrote before the body."""
@@ -134,8 +153,14 @@ class DeliveryEncoder:
         if self.is_stream:
             added.append((STREAM_OFFSET, int(block.base + index)))
             added.append((RECEIVED, Timestamp(int(block.timestamp_us(index) // US_PER_MS))))
+        written = WRITTEN
+        if self.is_entity:
+            written = ENTITY_WRITTEN
+            add_entity_annotations(added, delivery, index)
+            if self.entity_state:
+                added.append((MESSAGE_STATE, Int(int(self.entity_state))))
         put_descriptor(out, MESSAGE_ANNOTATIONS)
-        out.write(edited_map(properties, found.message_annotations, end, WRITTEN, added))
+        out.write(edited_map(properties, found.message_annotations, end, written, added))
         out.write(properties[found.bare_at :])
         return out.getvalue()
 
@@ -148,6 +173,9 @@ class DeliveryEncoder:
         self.has_ttl = ttl_ms >= 0
         if ttl_ms >= 0:
             ttl_ms = max(0, ttl_ms - max(0, now_us - stored_us) // US_PER_MS)
+        if self.is_entity:
+            put_entity_header(out, properties, found, ttl_ms, delivery)
+            return
         put_header(
             out,
             flag_at(properties, list_field(properties, found.header, end, DURABLE)),
@@ -160,6 +188,33 @@ class DeliveryEncoder:
     def body(self, block: Block, index: i64) -> bytes:
         """Return the body as it is stored."""
         return block.tail or block.body(index)
+
+
+def put_entity_header(out: BytesWriter, properties: bytes, found: Sections, ttl_ms: i64, delivery: Delivery) -> None:
+    """Append a header with all of its fields: clients of Azure Service Bus read the count of a first delivery, too."""
+    end = i64(len(properties))
+    priority = number_at(properties, list_field(properties, found.header, end, PRIORITY))
+    put_section(
+        out,
+        HEADER,
+        [
+            flag_at(properties, list_field(properties, found.header, end, DURABLE)),
+            None if priority < 0 else Ubyte(int(priority)),
+            None if ttl_ms < 0 else Uint(int(ttl_ms)),
+            delivery.deliveries == 1 and not delivery.redelivered,
+            Uint(int(delivery.failures)),
+        ],
+    )
+
+
+def add_entity_annotations(added: list[tuple[object, object]], delivery: Delivery, index: i64) -> None:
+    """Add what clients of Azure Service Bus read: the sequence number, which is never 0, and two times."""
+    block = delivery.block
+    added.append((SEQUENCE_NUMBER, int(block.base + index + 1)))
+    added.append((ENQUEUED_TIME, Timestamp(int(block.timestamp_us(index) // US_PER_MS))))
+    lease = delivery.lease
+    if lease is not None:
+        added.append((LOCKED_UNTIL, Timestamp(int(lease.deadline_us // US_PER_MS))))
 
 
 def data_head(octets: i64) -> bytes:

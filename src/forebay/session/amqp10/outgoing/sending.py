@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.consuming.message_sessions import SessionLock
 from forebay.core.errors import INVALID, NOT_IMPLEMENTED, RequestError
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
@@ -15,6 +16,7 @@ from forebay.session.amqp10.context import LinkContext, drop_queue
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
+from forebay.session.amqp10.servicebus.locks import LockTokens
 from forebay.session.amqp10.transactions import OpenTransaction
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
 from forebay.session.shared.unsettled import BY_DEFAULT, REJECT, UnsettledDeliveries
@@ -42,6 +44,8 @@ class SendingLink(LinkEndpoint):
     owned       queue that ends with the link; b"" for none
     is_durable  the queue stays when the link is detached, and goes when it is closed
     is_lost     the queue is gone, or has taken back what the client holds
+    session_lock  message group that is the client's alone
+    tokens      of the locks of its messages, which are their delivery-tags; None but for clients of Azure Service Bus
     """
 
     def __init__(
@@ -73,6 +77,19 @@ class SendingLink(LinkEndpoint):
         self.owned = b""
         self.is_durable = False
         self.is_lost = False
+        self.tokens: LockTokens | None = None
+        self.session_lock: SessionLock | None = None
+
+    def delivery_tag(self, number: i64) -> bytes:
+        """Return the delivery-tag of the delivery of a number."""
+        tokens = self.tokens
+        if tokens is not None:
+            return tokens.token(number)
+        return bytes([int(number >> 24 & 255), int(number >> 16 & 255), int(number >> 8 & 255), int(number & 255)])
+
+    def has_lost_session(self, now_us: i64) -> bool:
+        """Return whether the client's lock of its message group has ended."""
+        return self.session_lock is not None and self.session_lock.until_us <= now_us
 
     def begin(self) -> None:
         pass  # the client gives the credit
@@ -186,6 +203,8 @@ class SendingLink(LinkEndpoint):
     def release(self, is_closed: bool) -> None:
         self.is_attached = False
         self.state.receivers.pop(self.consumer.id, None)
+        if self.session_lock is not None:
+            self.session_lock.release()
         if not self.is_lost:
             self.runs.take_back(self, BY_DEFAULT)
         self.runs.forget(self)
