@@ -1,4 +1,4 @@
-"""The caller of a request over HTTP: the user that credentials prove, its tags, and what a refused one is told.
+"""The caller of a request over HTTP or CoAP: the user that credentials prove, its tags, and what a refused one is told.
 
 Nothing here needs the web framework: `early.py` answers scrapes before that is loaded.
 """
@@ -35,12 +35,12 @@ class Caller:
     noted      the audit log has what this request changed, or that it was refused
     """
 
-    def __init__(self, app: BrokerView, principal: Principal, address: str) -> None:
+    def __init__(self, app: BrokerView, principal: Principal, address: str, protocol: str = HTTP) -> None:
         self.app = app
         self.principal = principal
         self.user = principal.user
         self.tags = app.control.tags_of(principal)
-        self.origin = Origin(principal, address, HTTP)
+        self.origin = Origin(principal, address, protocol)
         self.noted = False
 
     def check_tags(self, tags: frozenset[str]) -> None:

@@ -9,27 +9,21 @@ not keep up loses messages, and is told how many; of queues it loses none, they 
 
 from __future__ import annotations
 
-import base64
 from typing import Final, final
 
 import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
-from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.message import RETAINED
 from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import Rights
-from forebay.log.block import Block
-from forebay.message.formats.table import format_of
-from forebay.message.properties import properties_of
-from forebay.message.rendered import rendered_at
-from forebay.message.shown import plain
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Lease
 from forebay.routing.exchange import text
 from forebay.session.login import Login
 from forebay.session.session import Session
+from forebay.session.shared.event_fields import event_fields
 
 HEARTBEAT_S: Final = 15  # of silence, after which a comment says that the connection lives
 RETRY_LINE: Final = b"retry: 1000\n\n"
@@ -201,31 +195,6 @@ class EventSession(Session):
 
     def proven(self) -> None:
         """Do nothing: the session has logged in before it began."""
-
-
-def event_fields(block: Block, index: i64) -> dict[str, object]:
-    """The fields of a message, for an event."""
-    format = block.format(index)
-    properties = properties_of(format, rendered_at(block, index))
-    fields: dict[str, object] = {"topic": text(topic_at(block, index))}
-    body = format_of(format).payload(block.body(index))
-    try:
-        fields["payload"] = body.decode()
-    except UnicodeDecodeError:
-        fields["payload_base64"] = base64.b64encode(body).decode()
-    if properties.content_type is not None:
-        fields["content_type"] = properties.content_type
-    if properties.message_id is not None:
-        fields["message_id"] = properties.message_id
-    headers: dict[str, object] = {}
-    for name, value in properties.named_values():
-        headers[name] = plain(value)
-    if headers:
-        fields["headers"] = headers
-    protocol = format_of(format)
-    if protocol.keys_are_topics:
-        fields["qos"] = int(protocol.qos(format))
-    return fields
 
 
 def lease_fields(lease: Lease) -> dict[str, object]:

@@ -13,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
-from forebay.admin.bridge.transport import EventTransport, connect
-from forebay.admin.caller import HTTP, Caller
+from forebay.admin.bridge.publish import ANSWERS, InVhost, refused
+from forebay.admin.bridge.publishing import UNAVAILABLE, place_of
+from forebay.admin.bridge.transport import EventTransport, begin_session
+from forebay.admin.caller import Caller
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.login import Broker, Client
 from forebay.admin.web.bodies import Exact
@@ -24,13 +25,11 @@ from forebay.admin.web.router import Responses, RouteGroup
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
-from forebay.directory.logins.login import LoginContext
 from forebay.directory.permissions import READ
-from forebay.node.peer import UNKNOWN, Peer, peer_at, split_name
+from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.queue.leases.lease import Lease
 from forebay.server.broker_view import BrokerView
 from forebay.session.http import EventSession
-from forebay.session.login import Login
 from forebay.wire.mqtt.codes import filter_error
 
 NO_SESSION: Final = 0  # a request is no connection that could have a queue for itself
@@ -109,21 +108,7 @@ async def subscribe(
 async def begun(app: BrokerView, request: Request, caller: Caller, vhost: Vhost) -> tuple[EventTransport, EventSession]:
     """A session in a vhost; RequestError where the caller may not enter, PeerError where there are too many."""
     peer: Peer = UNKNOWN if request.client is None else peer_at(*request.client)
-    principal = caller.principal
-    await app.decided(lambda: app.vhosts.directory.users.rights(principal, vhost.name))
-    context = LoginContext(split_name(peer.name)[0], HTTP, peer=peer.name, loopback=peer.loopback)
-    login = Login(principal=principal, vhost=vhost.name, context=context)
-    made: list[EventSession] = []
-
-    def make(id: int) -> EventSession:
-        rights = app.vhosts.enter(login.vhost, principal, id)
-        made.append(EventSession(id, login, vhost, rights))
-        return made[0]
-
-    transport = connect(app, peer, make)
-    if not made:
-        raise PeerError("connections", "there are as many connections as there may be: connections_max")
-    return transport, made[0]
+    return await begin_session(app, caller, vhost, peer, EventSession, EventTransport)
 
 
 def arguments_of(start: str | None, last_id: int | None, group: str, where: str, prefetch: int) -> dict[str, object]:

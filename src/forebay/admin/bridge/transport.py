@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
-from forebay.core.errors import RequestError
-from forebay.node.peer import Peer
+from forebay.admin.caller import Caller
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import PeerError, RequestError
+from forebay.directory.logins.login import LoginContext
+from forebay.directory.permissions import Rights
+from forebay.node.peer import Peer, split_name
 from forebay.server.broker_view import BrokerView
 from forebay.server.net import Connection
+from forebay.session.login import Login
 from forebay.session.session import Session
 
 PIECE_OCTETS: Final = 64 << 10
 LOW: Final = 4  # the part of the limit at which the connection is given more again
+T = TypeVar("T", bound=asyncio.Transport)
+S = TypeVar("S", bound=Session)
 
 
 class EventTransport(asyncio.Transport):
@@ -110,13 +117,14 @@ class EventTransport(asyncio.Transport):
         return b"".join(taken)
 
 
-def connect(app: BrokerView, peer: Peer, make: Callable[[int], Session]) -> EventTransport:
-    """Return a connection of a subscriber that has logged in, with the session that is made for it.
+def connect(app: BrokerView, peer: Peer, make: Callable[[int], Session], wrap: Callable[[Connection], T]) -> T:
+    """Return what stands in for the socket of a subscriber that has logged in, with the session that is made for it.
 
-    raises  RequestError: `make` has refused it
+    wrap    makes what stands in for the socket
+    raises  RequestError: `make` has refused the subscriber
     """
     connection = app.new_connection(peer)
-    transport = EventTransport(connection)
+    transport = wrap(connection)
     connection.connection_made(transport)
     if not connection.closing:  # there are as many connections as there may be
         try:
@@ -127,9 +135,38 @@ def connect(app: BrokerView, peer: Peer, make: Callable[[int], Session]) -> Even
     return transport
 
 
-def end_all(app: BrokerView) -> None:
-    """The broker stops: have every subscriber over HTTP be told so, and its answer end."""
+async def begin_session(
+    app: BrokerView,
+    caller: Caller,
+    vhost: Vhost,
+    peer: Peer,
+    make_session: Callable[[int, Login, Vhost, Rights], S],
+    wrap: Callable[[Connection], T],
+) -> tuple[T, S]:
+    """Begin a caller's session in a vhost, and return what stands in for its socket, too.
+
+    raises  RequestError: the caller may not enter. PeerError: there are as many connections as there may be
+    """
+    principal = caller.principal
+    await app.decided(lambda: app.vhosts.directory.users.rights(principal, vhost.name))
+    address = split_name(peer.name)[0]
+    context = LoginContext(address, caller.origin.protocol, peer=peer.name, loopback=peer.loopback)
+    login = Login(principal=principal, vhost=vhost.name, context=context)
+    made: list[S] = []
+
+    def make(id: int) -> S:
+        made.append(make_session(id, login, vhost, app.vhosts.enter(login.vhost, principal, id)))
+        return made[0]
+
+    transport = connect(app, peer, make, wrap)
+    if not made:
+        raise PeerError("connections", "there are as many connections as there may be: connections_max")
+    return transport, made[0]
+
+
+def end_all(app: BrokerView, kind: type[asyncio.Transport] = EventTransport) -> None:
+    """The broker stops: have every subscriber with this kind of transport be told so, and its answer end."""
     for connection in list(app.connections.values()):
-        if isinstance(connection.transport, EventTransport) and connection.session is not None:
+        if isinstance(connection.transport, kind) and connection.session is not None:
             connection.attempt(connection.session.shut_down)
             app.touch(connection)

@@ -9,7 +9,7 @@ import uvloop
 from starlette.types import Message
 
 from forebay.admin.bridge.subscribe import EventAnswer
-from forebay.admin.bridge.transport import connect
+from forebay.admin.bridge.transport import EventTransport, connect
 from forebay.node.peer import Peer
 from forebay.session.http import EventSession
 from tests.held_app import held_app
@@ -35,7 +35,9 @@ def test_what_a_reader_has_not_taken_goes_with_it(tmp_path: Path) -> None:
         async with held_app(tmp_path) as app:
             vhost, login = app.vhosts.default, http_login()
             rights = app.vhosts.directory.users.rights(login.principal, login.vhost)
-            transport = connect(app, Peer("127.0.0.1:1", True), lambda id: EventSession(id, login, vhost, rights))
+            transport = connect(
+                app, Peer("127.0.0.1:1", True), lambda id: EventSession(id, login, vhost, rights), EventTransport
+            )
             connection = transport.connection
             assert connection in app.open and len(app.connections) == 1
             transport.write(b"taken")
