@@ -28,6 +28,7 @@ NEEDED_BY = {
         "docs/reference/mqtt.md",
     ],
     "librabbitmq": ["tests/interop/test_amqp_tools.py", "tests/interop/test_librabbitmq.py"],
+    "libcoap": ["tests/interop/coap/test_libcoap.py", "docs/how-to/coap-bridge.md"],
     "curl": [
         "docs/how-to/audit-log.md",
         "docs/how-to/configuration.md",

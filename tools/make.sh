@@ -78,6 +78,7 @@ test)
     check_compiler
     check_mosquitto
     check_librabbitmq
+    check_libcoap
     check_curl
     check_node
     check_chromium

@@ -125,6 +125,13 @@ check_librabbitmq() {
         lacks librabbitmq "librabbitmq and its commands, which the tests drive.  apt-get install amqp-tools librabbitmq-dev"
 }
 
+# libcoap's client, one of the two that the CoAP bridge is tested with: Debian names it by its TLS library.
+check_libcoap() {
+    has_commands coap-client-notls || try_install libcoap3-bin
+    has_commands coap-client-notls ||
+        lacks libcoap "coap-client-notls of libcoap, which the tests drive.  apt-get install libcoap3-bin"
+}
+
 # The pages' examples of HTTP are run as they stand.
 check_curl() {
     has_commands curl || try_install curl

@@ -45,6 +45,7 @@ PORTS = {
     "1883": "mqtt",
     "5671": "amqps",
     "5672": "amqp",
+    "5683": "coap",
     "8083": "mqtt_websocket",
     "8084": "mqtt_websocket_tls",
     "15672": "http",

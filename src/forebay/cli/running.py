@@ -59,6 +59,10 @@ def serve(
 
         services.append(AdminService)
     services.append(WebhookService)
+    if options.coap:
+        from forebay.admin.coap.service import CoapService
+
+        services.append(CoapService)
     if options.prometheus:
         from forebay.admin.service import MetricsService
 

@@ -11,6 +11,7 @@ HTTP: Final = "http"
 MQTT: Final = "mqtt"
 AMQP: Final = "amqp"
 BLOCKS: Final = "blocks"
+COAP: Final = "coap"
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"),
     *("EdDSA", "Ed25519", "HS256", "HS384", "HS512"),
@@ -24,7 +25,7 @@ SAN_IP: Final = "san_ip"
 SAN_URI: Final = "san_uri"
 
 BACKENDS: Final = (INTERNAL, OAUTH, HTTP)
-PROTOCOLS: Final = (MQTT, AMQP, BLOCKS, HTTP)
+PROTOCOLS: Final = (MQTT, AMQP, BLOCKS, HTTP, COAP)
 IDENTITIES: Final = (NONE, CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI)
 
 DURABLE: Final = "durable"
@@ -72,6 +73,13 @@ SECTIONS_OF_FLUXMQ: Final = {
     "ratelimit": "limits of rates are `client_messages_per_s` and those beside it",
     "auth": "users are in `users`, and who else is asked for them in `auth_backends`",
     "log": "what is logged is said by `log_level` and `log_format`",
+}
+# Options that somebody will look for, and why there is none.
+REFUSED_OPTIONS: Final = {
+    "coaps": "CoAP over DTLS is not there, as no maintained library for Python serves it; use `mqtts` or `https`, or "
+    "let `coap` listen in a network of your own, such as a VPN",
+    "coap_oscore": "OSCORE is not there, as no maintained library for Python serves it; use `mqtts` or `https`, or let "
+    "`coap` listen in a network of your own, such as a VPN",
 }
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 

@@ -96,6 +96,34 @@ class PlaceOptions:
         12 * HOUR_S, "s", 1, 10**8, "A login of the web page ends after this time in any case.", reloadable=True
     )
 
+    coap: str = option(
+        "", ADDRESS, "Listener for CoAP over UDP, which has no encryption; see [CoAP](../how-to/coap-bridge.md)."
+    )
+    coap_requests_max: int = integer(
+        1000, "requests", 1, 10**6, "CoAP requests under way at one time; others are answered 5.03.", reloadable=True
+    )
+    coap_exchanges_max: int = integer(
+        100_000,
+        "requests",
+        1,
+        10**7,
+        "CoAP publishes that the broker remembers for 247 s, so that none is carried out twice; beyond it, it forgets "
+        "the oldest. Each takes about half a KiB.",
+    )
+    coap_observations_max: int = integer(
+        1000, "observations", 0, 10**6, "Observations by CoAP clients at one time.", reloadable=True
+    )
+    coap_address_observations_max: int = integer(
+        100, "observations", 0, 10**6, "Observations by one CoAP client, an address and port.", reloadable=True
+    )
+    coap_octets_max: int = integer(
+        64 * MIB,
+        "octets",
+        64 * KIB,
+        GIB,
+        "Memory of bodies that come in blocks and of notifications that wait, of all CoAP clients together.",
+    )
+
     # definitions
     definitions_import_path: str = option(
         "",

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, Final, TypeVar
 
 from forebay.core.errors import OptionError
-from forebay.core.option_names import SECTIONS_OF_FLUXMQ
+from forebay.core.option_names import REFUSED_OPTIONS, SECTIONS_OF_FLUXMQ
 from forebay.core.reading.json_text import is_unicode
 
 KIB: Final = 1024
@@ -224,6 +224,8 @@ def build(cls: type[T], values: object, path: str) -> T:
 def _unknown(path: str, key: str, known: list[str]) -> BadOptions:
     if not path and key in SECTIONS_OF_FLUXMQ:
         return wrong(key, f"a section of FluxMQ's that is not in force here; {SECTIONS_OF_FLUXMQ[key]}")
+    if not path and key in REFUSED_OPTIONS:
+        return wrong(key, REFUSED_OPTIONS[key])
     near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
     hint = f"did you mean {path}{near[0]}?" if near else f"known are {', '.join(known)}"
     return wrong(f"{path}{key}", f"no such option; {hint}")

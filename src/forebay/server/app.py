@@ -39,6 +39,7 @@ from forebay.server.system.heap import Heap, resident_octets
 from forebay.server.telemetry.audit_log import AuditLog
 from forebay.server.telemetry.event_log import EventLog
 from forebay.server.telemetry.histograms import Histograms
+from forebay.server.transport.coap_traffic import CoapTraffic
 from forebay.server.transport.door import Door
 from forebay.server.transport.sending import FileSender
 from forebay.session.session import Session
@@ -100,6 +101,7 @@ class App(Host):
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)
         self.door = Door(self.pressure)
+        self.coap = CoapTraffic()
         self.event_log = EventLog()
         self.announcer.listeners.append(self.event_log)
         self.proving: dict[Proof, asyncio.Future[None]] = {}

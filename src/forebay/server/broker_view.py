@@ -32,6 +32,7 @@ from forebay.server.net import Connection
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
 from forebay.server.telemetry.histograms import Histograms
+from forebay.server.transport.coap_traffic import CoapTraffic
 from forebay.server.transport.door import Door
 from forebay.server.transport.tls import TlsContexts
 from forebay.session.session import Session
@@ -54,6 +55,7 @@ class BrokerView(Protocol):
     announcer    tells of events
     faults       errors of our own
     door         limits of all connections over HTTP
+    coap         counts of CoAP, and the memory that its clients use
     addresses    where the broker listens, by the names of the options
     leaving      the broker is about to stop: health checks say so
     """
@@ -80,6 +82,7 @@ class BrokerView(Protocol):
     announcer: Announcer
     faults: Faults
     door: Door
+    coap: CoapTraffic
     addresses: dict[str, str]
     leaving: bool
 

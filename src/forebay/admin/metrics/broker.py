@@ -263,6 +263,26 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         lambda look: look.app.door.octets,
     ),
     Row(
+        gauge("forebay_coap_observations", family.NODE, "Observations by CoAP clients."),
+        lambda look: look.app.coap.observations,
+    ),
+    Row(
+        gauge(
+            "forebay_coap_exchanges", family.NODE, "CoAP requests that are under way, or remembered after a publish."
+        ),
+        lambda look: look.app.coap.exchanges,
+    ),
+    Row(
+        gauge("forebay_coap_bytes", family.NODE, "Memory of CoAP bodies that come in blocks and of notifications."),
+        lambda look: look.app.coap.octets,
+    ),
+    Row(
+        counter(
+            "forebay_coap_duplicates", family.NODE, "CoAP requests that came again and were not carried out again."
+        ),
+        lambda look: look.app.coap.duplicates,
+    ),
+    Row(
         gauge(
             "forebay_tls_certificate_expiry_timestamp_seconds",
             family.NODE,
@@ -367,6 +387,18 @@ SPREADS: Final[tuple[Spread, ...]] = (
     Spread(
         counter("forebay_http_refused", family.NODE, "HTTP connections refused or ended.", ("why",)),
         lambda look: {(why,): count for why, count in look.app.door.refused.items()},
+    ),
+    Spread(
+        counter("forebay_coap_answers", family.NODE, "Answers over CoAP.", ("code",)),
+        lambda look: {(code,): count for code, count in look.app.coap.answers.items()},
+    ),
+    Spread(
+        counter("forebay_coap_refused", family.NODE, "CoAP datagrams dropped, and requests refused unseen.", ("why",)),
+        lambda look: {(why,): count for why, count in look.app.coap.refused.items()},
+    ),
+    Spread(
+        counter("forebay_coap_notifications", family.NODE, "Notifications of CoAP observers, by outcome.", ("fate",)),
+        lambda look: {(outcome,): count for outcome, count in look.app.coap.notifications.items()},
     ),
     Spread(
         counter("rabbitmq_auth_attempts", family.AUTH, "Login attempts.", ("protocol",)),

@@ -26,6 +26,7 @@ LISTENERS: Final = (
     "mqtts",
     "mqtt_websocket_tls",
     "https",
+    "coap",
 )
 ENCRYPTED: Final = ("amqps", "mqtts", "mqtt_websocket_tls", "https")
 OTHERS: Final = 0o077
@@ -61,7 +62,7 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
             continue
         host, port = split_address(address)
         fields: dict[str, object] = {"listener": name, "address": address}
-        if not running and port and (problem := taken(host, port)):
+        if not running and port and (problem := taken(host, port, name == "coap")):
             text = f"{name} {address}: {problem}"
             found.append(Diagnosis("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", fields))
         elif not is_loopback(host) and name == "prometheus":
@@ -72,6 +73,8 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
         elif not is_loopback(host) and name not in ENCRYPTED:
             text = f"{name} {address} can be reached from other machines, and passwords cross the network as they are"
             remedy = f"let other machines use TLS ({name_with_tls(name)}), and set {name} to 127.0.0.1:{port}"
+            if name == "coap":
+                remedy = "let it listen in a network of your own, such as a VPN, or let other machines use mqtts"
             found.append(Diagnosis("ports", WARNING, text, remedy, fields))
     if not found:
         said = ", ".join(f"{name} {addresses[name]}" for name in LISTENERS if addresses.get(name))
@@ -81,15 +84,19 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
 
 def name_with_tls(name: str) -> str:
     """The option of the listener that does the same over TLS."""
-    return {"amqp": "amqps", "mqtt": "mqtts", "mqtt_websocket": "mqtt_websocket_tls", "http": "https"}[name]
+    return {"amqp": "amqps", "mqtt": "mqtts", "mqtt_websocket": "mqtt_websocket_tls", "http": "https"}.get(
+        name, "mqtts"
+    )
 
 
-def taken(host: str, port: int) -> str:
+def taken(host: str, port: int, is_udp: bool = False) -> str:
     """The reason why nobody can listen there; empty where one can."""
+    wanted = socket.SOCK_DGRAM if is_udp else socket.SOCK_STREAM
     try:
-        for family, kind, protocol, _, place in socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _, place in socket.getaddrinfo(host or None, port, type=wanted):
             with socket.socket(family, kind, protocol) as listener:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if not is_udp:
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind(place)
     except OSError as error:
         return (error.strerror or str(error)).lower()

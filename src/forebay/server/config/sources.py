@@ -202,7 +202,7 @@ def _open_to_all(options: Options) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if options.users.get("guest") == "guest" and "guest" not in options.loopback_users:
         found.append(("loopback_users", "guest may log in from everywhere with the password that everybody knows"))
-    for name in ("amqp", "mqtt", "mqtt_websocket", "http"):
+    for name in ("amqp", "mqtt", "mqtt_websocket", "http", "coap"):
         address = getattr(options, name)
         if address and not _is_loopback(split_address(address)[0]):
             found.append((name, f"{address} is reached from outside, and passwords cross the network as they are"))
