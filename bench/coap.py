@@ -3,9 +3,9 @@
 
 usage: bench/coap.py [--python PYTHON] [--messages 20000] [--rounds 5] [--window 16] [--octets 64] [--aiocoap]
 
-One client sends confirmable PUTs with `--window` requests under way, each of which is answered 2.04 when the message is on
-disk. Prints the medians of the broker's CPU a publish and of the rate. With `--aiocoap` the server is aiocoap's, with a
-resource that does nothing but answer.
+One client sends confirmable PUTs with `--window` requests under way, each of which is answered 2.04 when the message is
+on disk. Prints the medians of the broker's CPU a publish and of the rate. With `--aiocoap` the server is aiocoap's,
+with a resource that does nothing but answer.
 """
 
 from __future__ import annotations

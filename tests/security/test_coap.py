@@ -32,6 +32,7 @@ from tests.conformance.coap.raw import (
     metric,
     operate,
 )
+from tests.security.jwks import AUDIENCE, Issuer
 from tests.waiting import until
 
 REGISTER = [(OBSERVE, b"")]
@@ -53,7 +54,9 @@ def received(client: Client, octets: bytes, seconds: float = 0.5) -> int:
     return total
 
 
-def test_nobody_is_sent_more_than_three_times_the_request_before_it_is_there(start: Callable[..., BrokerProcess]) -> None:
+def test_nobody_is_sent_more_than_three_times_the_request_before_it_is_there(
+    start: Callable[..., BrokerProcess],
+) -> None:
     broker = start()
     with client(broker) as there:
         there.publish("long", LONG, "retain=true")
@@ -74,7 +77,7 @@ def test_nobody_is_sent_more_than_three_times_the_request_before_it_is_there(sta
             there.make(PUT, "publish/a/+", GUEST, token=b""),
             there.make(PUT, "publish/a", ("x=" + "y" * 200,), token=b""),
             there.make(PUT, "publish/a", GUEST, [(BLOCK1, block(0, True, 0))], bytes(16), token=b""),
-            there.make(PUT, "publish/a", GUEST, payload=bytes(3000)),
+            there.make(PUT, "publish/a", GUEST, payload=bytes(5000)),
             there.make(GET, "topic/long", GUEST, [(ECHO, bytes(12))], token=b""),
         ]
     datagrams = [encode(each) for each in requests]
@@ -243,3 +246,20 @@ def test_a_listener_for_others_is_warned_of(tmp_path: Path) -> None:
     file.write_text("coap: 0.0.0.0:5683\n", encoding="utf-8")
     found = [each.text for each in check(str(file), {})]
     assert any("coap: 0.0.0.0:5683 is reached from outside" in text for text in found)
+
+
+def test_a_token_logs_in_whole_or_in_parts(start: Callable[..., BrokerProcess]) -> None:
+    issuer = Issuer()
+    issuer.make("one")
+    try:
+        broker = start(auth_backends=["oauth", "internal"], oauth_issuer=issuer.url, oauth_audience=AUDIENCE)
+        token = issuer.token(*("read:*/*", "write:*/own"))
+        assert len(token) > 255
+        parts = tuple(f"token={token[at : at + 200]}" for at in range(0, len(token), 200))
+        with client(broker) as found:
+            assert found.request(GET, "topic/a", parts).code_text == "4.04"
+            assert found.request(GET, "topic/a", parts[:-1]).code_text == "4.01"
+            assert found.request(PUT, "publish/a", parts, payload=b"x").code_text == "4.03"
+            assert found.request(GET, "topic/a", (f"token={token}",)).code_text == "4.02"  # an option has 255 octets
+    finally:
+        issuer.stop()

@@ -197,7 +197,9 @@ def operate(broker: BrokerProcess, operation: str, **arguments: object) -> dict[
 def bodies(broker: BrokerProcess, queue: str) -> list[object]:
     """The bodies of a queue's messages, as text."""
     url = f"{broker.http_url}/api/forebay/queues/%2F/{queue}/messages"
-    items = httpx.get(url, params={"limit": 1000}, auth=("guest", "guest"), timeout=30).json()["items"]
+    items = httpx.get(
+        url, params={"limit": 1000, "body_octets_max": 100_000}, auth=("guest", "guest"), timeout=30
+    ).json()["items"]
     return [each["body"] for each in items]
 
 

@@ -30,7 +30,9 @@ ETAG = 4
 BODY = bytes(range(256)) * 4
 
 
-def put(client: Client, topic: str, index: int, more: bool, payload: bytes, exponent: int = 4, tag: bytes = b"") -> Message:
+def put(
+    client: Client, topic: str, index: int, more: bool, payload: bytes, exponent: int = 4, tag: bytes = b""
+) -> Message:
     """Send one block, and return its answer."""
     options = [(BLOCK1, block(index, more, exponent))]
     if tag:
@@ -43,7 +45,9 @@ def read(client: Client, topic: str, exponent: int = 6) -> bytes:
     found = b""
     etags = set()
     while True:
-        answer = client.request(GET, f"topic/{topic}", options=[(BLOCK2, block(len(found) // (16 << exponent), False, exponent))])
+        answer = client.request(
+            GET, f"topic/{topic}", options=[(BLOCK2, block(len(found) // (16 << exponent), False, exponent))]
+        )
         assert answer.code == CONTENT, answer
         value = answer.number(BLOCK2)
         exponent = value & 7

@@ -258,7 +258,7 @@ def test_a_client_that_wants_no_answer_gets_none(client: Client) -> None:
 
 
 def test_too_long_a_datagram_is_to_be_sent_in_blocks(client: Client) -> None:
-    answer = client.publish("a", bytes(3000))
+    answer = client.publish("a", bytes(5000))
     assert (answer.code_text, answer.option(BLOCK1)) == ("4.13", block(0, False, 6))
     assert client.publish("a", bytes(60_000)).code_text == "4.13"
 

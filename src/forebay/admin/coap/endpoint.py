@@ -36,7 +36,7 @@ from forebay.wire.coap.message import (
 )
 from forebay.wire.coap.request import SIZE_EXPONENT_MAX, BlockOption
 
-DATAGRAM_OCTETS_MAX: Final = 2048  # a block of 1,024 octets and its options; longer bodies come in blocks
+DATAGRAM_OCTETS_MAX: Final = 4096  # a block of 1,024 octets and its options, a token among them
 HEAD_OCTETS: Final = 4
 RUNNING_MAX: Final = 64  # requests of one address under way
 ACKNOWLEDGE_AFTER_S: Final = 1.0

@@ -8,7 +8,8 @@ from forebay.admin.bridge.message import PublishRequest, own_headers
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.reading.nearest import hint
 
-LOGIN: Final = ("token", "user", "password")
+TOKEN: Final = "token"
+LOGIN: Final = (TOKEN, "user", "password")
 PUBLISH: Final = (
     *LOGIN,
     "vhost",
@@ -33,7 +34,9 @@ class CoapQuery:
             name, _, value = part.decode("utf-8", "surrogateescape").partition("=")
             if name not in known and not (known is PUBLISH and name.startswith("x-")):
                 raise RequestError(INVALID, f"{name[:80]!r}: no such parameter: {hint(name, known)}")
-            if name in self.values:
+            if name == TOKEN:  # an option has 255 octets at most, and a token may have more
+                value = self.values.get(TOKEN, "") + value
+            elif name in self.values:
                 raise RequestError(INVALID, f"{name}: it is there twice")
             self.values[name] = value
 
