@@ -14,7 +14,7 @@ INSTALL_S = 300
 def installed(package: str, version: str) -> Path:
     """Folder under which `node_modules` has the package in this version."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forebay-tests"
-    folder = cache / f"{package}-{version}"
+    folder = cache / f"{package.replace('/', '-')}-{version}"
     if folder.exists():
         return folder
     npm = shutil.which("npm")

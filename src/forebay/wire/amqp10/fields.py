@@ -199,6 +199,18 @@ class FieldReader:
             found[key.text] = each
         return found
 
+    def name_map(self, index: i64, field: str) -> dict[str, object] | None:
+        """Return a map whose keys are symbols, or strings as rhea writes those of an error's info; None for none."""
+        value = self.map(index, field)
+        if value is None:
+            return None
+        found: dict[str, object] = {}
+        for key, each in value.pairs:
+            if not isinstance(key, (Symbol, str)):
+                raise self.wrong(f"a key of {field}", "symbol", key)
+            found[key if isinstance(key, str) else key.text] = each
+        return found
+
     def map(self, index: i64, field: str) -> Map | None:
         """Return a map, None if there is none."""
         value = self.value(index)

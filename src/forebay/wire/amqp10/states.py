@@ -223,4 +223,4 @@ def error_of(fields: FieldReader, index: i64, field: str) -> Error | None:
     if not isinstance(value, Described) or code_of(value, STATE_NAMES) != ERROR:
         raise fields.wrong(field, "error", value)
     error = FieldReader("error", value.value, 3)
-    return Error(error.required_symbol(0, "condition"), error.string(1, "description"), error.symbol_map(2, "info"))
+    return Error(error.required_symbol(0, "condition"), error.string(1, "description"), error.name_map(2, "info"))

@@ -20,13 +20,16 @@ from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM, Queue
 from forebay.routing.exchange import text
+from forebay.wire.amqp10.decoder import value_end
 from forebay.wire.amqp10.encoder import put_descriptor, put_u32
 from forebay.wire.amqp10.sections import (
     DATA,
     DURABLE,
     HEADER,
     MESSAGE_ANNOTATIONS,
+    MESSAGE_ID,
     PRIORITY,
+    PROPERTIES,
     TTL,
     Sections,
     edited_map,
@@ -36,6 +39,7 @@ from forebay.wire.amqp10.sections import (
     put_header,
     put_section,
     split_sections,
+    value_at,
 )
 from forebay.wire.amqp10.values import BINARY_8, BINARY_32, Int, Symbol, Timestamp, Ubyte, Uint
 
@@ -84,6 +88,7 @@ class DeliveryEncoder:
     def __init__(self, queue: Queue, is_entity: bool = False) -> None:
         self.is_stream = queue.kind == STREAM
         self.is_entity = is_entity
+        self.queue_id: i64 = queue.id
         self.is_numbered = self.is_stream or is_entity
         self.entity_state: i64 = 0
         self.for_format: i64 = 0
@@ -161,6 +166,9 @@ class DeliveryEncoder:
                 added.append((MESSAGE_STATE, Int(int(self.entity_state))))
         put_descriptor(out, MESSAGE_ANNOTATIONS)
         out.write(edited_map(properties, found.message_annotations, end, written, added))
+        if self.is_entity and list_field(properties, found.properties, end, MESSAGE_ID) < 0:
+            put_message_id(out, properties, found, f"{self.queue_id}-{block.base + index + 1}")
+            return out.getvalue()
         out.write(properties[found.bare_at :])
         return out.getvalue()
 
@@ -205,6 +213,20 @@ def put_entity_header(out: BytesWriter, properties: bytes, found: Sections, ttl_
             Uint(int(delivery.failures)),
         ],
     )
+
+
+def put_message_id(out: BytesWriter, properties: bytes, found: Sections, id: str) -> None:
+    """Append what precedes the body with a message-id, without which Azure's JavaScript client settles none."""
+    end = i64(len(properties))
+    fields: list[object] = []
+    rest = found.bare_at
+    if found.properties >= 0:
+        value = value_at(properties, found.properties, end)
+        assert isinstance(value, list)
+        fields = value
+        rest = value_end(properties, found.properties, end)
+    put_section(out, PROPERTIES, [id, *fields[1:]])
+    out.write(properties[rest:])
 
 
 def add_entity_annotations(added: list[tuple[object, object]], delivery: Delivery, index: i64) -> None:
