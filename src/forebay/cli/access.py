@@ -24,6 +24,7 @@ from forebay.core.reading.json_text import JsonError, NotJson, read_json
 
 if TYPE_CHECKING:
     from forebay.client.amqp import AmqpClient
+    from forebay.client.messaging import MessageClient
 
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
@@ -82,6 +83,11 @@ KeyOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+# Of commands that publish or consume.
+AMQP, AMQP10 = PROTOCOLS = ("amqp", "amqp10")
+ProtocolOption = Annotated[
+    str, typer.Option("--protocol", metavar="WORD", help="amqp (AMQP 0.9.1) or amqp10 (AMQP 1.0).")
+]
 # Of commands that show or choose messages.
 WhereOption = Annotated[
     str | None,
@@ -171,6 +177,16 @@ class LoginOptions:
         from forebay.client.amqp import AmqpClient
 
         return AmqpClient.connect(self.server, self.user, self.password, self.vhost or "/", tls=self.tls)
+
+    def messages(self, protocol: str) -> MessageClient:
+        """Return a connection for messages that speaks this version of AMQP; OptionError if it is none."""
+        if protocol == AMQP:
+            return self.amqp()
+        if protocol != AMQP10:
+            raise OptionError(f"--protocol: {protocol!r} is none of {', '.join(PROTOCOLS)}")
+        from forebay.client.amqp10 import Amqp10Client
+
+        return Amqp10Client.connect(self.server, self.user, self.password, self.vhost or "/", tls=self.tls)
 
 
 class AdminAccess:

@@ -15,11 +15,11 @@ import socket
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 
+from forebay.client.messaging import SILENCE_S_MAX, SWAPPED, TOPIC_EXCHANGE, Delivered
 from forebay.client.publishing import PublishingClient
 from forebay.core.errors import (
     INVALID,
@@ -31,6 +31,7 @@ from forebay.core.errors import (
     PeerError,
     RequestError,
 )
+from forebay.core.message import Properties
 from forebay.wire.amqp091.codec import (
     BODY,
     FRAME_OVERHEAD,
@@ -83,6 +84,7 @@ from forebay.wire.amqp091.methods import (
     QUEUE_DELETE_OK,
     REPLIES,
 )
+from forebay.wire.amqp091.properties import decode_properties, encode_properties
 
 CHANNEL: Final = 1
 DEPTH_MAX: Final = 16  # of tables within tables
@@ -95,29 +97,20 @@ EXCLUSIVE: Final = 4
 REASONS: Final = {code: reason for reason, (code, _) in reversed(REPLIES.items())}
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """One message as it came; its properties are those of the content header, from the flags on."""
-
-    tag: int
-    redelivered: bool
-    exchange: str
-    routing_key: str
-    properties: bytes
-    body: bytes
-
-
 class AmqpClient(PublishingClient):
     """One connection with one channel.
 
     returned     messages that led nowhere; they are confirmed as well
     return_text  what the broker said of the last of those
+    refusal, silence_s_max  as those of `MessageClient`: the protocol has no reasons, and no heartbeat was agreed on
     """
 
     def __init__(self, connection: socket.socket, server: str) -> None:
         super().__init__(connection, server)
         self.returned = 0
         self.return_text = ""
+        self.refusal = ""
+        self.silence_s_max = SILENCE_S_MAX
         self._frame_octets_max = FRAME_OCTETS_MAX
         self._settled = 0  # all messages up to this tag are confirmed or refused ...
         self._early: set[int] = set()  # ... and these behind it
@@ -163,7 +156,15 @@ class AmqpClient(PublishingClient):
         put_content(self._out, CHANNEL, properties, body, self._frame_octets_max)
         self._published()
 
+    def encode(self, properties: Properties) -> bytes:
+        """Return properties as `publish` takes them."""
+        return encode_properties(properties)
+
     # ---- consuming
+
+    def topic_source(self, topic_filter: str) -> str:
+        """Return the name of a queue for the messages of an MQTT topic filter, from now on."""
+        return self.temporary_queue(TOPIC_EXCHANGE, topic_filter.translate(SWAPPED))
 
     def temporary_queue(self, exchange: str, binding_key: str) -> str:
         """The name of a queue that goes with this connection, bound to an exchange."""
@@ -254,6 +255,10 @@ class AmqpClient(PublishingClient):
         write_i64_be(args, tag)
         args.append(1 | 2)  # multiple, requeue
         put_method(self._out, CHANNEL, BASIC_NACK, args.getvalue())
+
+    def decode(self, message: Delivered) -> Properties:
+        """Return the properties of a message that was received."""
+        return decode_properties(message.properties, DEPTH_MAX)
 
     # ---- within
 

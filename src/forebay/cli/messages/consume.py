@@ -14,22 +14,20 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import LoginOptions, logs_in, queue_names, refuse
-from forebay.cli.messages.topics import SWAPPED, TOPIC_EXCHANGE, consumed_address
+from forebay.cli.access import AMQP, LoginOptions, ProtocolOption, logs_in, queue_names, refuse
+from forebay.cli.messages.topics import consumed_address
 from forebay.cli.progress import progress_bar
 from forebay.cli.show import cell, moment_ms
 from forebay.cli.units import messages
-from forebay.client.amqp import AmqpClient, Delivered
+from forebay.client.messaging import Delivered, MessageClient
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
 from forebay.message.shown import plain
-from forebay.wire.amqp091.properties import decode_properties
 
 PREFETCH: Final = 500
 PREFETCH_MAX: Final = 65_535
 ACK_AFTER: Final = 100  # messages, or when no more has come
 POLL_S: Final = 0.2
-DEPTH_MAX: Final = 16  # of tables in headers
 FIELDS: Final = (
     "content_type",
     "content_encoding",
@@ -42,6 +40,9 @@ FIELDS: Final = (
     "type",
     "user_id",
     "app_id",
+    "to",
+    "subject",
+    "group_id",
 )
 TEXT, JSON, RAW, LINES = OUTPUTS = ("text", "json", "raw", "lines")
 ACK, NO_ACK, REQUEUE = MODES = ("ack", "no-ack", "requeue")
@@ -82,6 +83,7 @@ def consume(
     ] = ACK,
     output: Annotated[str, typer.Option("--output", "-o", metavar="WORD", help="text, json, raw or lines.")] = TEXT,
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Append the messages to this file.")] = None,
+    protocol: ProtocolOption = AMQP,
 ) -> None:
     """Consume messages: print them, and acknowledge those that were printed.
 
@@ -96,11 +98,11 @@ def consume(
     address = None if topic is None else consumed_address(topic)
     arguments = {"x-filter": filter, "x-consumer-group": group, "x-stream-offset": place(starting)}
     given = {name: value for name, value in arguments.items() if value is not None}
-    with login.amqp() as client, progress_bar("messages", count or None, out is not None) as advance:
-        source = queue or address or client.temporary_queue(TOPIC_EXCHANGE, str(topic).translate(SWAPPED))
+    with login.messages(protocol) as client, progress_bar("messages", count or None, out is not None) as advance:
+        source = queue or address or client.topic_source(str(topic))
         prefetch = count if mode == REQUEUE else min(count or PREFETCH, PREFETCH)
         client.consume(source, prefetch, mode == NO_ACK, given)
-        reading = Consumption(client, Printer(form, opened(out)), mode, count, prefetch)
+        reading = Consumption(client, Printer(form, opened(out), client.decode), mode, count, prefetch)
         reading.run(follow or topic is not None, wait, advance)
     if reading.taken < count and not reading.stopped:
         refuse(f"{messages(reading.taken)} came, not {count:,}")
@@ -125,7 +127,7 @@ class Consumption:
     stopped  by Ctrl-C or SIGTERM
     """
 
-    def __init__(self, client: AmqpClient, printer: Printer, mode: str, count: int, prefetch: int) -> None:
+    def __init__(self, client: MessageClient, printer: Printer, mode: str, count: int, prefetch: int) -> None:
         self.client = client
         self.printer = printer
         self.mode = mode
@@ -180,11 +182,15 @@ class Consumption:
 
 
 class Printer:
-    """Writes messages in one form; those for people without what a terminal would obey."""
+    """Writes messages in one form; those for people without what a terminal would obey.
 
-    def __init__(self, form: str, out: BinaryIO) -> None:
+    decode  returns a message's properties
+    """
+
+    def __init__(self, form: str, out: BinaryIO, decode: Callable[[Delivered], Properties]) -> None:
         self.form = form
         self.out = out
+        self.decode = decode
         self._is_file = out is not sys.stdout.buffer
 
     def show(self, message: Delivered) -> None:
@@ -193,9 +199,12 @@ class Printer:
         elif self.form == LINES:
             self.out.write(message.body + b"\n")
         elif self.form == JSON:
-            self.out.write(json.dumps(described(message), ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            self.out.write(
+                json.dumps(described(message, self.decode(message)), ensure_ascii=False).encode("utf-8", "replace")
+                + b"\n"
+            )
         else:
-            self.out.write(said(described(message)).encode("utf-8", "replace"))
+            self.out.write(said(described(message, self.decode(message))).encode("utf-8", "replace"))
 
     def flush(self) -> None:
         """Flush what is shown; if it goes to a file, it is on disk after this."""
@@ -204,9 +213,8 @@ class Printer:
             os.fsync(self.out.fileno())
 
 
-def described(message: Delivered) -> dict[str, object]:
+def described(message: Delivered, properties: Properties) -> dict[str, object]:
     """A message as JSON can say it; a body that is no text in base64."""
-    properties = decode_properties(message.properties, DEPTH_MAX)
     fields: dict[str, object] = {
         "exchange": message.exchange,
         "routing_key": message.routing_key,

@@ -11,15 +11,14 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import LoginOptions, logs_in, pairs, queue_names, refuse, value_of
+from forebay.cli.access import AMQP, LoginOptions, ProtocolOption, logs_in, pairs, queue_names, refuse, value_of
 from forebay.cli.as_json import show_json
-from forebay.cli.messages.topics import TOPIC_EXCHANGE, Destination, heed_delay, place_of
+from forebay.cli.messages.topics import Destination, heed_delay, place_of
 from forebay.cli.progress import is_watched, progress_bar
 from forebay.cli.units import messages
-from forebay.client.amqp import AmqpClient
+from forebay.client.messaging import TOPIC_EXCHANGE, MessageClient
 from forebay.core.errors import NOT_FOUND, OptionError, RequestError
 from forebay.core.message import Properties
-from forebay.wire.amqp091.properties import encode_properties
 
 UNCONFIRMED_MAX: Final = 1000  # messages on their way at a time
 UNCONFIRMED_OCTETS: Final = 8 << 20  # the same, of their bodies
@@ -57,6 +56,7 @@ def publish(
     transient: Annotated[bool, typer.Option("--transient", help="Publish it as not persistent.")] = False,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="How often to publish it.")] = 1,
     rate: Annotated[float, typer.Option(metavar="N", min=0, help="The most messages a second; 0 sets no limit.")] = 0,
+    protocol: ProtocolOption = AMQP,
 ) -> None:
     """Publish messages, and wait until all are on disk.
 
@@ -67,11 +67,13 @@ def publish(
     """
     where = place(queue, exchange, key, topic)
     given = properties_of(header, property, transient)
+    if where.cancels and protocol != AMQP:
+        raise OptionError("--topic: $delayed/$cancel goes with --protocol amqp alone")
     heed_delay(where, given)
-    properties = encode_properties(given)
     bodies = bodies_of(body, file, lines, count)
     total = lines_of(file) if lines else count
-    with login.amqp() as client:
+    with login.messages(protocol) as client:
+        properties = client.encode(given)
         client.select_confirms()
         began = time.monotonic()
         with progress_bar("published", total, shown=lines or count > 1) as advance:
@@ -87,7 +89,7 @@ def publish(
         report(login, client, where, time.monotonic() - began)
 
 
-def report(login: LoginOptions, client: AmqpClient, where: Destination, seconds: float) -> None:
+def report(login: LoginOptions, client: MessageClient, where: Destination, seconds: float) -> None:
     """Say what became of the messages."""
     if login.as_json:
         counts = {"published": client.published, "confirmed": client.confirmed, "refused": client.refused}
@@ -96,7 +98,8 @@ def report(login: LoginOptions, client: AmqpClient, where: Destination, seconds:
         print(f"{messages(client.confirmed - client.returned, 'is', 'are')} on disk")
     if client.refused:
         way = "consume from it, or raise its limit: `forebay policy list` and `forebay queue show NAME` have them"
-        refuse(f"{client.refused:,} of {messages(client.published)}: refused, their queue is full", way)
+        why = f": {client.refusal}" if client.refusal else ", their queue is full"
+        refuse(f"{client.refused:,} of {messages(client.published)}: refused{why}", way)
     if not client.returned:
         return
     lost = f"{client.returned:,} of {messages(client.published)}"
@@ -171,9 +174,8 @@ def lines_of(file: str | None) -> int | None:
         return sum(1 for _ in counted)
 
 
-def wait_turn(client: AmqpClient, due: float) -> None:
+def wait_turn(client: MessageClient, due: float) -> None:
     """Wait until it is time for the next message; what was published before leaves first."""
-    wait_s = due - time.monotonic()
-    if wait_s > 0:
+    while (wait_s := due - time.monotonic()) > 0:
         client.flush()
-        time.sleep(wait_s)
+        time.sleep(min(wait_s, client.silence_s_max))

@@ -6,11 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.client.messaging import SWAPPED, TOPIC_EXCHANGE
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
 
-TOPIC_EXCHANGE: Final = "amq.topic"
-SWAPPED: Final = str.maketrans("/.+*", "./*+")  # MQTT's topics as AMQP's routing keys, and back
 QUEUE: Final = "$queue/"
 DEAD_LETTERS: Final = "$dlq/"
 DELAYED: Final = "$delayed/"

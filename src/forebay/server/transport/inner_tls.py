@@ -16,7 +16,7 @@ logger = logging.getLogger("forebay")
 
 @dataclass(frozen=True, slots=True)
 class InnerTlsSettings:
-    """What a listener without TLS needs to begin TLS within its connections.
+    """The settings of a listener without TLS for TLS that begins within its connections.
 
     identity     what of a client's certificate says who it is
     handshake_s  how long the handshake may take
