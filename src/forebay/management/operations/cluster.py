@@ -14,7 +14,7 @@ from forebay.management.requests.broker import (
     ClusterStatusRequest,
     ClusterTransferRequest,
     ClusterUndrainRequest,
-    NodeAnswer,
+    MemberAnswer,
 )
 
 # These change the cluster's record or the nodes, not the log. An answer that waited for the disk would be lost with
@@ -34,7 +34,7 @@ def show_cluster(control: Control, given: ClusterStatusRequest) -> ClusterAnswer
 
 
 @operation("cluster.transfer", changes=True, logged=False)
-def transfer(control: Control, given: ClusterTransferRequest) -> NodeAnswer:
+def transfer(control: Control, given: ClusterTransferRequest) -> MemberAnswer:
     """Transfer leadership to another member, which must be in sync. Clients are disconnected, and reconnect to it."""
     node = given.node
     cluster_of(control).transfer(node)
@@ -42,7 +42,7 @@ def transfer(control: Control, given: ClusterTransferRequest) -> NodeAnswer:
 
 
 @operation("cluster.remove", changes=True, logged=False)
-def remove(control: Control, given: ClusterRemoveRequest) -> NodeAnswer:
+def remove(control: Control, given: ClusterRemoveRequest) -> MemberAnswer:
     """Remove a member from the cluster, unless too few would remain. It may return as a new member."""
     node = given.node
     cluster_of(control).remove(node)
@@ -50,7 +50,7 @@ def remove(control: Control, given: ClusterRemoveRequest) -> NodeAnswer:
 
 
 @operation("cluster.drain", changes=True, logged=False)
-def drain(control: Control, given: ClusterDrainRequest) -> NodeAnswer:
+def drain(control: Control, given: ClusterDrainRequest) -> MemberAnswer:
     """Prepare a member for a stop: it hands over leadership and sends its clients to other nodes.
 
     Refused if fewer than `min_in_sync` members would remain in sync without it. It keeps its data, and stays drained
@@ -62,7 +62,7 @@ def drain(control: Control, given: ClusterDrainRequest) -> NodeAnswer:
 
 
 @operation("cluster.undrain", changes=True, logged=False)
-def undrain(control: Control, given: ClusterUndrainRequest) -> NodeAnswer:
+def undrain(control: Control, given: ClusterUndrainRequest) -> MemberAnswer:
     """Let a drained member accept clients again."""
     node = given.node
     cluster_of(control).undrain(node)

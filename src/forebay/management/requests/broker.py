@@ -258,7 +258,7 @@ class ClusterAnswer(ClusterFields):
     clustered: bool
 
 
-class NodeAnswer(TypedDict):
+class MemberAnswer(TypedDict):
     """The member that an operation is about."""
 
     node: str

@@ -72,7 +72,7 @@ def test_connection_and_channels_are_listed(rig: NodeRig) -> None:
     sessions = session_of(raw).describe_sessions()
     links = cast("list[dict[str, object]]", sessions[0]["links"])
     assert [each["link_name"] for each in links] == ["consumer 1", "publisher 2"]
-    assert (links[0]["source_address"], links[1]["target_address"]) == ("/queues/q", "/queues/%24queue%2Fq")
+    assert (links[0]["source_address"], links[1]["target_address"]) == ("/queues/q", "$queue/q")
 
 
 def test_sessions_that_have_nothing_to_say_are_not_looked_at(rig: NodeRig) -> None:
