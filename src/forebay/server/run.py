@@ -32,16 +32,16 @@ async def run(
     loop = asyncio.get_running_loop()
     options = loaded.options
     tls = TlsContexts(options)
+    listeners = endpoints(options, tls)
     with placed(loaded):
         check_options(options)
-        make_peers = peers_of(options, tell_metrics)
-        listeners = [*endpoints(options, tls), *http_endpoints(options, tls), *metrics_endpoints(options)]
+        make_peers = peers_of(options, tls, tell_metrics)
     process = NodeProcess(options, loop, tls, make_peers)
     loop.set_exception_handler(process.faults.on_loop_error)
     with how_to_mend(options.data), placed(loaded):
         process.open()
     signals = Signals(loop)
-    serving = Serving(process, source, loaded, makers)
+    serving = Serving(process, source, loaded, makers, listeners)
     await process.peers.start(listeners, signals.stop.is_set)
     starting = loop.create_task(serving.start())
     if process.led.is_set():
@@ -56,14 +56,19 @@ async def run(
     return signals.exit_code()
 
 
-def peers_of(options: Options, tell_metrics: TellMetrics | None) -> Callable[[NodeProcess], Peers]:
+def peers_of(options: Options, tls: TlsContexts, tell_metrics: TellMetrics | None) -> Callable[[NodeProcess], Peers]:
     """Return what makes the peers of a node with these options. OptionError if they cannot be."""
     if not options.cluster.name:
         return Alone
     from forebay.server.cluster.peers import ClusterPeers  # noqa: PLC0415  a node that is alone needs none of it
     from forebay.server.cluster.settings import make_settings  # noqa: PLC0415
 
-    return partial(ClusterPeers, make_settings(options), tell_metrics)
+    settings = make_settings(options)
+    others = [
+        *http_endpoints(options, tls),
+        *metrics_endpoints(options),
+    ]
+    return partial(ClusterPeers, settings, others, tell_metrics)
 
 
 async def begun(process: NodeProcess, starting: asyncio.Task[None]) -> None:

@@ -16,7 +16,7 @@ from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
 from forebay.server.config.reload import Reloader
 from forebay.server.config.sources import Loaded, OptionSource
-from forebay.server.listen import Closable, endpoints, make_protocol
+from forebay.server.listen import Closable, Endpoint, make_protocol
 from forebay.server.node_process import NodeProcess
 from forebay.server.system.heap import tune_collector
 from forebay.server.system.notify import READY, notify, reloading
@@ -70,17 +70,24 @@ class Serving:
     """The service that a node gives while it leads: listeners for clients, and what runs beside the sessions.
 
     makers    of services that run beside the sessions
-    servers   listeners for clients
+    listeners  for clients, as the options have them
+    servers   the same, as they are open
     services  in the order in which they were started
     """
 
     def __init__(
-        self, process: NodeProcess, source: OptionSource, loaded: Loaded, makers: Sequence[MakeService]
+        self,
+        process: NodeProcess,
+        source: OptionSource,
+        loaded: Loaded,
+        makers: Sequence[MakeService],
+        listeners: Sequence[Endpoint],
     ) -> None:
         self.process = process
         self.source = source
         self.loaded = loaded
         self.makers = makers
+        self.listeners = listeners
         self.servers: list[Closable] = []
         self.services: list[Service] = []
 
@@ -92,7 +99,7 @@ class Serving:
         assert app is not None
         reloader = take_orders(app, self.source, self.loaded)
         app.loop.call_later(TICK_S, process.guard, app.tick)
-        for endpoint in endpoints(self.loaded.options, process.tls):
+        for endpoint in self.listeners:
             server, app.addresses[endpoint.name] = await app.listen(partial(make_protocol, app), endpoint)
             self.servers.append(server)
         process.peers.begin_to_serve()

@@ -91,11 +91,18 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
     state      the cluster as administrators see it
     reads      readers of blocks that it serves while it does not
     draining   whether this node serves clients, or others do
-    http       what comes over HTTP while it does not lead
+    http       what comes over HTTP while it does not lead; it comes by `http_listeners`, too, while it leads
     """
 
-    def __init__(self, settings: ClusterSettings, tell_metrics: TellMetrics | None, process: NodeProcess) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        http_listeners: Sequence[Endpoint],
+        tell_metrics: TellMetrics | None,
+        process: NodeProcess,
+    ) -> None:
         self.process = process
+        self.http_listeners = http_listeners
         self.settings = settings
         options = process.options
         self.group = GroupMember(
@@ -145,7 +152,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         heed_signals()
         self.is_told_to_stop = is_told_to_stop
         self.process.loop.add_signal_handler(signal.SIGHUP, self.hung_up)
-        await self.listeners.open(endpoints)
+        await self.listeners.open([*endpoints, *self.http_listeners])
         self.own_disk.begin()
         await self.links.start()
         self.group.replica.start(self.now_us())
