@@ -207,7 +207,7 @@ class NodeRig:
     @property
     def vhost(self) -> Vhost:
         """The vhost "/"."""
-        return self.broker.vhosts.default
+        return self.broker.vhosts.find(b"/")
 
     @property
     def auth(self) -> Auth:

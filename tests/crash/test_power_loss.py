@@ -217,7 +217,7 @@ def started(folder: Path) -> Found:
         vhosts = Vhosts(store, options, b"")
         vhosts.recover(recovery.entries, clock.now_us())
         store.start(vhosts.checkpoint())
-        vhost = vhosts.default
+        vhost = vhosts.by_name[b"/"]
         found = {
             name: bodies(queue.log, queue.needed(0, queue.log.end)) for name, queue in vhost.catalog.queues.items()
         }

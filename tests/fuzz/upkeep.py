@@ -91,9 +91,9 @@ def clear(rig: Held) -> None:
     for seconds in AGES_S:
         rig.clock.us += seconds * 1_000_000
         rig.wait(1.1)
-    clear_vhost(rig, broker.vhosts.default)  # of what came by time, as wills do
+    clear_vhost(rig, broker.vhosts.by_name[b"/"])  # of what came by time, as wills do
     rig.wait(1.1)
-    forget_memos(broker.vhosts.default)
+    forget_memos(broker.vhosts.by_name[b"/"])
     broker.store.logs.cache.compact()
 
 

@@ -31,7 +31,7 @@ def clear_up(simulation: Simulation) -> None:
     inside = broker.inside()
     users, policies = list(inside.users()), list(inside.policies())
     vhosts = [model.name for model in simulation.vhosts.there() if model.name != "/"]
-    names = [name.decode() for name in broker.real.vhosts.default.catalog.queues]
+    names = [name.decode() for name in broker.real.vhosts.by_name[b"/"].catalog.queues]
     say(broker, queues_away(names))
     for client in simulation.sessions():
         say(broker, raw_mqtt.connect(client.client_id, V5) + raw_mqtt.DISCONNECT)
@@ -91,7 +91,7 @@ def idle(broker: Broker) -> dict[str, int]:
 def counted(broker: Broker) -> dict[str, int]:
     """How many there are of all that costs memory."""
     node = broker.real
-    vhost = node.vhosts.default
+    vhost = node.vhosts.by_name[b"/"]
     sessions = vhost.sessions
     return {
         "connections": len(node.connections) + len(node.open),

@@ -279,8 +279,8 @@ class MixesVhosts(SimBroker):
 
     def begin_turn(self, out: Ready, now_us: int) -> None:
         super().begin_turn(out, now_us)
-        for vhost in self.vhosts.others:
-            vhost.retained = self.vhosts.default.retained
+        for vhost in self.vhosts.all():
+            vhost.retained = self.vhosts.by_name[b"/"].retained
 
 
 class TakesCrashesForStops(SimBroker):

@@ -1,7 +1,7 @@
 """The vhosts of one store: how they come and go, and everything that happens to all of them.
 
-A turn does work only in those vhosts where something may have happened: in "/", and where a connection took part or
-work was left over.
+A turn does work only in those vhosts where something may have happened: where a connection took part or work was left
+over.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Vhosts:
     shared   the parts that vhosts are made with
     events   what happens, for whoever listens
     read_offers  the other members of a group that reads may go to, while this node leads one
-    default  "/", which is always there and never goes
-    others   the rest
+    lobby    of administrators that have entered no vhost; it is no vhost of the directory
+    now_us   when the turn before ended, or the last tick was
     stopped_in_order  the broker that wrote the log did, so that nothing was held
     busy     those that took part in the turn
-    syncing  those, beside "/", whose readers wait for the disk
+    syncing  those whose readers wait for the disk
     deleted  vhosts that are gone: see `departures`
     first_queues  how many there were at the start
     past_counts, past_queues, past_flow, past_moved  what was counted in them
@@ -105,13 +105,14 @@ class Vhosts:
         self.read_offers: ReadOffers | None = None
         self.by_name: dict[bytes, Vhost] = {}
         self.by_number: dict[int, Vhost] = {}
-        self.others: list[Vhost] = []
         self.stopped_in_order = False
         self.directory = Directory(store, self.by_name, self.events, options.default_queue_type)
         self.directory.users.secret = secret
-        self.default = self.open(self.directory.vhosts.by_number[0])
+        self.follow()
+        self.lobby: Vhost | None = None
+        self.now_us: i64 = 0
         self.session_rights = SessionRights(self.directory.users, self.by_name)
-        self.busy: list[Vhost] = [self.default]
+        self.busy: list[Vhost] = []
         self.syncing: list[Vhost] = []
         self.deleted: list[Vhost] = []
         self.past_counts = Counts()
@@ -127,8 +128,18 @@ class Vhosts:
         vhost = Vhost(entry, self.store, self.options, self.shared)
         self.by_name[entry.name] = vhost
         self.by_number[entry.number] = vhost
-        if entry.name != DEFAULT_VHOST:
-            self.others.append(vhost)
+        return vhost
+
+    def default(self) -> Vhost | None:
+        """Return the vhost of clients that name none, None if it is deleted."""
+        return self.by_name.get(DEFAULT_VHOST)
+
+    def enter_lobby(self) -> Vhost:
+        """Return the vhost of an administrator that enters none: the default one, without that an empty one."""
+        vhost = self.default() or self.lobby
+        if vhost is None:
+            nowhere = VhostEntry(VHOSTS_MAX, b"", self.directory.vhosts.new_settings())
+            vhost = self.lobby = Vhost(nowhere, self.store, self.options, self.shared)
         return vhost
 
     def follow(self) -> None:
@@ -140,8 +151,8 @@ class Vhosts:
             self.open(entries[number])
 
     def all(self) -> list[Vhost]:
-        """Every vhost, "/" first."""
-        return [self.default, *self.others]
+        """Return every vhost, the oldest first."""
+        return list(self.by_number.values())
 
     def find(self, name: bytes) -> Vhost:
         """The vhost of that name, about to be used; RequestError(NOT_ALLOWED) ends a connection that asks for none."""
@@ -202,7 +213,7 @@ class Vhosts:
             self.follow()
             vhost = self.by_number[number]
             vhost.touch()
-            vhost.finish_recovery(int(self.default.turn.now_us), True)
+            vhost.finish_recovery(int(self.now_us), True)
             self.events.note("vhost.created", name, {})
             return vhost
         except Exception as error:
@@ -220,16 +231,14 @@ class Vhosts:
             raise
 
     def delete(self, name: bytes) -> None:
-        """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
+        """Delete a vhost with all that is in it; `departures` has its connections ended.
 
-        raises  RequestError: NOT_FOUND, REFUSED for "/", PRECONDITION where it is protected
+        raises  RequestError: NOT_FOUND, PRECONDITION where it is protected
         """
         try:
             vhost = self.by_name.get(name)
             if vhost is None:
                 raise RequestError(NOT_FOUND, f"vhost: '{text(name)}' does not exist")
-            if vhost is self.default:
-                raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
             if vhost.catalog.settings.protected:
                 raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
             self.directory.change_vhosts(RemoveVhost(int(vhost.number)))
@@ -245,7 +254,6 @@ class Vhosts:
         """Forget a vhost and its logs."""
         del self.by_name[vhost.name]
         del self.by_number[int(vhost.number)]
-        self.others.remove(vhost)
         for those in (self.busy, self.syncing):
             if vhost in those:
                 those.remove(vhost)
@@ -262,21 +270,23 @@ class Vhosts:
         """`Vhost.end_turn` of all that may have something to do."""
         next_turn, trace = self.shared.next_turn, self.shared.trace
         self.withdraw_wills()
-        out = self.default.end_turn(now_us)
-        cancelled = self.default.turn.take_cancelled()
-        self.busy = [self.default]
-        touched = next_turn.vhosts
-        if touched:
-            next_turn.vhosts = []
-            for number in touched:
-                vhost = self.by_number.get(number)
-                if vhost is None:
-                    continue
-                vhost.touched = False
-                if vhost is not self.default:
-                    self.busy.append(vhost)
-                    out += vhost.end_turn(now_us)
-                    cancelled += vhost.turn.take_cancelled()
+        self.now_us = now_us
+        out: list[Delivery] = []
+        cancelled: list[Consumer] = []
+        self.busy = []
+        touched, next_turn.vhosts = next_turn.vhosts, []
+        for number in touched:
+            vhost = self.by_number.get(number)
+            if vhost is None:
+                continue
+            vhost.touched = False
+            self.busy.append(vhost)
+            deliveries = vhost.end_turn(now_us)
+            if out:
+                out += deliveries
+            else:
+                out = deliveries
+            cancelled += vhost.turn.take_cancelled()
         self.shared.room.end_turn()
         self.shared.budgets.end_turn(now_us)
         ended = EndedTurn(out, cancelled, next_turn.sessions, trace.early, trace.sealed)
@@ -285,8 +295,6 @@ class Vhosts:
 
     def withdraw_wills(self) -> None:
         """Take back the wills due in this turn that their users may not publish any more."""
-        if self.default.sessions.wills:
-            self.session_rights.withdraw_wills(self.default)
         for number in self.shared.next_turn.vhosts:
             vhost = self.by_number.get(number)
             if vhost is not None and vhost.sessions.wills:
@@ -296,7 +304,7 @@ class Vhosts:
         """Note in which packets the deliveries of a turn went out: see `Vhost.note_sessions`."""
         for vhost in self.busy:
             vhost.note_sessions()
-            if vhost.turn.awaiting and vhost is not self.default and vhost not in self.syncing:
+            if vhost.turn.awaiting and vhost not in self.syncing:
                 self.syncing.append(vhost)
 
     def note_progress(self) -> None:
@@ -307,7 +315,7 @@ class Vhosts:
 
     def take_taken(self) -> list[int]:
         """Connections whose MQTT session another connection has taken."""
-        taken = self.default.sessions.take_taken()
+        taken: list[int] = []
         for number in self.shared.next_turn.vhosts:
             vhost = self.by_number.get(number)
             if vhost is not None and vhost.sessions.taken:
@@ -331,7 +339,6 @@ class Vhosts:
 
     def synced(self) -> None:
         """Take note that what the store had in hand is on disk."""
-        self.default.dispatcher.synced()
         if self.syncing:
             syncing, self.syncing = self.syncing, []
             for vhost in syncing:
@@ -344,6 +351,7 @@ class Vhosts:
 
     def tick(self, now_us: i64) -> bool:
         """Do what time alone brings, several times a second; whether a turn is due."""
+        self.now_us = now_us
         self.shared.next_turn.wake_overdue(now_us)
         if self.shared.crowding.count:
             self.shared.crowding.tick(now_us)
@@ -412,6 +420,7 @@ class Vhosts:
             vhost = self.by_number.get(entry.queue) if entry.kind == CATALOG else self.of_log(entry.queue)
             if vhost is not None:  # else it was deleted while others still wrote down what they did in it
                 vhost.recover_entry(entry)
+        self.now_us = now_us
         for vhost in self.by_number.values():
             vhost.finish_recovery(now_us, self.stopped_in_order)
             self.first_queues += len(vhost.catalog.queues)

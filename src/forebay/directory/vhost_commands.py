@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from forebay.directory.command import StateCommand
-from forebay.directory.vhost_list import VhostList
+from forebay.directory.vhost_list import FIRST_NUMBER, VhostList
 
 
 class SettingsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,4 +65,6 @@ def commands_of(vhosts: VhostList) -> list[VhostCommand]:
     """Return the commands that recovery has to apply to come to this list."""
     entries = vhosts.by_number.values()
     commands: list[VhostCommand] = [CountVhosts(vhosts.next_number)]
+    if FIRST_NUMBER not in vhosts.by_number:  # recovery begins with it, as a new data folder does
+        commands.append(RemoveVhost(FIRST_NUMBER))
     return commands + [set_vhost(entry.number, entry.name, entry.settings.fields()) for entry in entries]

@@ -6,7 +6,9 @@ from typing import Final
 
 from forebay.directory.vhost_settings import VhostSettings
 
-DEFAULT_VHOST: Final = b"/"  # is there from the start, and cannot be deleted
+# Of clients that name no vhost. A new data folder begins with it; $SYS, $events and configured queues are there.
+DEFAULT_VHOST: Final = b"/"
+FIRST_NUMBER: Final = 0  # of the default vhost of a new data folder; no vhost has it once that is deleted
 
 
 class VhostEntry:
@@ -32,8 +34,8 @@ class VhostList:
     def __init__(self, default_queue_type: str) -> None:
         self.default_queue_type = default_queue_type
         self.by_number: dict[int, VhostEntry] = {}
-        self.next_number = 0
-        self.put(0, DEFAULT_VHOST, self.new_settings().fields())
+        self.next_number = FIRST_NUMBER
+        self.put(FIRST_NUMBER, DEFAULT_VHOST, self.new_settings().fields())
 
     def new_settings(self) -> VhostSettings:
         """Return the settings of a vhost for which nobody has set any."""

@@ -326,6 +326,7 @@ class NodeBroker(LinkOwner):
             if session is None or session.id not in self.connections:
                 continue
             try:
+                session.vhost.touch()
                 session.on_durable(lsn)
                 if self.gate is None or link not in self.dirty:  # the turn that follows has the frame it waits for
                     self.release(link, session, lsn)
@@ -408,10 +409,9 @@ class NodeBroker(LinkOwner):
         """Begin with what others have to do about what came in, and what was put off."""
         for link in self.flow.begin_turn():
             link.go_on()
-        if self.vhosts.others:
-            for link in self.dirty:
-                if link.session is not None:
-                    link.session.vhost.touch()
+        for link in self.dirty:
+            if link.session is not None:
+                link.session.vhost.touch()
         self.endings.end_taken(self.vhosts.take_taken(), self.store.durable, now_us)
         self.end_deleted()
         if self.auth.has_news or self.joins.waiting:
@@ -523,5 +523,5 @@ class NodeBroker(LinkOwner):
     def tell_stats(self, now_us: int) -> None:
         """Publish what has changed of the broker's stats."""
         sessions = [each.session for each in self.connections.values() if each.session is not None]
-        self.stats.tell(self.vhosts.all(), sessions, now_us)
+        self.stats.tell(self.vhosts, sessions, now_us)
         self.is_due = True

@@ -10,7 +10,7 @@ import pytest
 from forebay.broker.internal_log import SESSIONS_LOG
 from forebay.broker.mqtt.client_session import Subscription, Will
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, RequestError
 from forebay.core.message import AMQP091, MQTT, UNROUTABLE
 from forebay.directory.logins.authorizer import Principal
 from tests.vhosts import OneVhost
@@ -47,14 +47,14 @@ def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: OneV
     one = rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
         vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    assert one.catalog.queues[b"q"].id != rig.vhosts.default.catalog.queues[b"q"].id
+    assert one.catalog.queues[b"q"].id != rig.vhosts.by_name[b"/"].catalog.queues[b"q"].id
     put(one, b"q", b"in one")
-    put(rig.vhosts.default, b"q", b"in the default")
+    put(rig.vhosts.by_name[b"/"], b"q", b"in the default")
     rig.turn()
     rig.crash()
     assert [vhost.name for vhost in rig.vhosts.all()] == [b"/", b"one"]
     assert drain(rig, rig.vhosts.find(b"one"), b"q") == [b"in one"]
-    assert drain(rig, rig.vhosts.default, b"q") == [b"in the default"]
+    assert drain(rig, rig.vhosts.by_name[b"/"], b"q") == [b"in the default"]
 
 
 def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_crash(rig: OneVhost) -> None:
@@ -129,7 +129,7 @@ def test_a_log_is_of_the_vhost_that_has_it(rig: OneVhost) -> None:
     put(one, b"q", b"x")
     rig.turn()
     assert rig.vhosts.of_log(queue.id) is one
-    assert rig.vhosts.of_log(SESSIONS_LOG) is rig.vhosts.default
+    assert rig.vhosts.of_log(SESSIONS_LOG) is rig.vhosts.by_name[b"/"]
     assert rig.vhosts.of_log(one.sessions.number) is one
     assert rig.vhosts.of_log(one.delayed.number) is one
     assert rig.vhosts.of_log(12345) is None
@@ -143,7 +143,7 @@ def test_the_room_on_the_disk_is_counted_once_for_all(rig: OneVhost) -> None:
         vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     rig.turn()
     before = rig.vhosts.shared.room.octets
-    put(rig.vhosts.default, b"q", b"x" * 1000)
+    put(rig.vhosts.by_name[b"/"], b"q", b"x" * 1000)
     middle = rig.vhosts.shared.room.octets
     put(one, b"q", b"x" * 1000)
     assert before - middle == middle - rig.vhosts.shared.room.octets >= 1000
@@ -154,14 +154,14 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     rig.turn()
     rig.turn()
-    assert rig.vhosts.busy == [rig.vhosts.default]
+    assert rig.vhosts.busy == []
     rig.tick()
     rig.turn()
-    assert rig.vhosts.busy == [rig.vhosts.default]
+    assert rig.vhosts.busy == []
     one.catalog.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
     rig.turn()
-    assert rig.vhosts.busy == [rig.vhosts.default, one]
+    assert rig.vhosts.busy == [one]
 
 
 def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost) -> None:
@@ -174,7 +174,7 @@ def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost)
     assert rig.vhosts.syncing == []
     assert found + handed(rig) == [b"x"]
     rig.turn()
-    assert rig.vhosts.busy == [rig.vhosts.default]
+    assert rig.vhosts.busy == []
     one.consumers.cancel(consumer)
 
 
@@ -240,10 +240,7 @@ def test_what_cannot_be(rig: OneVhost) -> None:
     with pytest.raises(RequestError) as caught:
         rig.vhosts.delete(b"nope")
     assert caught.value.reason == NOT_FOUND
-    with pytest.raises(RequestError) as caught:
-        rig.vhosts.delete(b"/")
-    assert caught.value.reason == REFUSED
-    assert rig.vhosts.add(b"/") is rig.vhosts.default
+    assert rig.vhosts.add(b"/") is rig.vhosts.by_name[b"/"]
 
 
 def test_no_more_connections_than_the_limit(rig: OneVhost) -> None:

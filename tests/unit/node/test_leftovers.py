@@ -26,10 +26,10 @@ def test_a_client_that_stops_reading_when_its_session_is_over_is_forgotten(rig: 
     line.sendall(amqp.frame(3, 7, b"a body on no channel"))  # the session is over, and the turn has not come yet
     line.left = 1 << 30
     line.fill(True)
-    assert rig.broker.vhosts.default.consumers.paused
+    assert rig.broker.vhosts.by_name[b"/"].consumers.paused
     line.close()
     rig.settle()
-    assert not rig.broker.vhosts.default.consumers.paused
+    assert not rig.broker.vhosts.by_name[b"/"].consumers.paused
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_failed_sync_stops_the_node(rig: NodeRig) -> None:
 
 def test_a_doubt_about_what_all_share_stops_the_node_before_it_writes(rig: NodeRig) -> None:
     with amqp.connect(rig) as client:
-        rig.broker.vhosts.default.catalog.queues[b"held"] = object()  # type: ignore[assignment]
+        rig.broker.vhosts.by_name[b"/"].catalog.queues[b"held"] = object()  # type: ignore[assignment]
         with pytest.raises((AttributeError, TypeError), match=r"owner|Queue"):  # interpreted, compiled
             client.send(amqp.method(1, amqp.QUEUE_DECLARE, b"\0\0" + amqp.short("held") + b"\x02" + amqp.table()))
         ready = rig.node.turn()

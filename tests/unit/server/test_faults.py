@@ -344,7 +344,7 @@ def test_an_error_in_a_callback_is_counted_and_one_of_the_network_is_not(
 
 DOUBTS = {
     "what a vhost is made of is not what it must be": """
-    app.vhosts.default.catalog.queues[b"held"] = object()
+    app.vhosts.by_name[b"/"].catalog.queues[b"held"] = object()
     writer.write(raw.method(1, raw.QUEUE_DECLARE, b"\\0\\0" + raw.short("held") + b"\\x02" + raw.table()))
 """,
     "what a connection held cannot be taken back": """

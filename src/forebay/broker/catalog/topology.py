@@ -53,7 +53,7 @@ BUILT_IN: Final = (
 class Topology:
     """Exchanges, queues, bindings and groups of one vhost, as commands change them.
 
-    number   0 is that of "/"; the catalog's entries carry it
+    number   the catalog's entries in the log carry it
     sources  the vhost's logs by number, those of the broker's own included
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
     memory              what all that is declared takes
@@ -84,8 +84,7 @@ class Topology:
         self.properties: PropertyReader = MessageProperties(filter_budget)
         self.delivery_limit: i64 = options.delivery_limit
         self.queue_type_relaxed = options.queue_type_equivalence_relaxed
-        cluster = options.cluster
-        self.placement = Placement(cluster.members, True) if cluster.name else Placement()
+        self.placement = placement_in(options)
         self.past_counts = Counts()
         self.past_queues: i64 = 0
         self.past_flow = ExchangeCounts()
@@ -251,3 +250,17 @@ class Topology:
         if not source.readers:
             del self.sources[source.number]
             self.store.drop_log(source.number)
+
+
+def placement_in(options: Options) -> Placement:
+    """Return the nodes that queues are on, as the options name them."""
+    cluster = options.cluster
+    return Placement(cluster.members, True) if cluster.name else Placement()
+
+
+def built_in_exchange(name: bytes) -> Exchange | None:
+    """Return the exchange of that name as each vhost has it from its start, None if vhosts begin without one."""
+    for exchange, kind in BUILT_IN:
+        if exchange == name:
+            return make_exchange(kind, name, True, False, False, {})
+    return None

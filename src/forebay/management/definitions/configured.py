@@ -12,6 +12,7 @@ from forebay.core.errors import OptionError, RequestError
 from forebay.core.option_cluster import SYNC, ClusterOptions
 from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions, ReplicationOptions
 from forebay.core.options import Options
+from forebay.directory.vhost_list import DEFAULT_VHOST
 from forebay.management.definitions.imported import ImportPlan, ImportStep
 from forebay.message.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.queue.declaration.limits import DOUBLING
@@ -44,7 +45,10 @@ CONFIGURABLE: Final = (
 
 
 def declare_configured(vhosts: Vhosts, options: Options) -> None:
-    """Make the configured vhosts, exchanges and bindings, and in "/" the configured queues."""
+    """Make the configured vhosts, exchanges and bindings, and in the default vhost the configured queues.
+
+    The default vhost is made, too, where something of the configuration belongs to it.
+    """
     for wanted in options.vhosts:
         made = vhosts.add(wanted.name.encode())
         settings: dict[str, object] = {
@@ -56,13 +60,21 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
         }
         if {**made.catalog.settings.fields(), **settings} != made.catalog.settings.fields():
             vhosts.change(made, settings)
-    vhost = vhosts.default
-    vhost.catalog.set_fallback(None)  # there may have been one in an earlier configuration
-    for name, (spec, entry) in wanted_queues(vhosts, options).items():
-        topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
-        configure_queue(vhost.catalog, name, spec.arguments, topics, entry is not None and entry.reserved)
+    vhost = vhosts.add(DEFAULT_VHOST) if needs_default(options) else vhosts.default()
+    if vhost is not None:
+        vhost.touch()
+        vhost.catalog.set_fallback(None)  # there may have been one in an earlier configuration
+        for name, (spec, entry) in wanted_queues(vhosts, options).items():
+            topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
+            configure_queue(vhost.catalog, name, spec.arguments, topics, entry is not None and entry.reserved)
     for step in wanted_routes(vhosts, options):
         step.do()
+
+
+def needs_default(options: Options) -> bool:
+    """Return whether something of the configuration belongs to the default vhost."""
+    named = [entry.vhost for entry in options.exchanges] + [entry.vhost for entry in options.bindings]
+    return len(options.queues) > 0 or DEFAULT_VHOST.decode() in named
 
 
 def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSpec, QueueOptions | None]]:
@@ -77,9 +89,10 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
         if entry.dlq.enabled and not entry.dlq.topic and entry.type != STREAM:
             wanted.setdefault(DEAD_LETTER_PREFIX + entry.name.encode(), ({"x-queue-type": "classic"}, None))
     found: dict[bytes, tuple[QueueSpec, QueueOptions | None]] = {}
+    vhost = vhosts.default()
     for name, (arguments, origin) in wanted.items():
         spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
-        there = vhosts.default.catalog.queues.get(name)
+        there = None if vhost is None else vhost.catalog.queues.get(name)
         found[name] = spec if there is None else changed_spec(there.spec, spec, text(name)), origin
     return found
 
@@ -89,6 +102,7 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
 
     raises  OptionError where one cannot be made of what is there, or of what the configuration makes
     """
+    default = DEFAULT_VHOST.decode()
     for place, entry in enumerate(options.exchanges):
         vhost = vhosts.by_name.get(entry.vhost.encode())
         there = None if vhost is None else vhost.catalog.bindings.exchanges.get(entry.name.encode())
@@ -100,10 +114,13 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
                 )
             except RequestError as error:
                 raise OptionError(f"{name}: {error.text}") from None
+    vhost_names = [entry.name for entry in options.vhosts]
+    if needs_default(options) and default not in vhost_names:
+        vhost_names.append(default)
     document: dict[str, object] = {
-        "vhosts": [{"name": entry.name} for entry in options.vhosts],
+        "vhosts": [{"name": name} for name in vhost_names],
         "exchanges": [asdict(entry) for entry in options.exchanges],
-        "queues": [{"name": name.decode(), "vhost": "/"} for name in wanted_queues(vhosts, options)],
+        "queues": [{"name": name.decode(), "vhost": default} for name in wanted_queues(vhosts, options)],
         "bindings": [asdict(entry) for entry in options.bindings],
     }
     plan = ImportPlan(vhosts, document)

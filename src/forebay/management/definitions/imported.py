@@ -14,7 +14,7 @@ from typing import Final
 from forebay.broker.catalog.commands.exchanges import DeclareExchange
 from forebay.broker.catalog.commands.queues import DeclareQueue
 from forebay.broker.catalog.policies import Policy, check_definition, check_policy, kind_name
-from forebay.broker.catalog.topology import RESERVED
+from forebay.broker.catalog.topology import RESERVED, built_in_exchange, placement_in
 from forebay.broker.policy_changes import put_policy
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -349,7 +349,7 @@ class ImportPlan:
             return unknown_reason(key, BY_KEY)
         try:
             check_definition(who, operator, key, value)
-            self.vhosts.default.catalog.placement.check_definition({key: value}, who)
+            placement_in(self.vhosts.options).check_definition({key: value}, who)
         except RequestError as error:
             return error.text
         return ""
@@ -404,7 +404,7 @@ class ImportPlan:
             raise given.fault("name", "", "is no name")
         check_queue_name(name)
         there = self.known_queue(vhost, name)
-        placement = self.vhosts.default.catalog.placement
+        placement = placement_in(self.vhosts.options)
         kind = self.names.get(vhost, CLASSIC_TYPE) if durable and not auto_delete else CLASSIC_TYPE
 
         def check(arguments: dict[str, object]) -> None:
@@ -471,9 +471,7 @@ class ImportPlan:
         known = self.vhosts.by_name.get(vhost)
         there = None if known is None else known.catalog.bindings.exchanges.get(name)
         if there is None and known is None and name.startswith(RESERVED):
-            there = self.vhosts.default.catalog.bindings.exchanges.get(
-                name
-            )  # a vhost that the file makes has these, too
+            there = built_in_exchange(name)  # a vhost that the file makes has these, too
         return there or self.exchanges.get((vhost, name))
 
     def known_queue(self, vhost: bytes, name: bytes) -> Declared | None:

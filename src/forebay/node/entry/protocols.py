@@ -71,7 +71,7 @@ def begin_session(
     if isinstance(login, BlocksLogin) and not login.vhost:
         # An administrator, whose operations name their vhosts: nothing is permitted in the one that it stays in.
         nothing = Rights("", b"", Grants(None, {}))
-        return BlocksSession(session_id, login, vhosts.default, nothing, vhosts, auth, options, control)
+        return BlocksSession(session_id, login, vhosts.enter_lobby(), nothing, vhosts, auth, options, control)
     rights = vhosts.enter(login.vhost, login.principal, session_id)
     vhost = vhosts.find(login.vhost)
     if isinstance(login, BlocksLogin):

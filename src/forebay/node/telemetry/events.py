@@ -17,6 +17,7 @@ import msgspec
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.mqtt.audience import Recipient
 from forebay.broker.publish.router import Route
+from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, QOS_SHIFT
@@ -184,10 +185,11 @@ class Announcer:
 
 
 class EventStream(Listener):
-    """The stream `$events` of "/": events as messages, for whoever consumes queues.
+    """The stream `$events` of the default vhost: events as messages, for whoever consumes queues.
 
     topic   of each is its type: `client/connected`, which is the routing key `client.connected`
     lost    that the stream did not take
+    vhost   in which the stream was made; None before
     """
 
     def __init__(self, vhosts: Vhosts) -> None:
@@ -195,6 +197,7 @@ class EventStream(Listener):
         self.types: set[str] = set()
         self.arguments: dict[str, object] = {}
         self.lost = 0
+        self.vhost: Vhost | None = None
 
     def keep(self, patterns: Sequence[str], max_age_s: int, octets_max: int) -> None:
         """Keep events of these types from now on, for so long."""
@@ -202,9 +205,9 @@ class EventStream(Listener):
         self.arguments = {"x-queue-type": "stream", "x-max-length-bytes": octets_max}
         if max_age_s:
             self.arguments["x-max-age"] = f"{max_age_s}s"
-        if self.types:
-            vhost = self.vhosts.default
-            configure_queue(vhost.catalog, QUEUE_NAME, dict(self.arguments), [], False)
+        self.vhost = self.vhosts.default()
+        if self.types and self.vhost is not None:
+            configure_queue(self.vhost.catalog, QUEUE_NAME, dict(self.arguments), [], False)
 
     def wanted(self) -> set[str]:
         return self.types
@@ -213,11 +216,15 @@ class EventStream(Listener):
         mine = [each for each in told if each.type in self.types]
         if not mine:
             return
-        vhost = self.vhosts.default
-        queue = vhost.catalog.queues.get(QUEUE_NAME)
-        if queue is None or queue.kind != STREAM:
+        vhost = self.vhosts.default()
+        if vhost is not None and vhost is not self.vhost:
+            self.vhost = vhost  # it was made anew, and has no stream yet
+            configure_queue(vhost.catalog, QUEUE_NAME, dict(self.arguments), [], False)
+        queue = None if vhost is None else vhost.catalog.queues.get(QUEUE_NAME)
+        if vhost is None or queue is None or queue.kind != STREAM:
             self.lost += len(mine)  # somebody has deleted it, and wants none
             return
+        vhost.touch()
         events = vhost.events
         publishes, events.publishes = events.publishes, False  # what is kept of events is none
         for each in mine:

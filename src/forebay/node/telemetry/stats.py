@@ -9,6 +9,7 @@ from typing import Final
 import forebay
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.message.formats.table import topic_octet
@@ -37,11 +38,13 @@ class BrokerStats:
 
     totals      octets and sockets in it are counted by the connections; memory is set by whoever has the process
     interval_s  0: they are never told
+    vhost       that has the topics; None before they were told
     """
 
     def __init__(self, options: Options, started_us: int, built_us: int = 0) -> None:
         self.totals = Totals()
         self.interval_s = options.mqtt_sys_interval_s
+        self.vhost: Vhost | None = None
         self.topics = SysTopics(forebay.__version__, started_us, built_us)
         self.past = Totals()  # of MQTT connections that have ended
         self.past_traffic = Traffic()  # of AMQP connections that have ended
@@ -64,10 +67,16 @@ class BrokerStats:
         """True if the stats are to be told, so many seconds after the start."""
         return self.interval_s > 0 and second % self.interval_s == 0
 
-    def tell(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], now_us: int) -> None:
-        """Publish in the first vhost what has changed, to subscribers of now and, in memory, to those of later."""
-        self.look(vhosts, sessions)
-        vhost = vhosts[0]
+    def tell(self, vhosts: Vhosts, sessions: Iterable[Session], now_us: int) -> None:
+        """Publish in the default vhost what has changed, to subscribers of now and, in memory, to those of later."""
+        self.look(vhosts.all(), sessions)
+        vhost = vhosts.default()
+        if vhost is None:
+            return
+        if vhost is not self.vhost:
+            self.vhost = vhost
+            self.topics.told.clear()  # one that was made anew has none of them
+        vhost.touch()
         for topic, value in self.topics.changed(self.totals, now_us):
             vhost.retained.put_volatile(topic, value, now_us)
             vhost.publishing.publish_topic(topic, topic_octet(0, False), b"", value)

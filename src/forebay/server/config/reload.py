@@ -14,6 +14,7 @@ from typing import Final
 from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.mqtt.session_rules import session_octets_of
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
@@ -115,7 +116,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
         set_limits(vhost, new)
     set_users(app, old, new)
     declare_configured(app.vhosts, new)
-    unbind_topics(app.vhosts.default, old, new)
+    unbind_topics(app.vhosts, old, new)
     unbind_configured(app.vhosts, old, new)
     app.tell_of_events()
     if any(getattr(old, name) != getattr(new, name) for name in names_from(TLS_PREFIX)):
@@ -164,8 +165,11 @@ def set_limits(vhost: Vhost, options: Options) -> None:
             vhost.turn.mark(queue)
 
 
-def unbind_topics(vhost: Vhost, old: Options, new: Options) -> None:
+def unbind_topics(vhosts: Vhosts, old: Options, new: Options) -> None:
     """Queues that are still in the configuration get no more of topics that are not; no queue goes."""
+    vhost = vhosts.default()
+    if vhost is None:
+        return
     wanted = {entry.name: set(entry.topics) for entry in new.queues}
     for entry in old.queues:
         for topic in entry.topics:

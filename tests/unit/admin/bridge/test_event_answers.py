@@ -33,7 +33,7 @@ def test_what_a_reader_has_not_taken_goes_with_it(tmp_path: Path) -> None:
 
     async def go() -> None:
         async with held_app(tmp_path) as app:
-            vhost, login = app.vhosts.default, http_login()
+            vhost, login = app.vhosts.by_name[b"/"], http_login()
             rights = app.vhosts.directory.users.rights(login.principal, login.vhost)
             transport = connect(
                 app, Peer("127.0.0.1:1", True), lambda id: EventSession(id, login, vhost, rights), EventTransport

@@ -35,7 +35,7 @@ class CountingRates(RateSamples):
 def test_idle_queues_are_not_sampled(tmp_path: Path) -> None:
     async def run() -> None:
         async with held_app(tmp_path) as app:
-            vhost = app.vhosts.default
+            vhost = app.vhosts.by_name[b"/"]
             count = KEPT_MAX + IDLE
             for number in range(count):
                 vhost.catalog.declare_queue(b"q%d" % number, True, False, False, {}, 1)
@@ -63,7 +63,7 @@ def test_idle_queues_are_not_sampled(tmp_path: Path) -> None:
 def test_idle_queues_whose_samples_are_kept_for_a_day_have_one_every_five_minutes(tmp_path: Path) -> None:
     async def run() -> None:
         async with held_app(tmp_path) as app:
-            vhost = app.vhosts.default
+            vhost = app.vhosts.by_name[b"/"]
             queue = vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
             rates = CountingRates(app)
             for _ in range(SLOW_MS * 3 // (SAMPLE_S * 1000)):
@@ -81,7 +81,7 @@ def test_idle_queues_whose_samples_are_kept_for_a_day_have_one_every_five_minute
 def test_an_idle_queue_has_samples_up_to_now(tmp_path: Path) -> None:
     async def run() -> None:
         async with held_app(tmp_path) as app:
-            vhost = app.vhosts.default
+            vhost = app.vhosts.by_name[b"/"]
             for number in range(KEPT_MAX + 1):
                 vhost.catalog.declare_queue(b"q%d" % number, True, False, False, {}, 1)
             queue = vhost.catalog.queue(b"q%d" % KEPT_MAX)
@@ -99,7 +99,7 @@ def test_an_idle_queue_has_samples_up_to_now(tmp_path: Path) -> None:
 def test_samples_of_deleted_queues_go(tmp_path: Path) -> None:
     async def run() -> None:
         async with held_app(tmp_path) as app:
-            vhost = app.vhosts.default
+            vhost = app.vhosts.by_name[b"/"]
             for number in range(KEPT_MAX + 5):
                 vhost.catalog.declare_queue(b"q%d" % number, True, False, False, {}, 1)
             rates = CountingRates(app)

@@ -104,7 +104,8 @@ def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
 def test_what_is_rejected_from_a_dead_letter_queue_is_discarded(broker: OneVhost) -> None:
     reject(broker.vhost, published(broker, b"q", b"0"), 0, b"")
     broker.turn()
-    reject(broker.vhost, broker.held(b"$dlq/q"), 0, b"")
+    lease = broker.held(b"$dlq/q")
+    reject(broker.vhost, lease, 0, b"")
     broker.turn()
     assert broker.vhost.catalog.queue(b"$dlq/q").log.start == 1
     assert b"$dlq/$dlq/q" not in broker.vhost.catalog.queues

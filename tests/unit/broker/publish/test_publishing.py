@@ -87,6 +87,7 @@ def test_qos_0_is_on_disk_only_for_who_is_away(tmp_path: Path) -> None:
     assert vhost.sessions.log.end == 0
     vhost.clients.detach(client, 1)
     vhost.publishing.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
+    vhost.touch()
     rig.turn()
     assert vhost.sessions.log.end == 1
     rig.close()

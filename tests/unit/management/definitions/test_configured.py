@@ -147,7 +147,7 @@ def test_retention_is_in_force_on_queues_whose_messages_are_settled() -> None:
 
 
 def test_a_queue_that_is_there_gets_what_the_entry_says_and_keeps_the_rest(vhosts: Vhosts) -> None:
-    vhost = vhosts.default
+    vhost = vhosts.by_name[b"/"]
     vhost.catalog.declare_queue(b"q", True, False, False, {"x-max-length": 7, "x-max-priority": 3}, 1)
     declare_configured(vhosts, options(limits={"message_ttl": "1s"}))
     queue = vhost.catalog.queues[b"q"]
@@ -163,24 +163,24 @@ def test_the_queue_of_dead_letters_is_made_unless_an_entry_makes_it(vhosts: Vhos
     spec, _ = wanted_queues(vhosts, own)[b"$dlq/q"]
     assert spec.arguments["x-max-length"] == 3
     declare_configured(vhosts, wanted)
-    assert set(vhosts.default.catalog.queues) == {b"q", b"$dlq/q"}
+    assert set(vhosts.by_name[b"/"].catalog.queues) == {b"q", b"$dlq/q"}
 
 
 def test_a_reserved_queue_takes_what_no_other_takes(vhosts: Vhosts) -> None:
     entries = [{"name": "rest", "topics": ["$queue/#"], "reserved": True}, {"name": "orders", "topics": ["a/#"]}]
     declare_configured(vhosts, make_options({"queues": entries}))
-    vhost = vhosts.default
+    vhost = vhosts.by_name[b"/"]
     assert vhost.catalog.fallback is vhost.catalog.queues[b"rest"]
     assert [queue.name for queue in vhost.router.queues_at(b"$queue/orders/x")] == [b"orders"]
     assert [queue.name for queue in vhost.router.queues_at(b"$queue/nothing/x")] == [b"rest"]
 
 
 def test_a_queue_of_another_type_is_an_error_and_nothing_is_made(vhosts: Vhosts) -> None:
-    vhosts.default.catalog.declare_queue(b"q", True, False, False, {}, 1)
+    vhosts.by_name[b"/"].catalog.declare_queue(b"q", True, False, False, {}, 1)
     both = make_options({"queues": [{"name": "new"}, {"name": "q", "type": "stream"}]})
     with pytest.raises(OptionError, match="'q' is to be a stream queue, but there is a classic queue of that name"):
         declare_configured(vhosts, both)
-    assert b"new" not in vhosts.default.catalog.queues
+    assert b"new" not in vhosts.by_name[b"/"].catalog.queues
 
 
 CLUSTER = ClusterOptions(name="shop", members=3)

@@ -142,7 +142,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     vhost = broker.vhost
     client = vhost.sessions.attach(b"a", 1, True, 0, None)
     vhost.clients.subscribe(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
-    broker.stats.tell([vhost], [], broker.clock.us)
+    broker.stats.tell(broker.vhosts, [], broker.clock.us)
     told = broker.deliveries()
     assert [(each.block.routing_key(each.index), each.block.body(each.index), each.count) for each in told] == [
         (b"$SYS/broker/retained messages/count", b"0", 1)
@@ -150,7 +150,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"0"]
     vhost.publishing.retain(b"kept", QOS_1, b"", b"1")
-    broker.stats.tell([vhost], [], broker.clock.us)
+    broker.stats.tell(broker.vhosts, [], broker.clock.us)
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"1"]
 

@@ -29,6 +29,7 @@ from forebay.admin.samples.usage import count_channels
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.directory.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.server.broker_view import BrokerView
 from forebay.session.traffic import Traffic
@@ -71,13 +72,19 @@ def settled_fields(app: BrokerView) -> dict[str, object]:
         "disable_stats": False,
         "enable_queue_totals": False,
         "is_op_policy_updating_enabled": True,
-        "default_queue_type": app.vhosts.default.catalog.settings.default_queue_type,
+        "default_queue_type": default_queue_type(app.vhosts),
         "statistics_db_event_queue": 0,
         "node": own_node(app),
         "cluster_name": cluster_name(app),
         "cluster_tags": {},
         "node_tags": {},
     }
+
+
+def default_queue_type(vhosts: Vhosts) -> str:
+    """Return the type of queues declared without one in the default vhost; without that vhost, in a new one."""
+    vhost = vhosts.default()
+    return vhosts.directory.vhosts.default_queue_type if vhost is None else vhost.catalog.settings.default_queue_type
 
 
 @router.get("/overview", responses=OVERVIEW)

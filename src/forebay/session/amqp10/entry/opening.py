@@ -8,13 +8,13 @@ from forebay import __version__
 from forebay.core import option_names as words
 from forebay.core.options import Options
 from forebay.core.units import MS_PER_S
+from forebay.directory.vhost_list import DEFAULT_VHOST
 from forebay.wire.amqp10.performatives import Open
 
 IDLE_MS_MIN: Final = 1000
 CHANNEL_MAX: Final = 255
 HANDLE_MAX: Final = 1023
 VHOST_PREFIX: Final = "vhost:"
-DEFAULT_VHOST: Final = b"/"
 LINK_PAIR: Final = "LINK_PAIR_V1_0"
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
 SHARED_SUBSCRIPTIONS: Final = "SHARED-SUBS"  # as JMS clients look for

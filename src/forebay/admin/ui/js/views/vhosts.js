@@ -24,7 +24,7 @@ export async function showVhosts(main, life) {
       { title: "In", sort: "message_stats.publish_details.rate", num: true, cell: (row) => rate(row.message_stats?.publish_details?.rate ?? 0) },
       { title: "Out", sort: "message_stats.deliver_get_details.rate", num: true, cell: (row) => rate(row.message_stats?.deliver_get_details?.rate ?? 0) },
       { title: "Limits", wrap: true, cell: (row) => plain(row.limits) },
-      ...(isAdministrator() ? [{ title: "", cell: (/** @type {any} */ row) => (row.name === "/" ? "" : button("Delete", () => askDelete(row.name, changed))) }] : []),
+      ...(isAdministrator() ? [{ title: "", cell: (/** @type {any} */ row) => button("Delete", () => askDelete(row.name, changed)) }] : []),
     ],
     key: (row) => row.name,
     source: localSource(async (signal) => {
