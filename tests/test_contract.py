@@ -1,46 +1,51 @@
-"""What sessions use of a vhost: methods of the vhost itself, and the paths into its parts that are left.
+"""What sessions use of a vhost: the names of its contract, and the paths into the parts that the contract has.
 
-A new name in either list is a decision, to be made here and in ADR 49. What a session needs is a method of `Vhost`,
-composed of its parts. No new path into a part is added. A name that no session uses any more leaves its list.
+Types and import-linter hold that a session uses nothing else (broker/contract.py, pyproject.toml). Tested here is
+that the contract has no name that nobody needs, and that what is used of a part that each message passes does not grow
+unseen: a new path is a decision, to be made here and in ADR 49.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final
 
-from tools.house_figures import modules, names_of_vhost
+from tools.house_figures import METHOD, modules, names_of_vhost
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "forebay"
+SOURCE: Final = Path(__file__).resolve().parent.parent / "src" / "forebay"
+# Of the contract, for the node: it speaks for the connection of a session.
+OF_NODE: Final = {"touch", "pause", "fill"}
+READERS_OF_SHARED: Final = {"broker.vhost", "broker.vhosts", "node.logins"}
 
-METHODS = """
-    abort_batch attach_client bind_exchange bind_queue cancel catch_up check_owner check_subscription close_channel
-    close_replies commit_batch consume consume_replies declare_exchange declare_queue defer delete_exchange
-    delete_queue detach_client detach_consumer exchange find_exchange find_queue get give_retained has_consumers
-    has_queue has_reply_consumer hold_records hurry is_committed is_durable is_paused is_topic_exchange join_body
-    last_batch lsn message_sessions_of name note_change note_event now_us purge_queue queue queue_names queue_of
-    release_records retained_message retained_numbers search_retained session_closed set_credit set_window stage
-    subscribe take_deferred take_early take_room unbind_exchange unbind_queue unsubscribe unwatch watch
-"""
-
-PATHS = """
-    admission.has_room admission.refuses budgets.filters.pace budgets.filters.pace.note budgets.publishes
-    budgets.publishes.start_publish budgets.reading catalog.memory.add catalog.memory.check catalog.queue
-    dead_letters.reject deduplication deduplication.remember delayed delayed.cancel delayed.has_places fanout
-    fanout.crowding.look fanout.octets fanout.trie.spent fanout.wide.open fanout.wide.ticket
-    next_turn.sessions.append publishing publishing.delay publishing.publish publishing.retain replies.append
-    router.command_route router.queues_at router.resolve router.route router.route_topic router.routes.dropped
-    sessions sessions.append_private sessions.end_turn sessions.keep sessions.log sessions.next_offset
-    sessions.note_lost sessions.now_us sessions.operate sessions.pass_by settling settling.ack
-    settling.commit_offset settling.expire settling.extend settling.find_lease settling.may_settle settling.nack
-    settling.reject store.job_running store.recovered store.rewriting upkeep.delete_queue
+PATHS: Final = """
+    budgets.filters.pace budgets.filters.pace.note budgets.publishes budgets.publishes.start_publish
+    budgets.reading deduplication deduplication.remember delayed delayed.cancel delayed.has_places fanout
+    fanout.crowding.look fanout.octets fanout.trie.spent fanout.wide.open fanout.wide.ticket memory.add
+    memory.check publishing publishing.delay publishing.publish publishing.retain replies.append replies.close
+    replies.has router.command_route router.queues_at router.resolve router.route router.route_topic
+    router.routes.dropped sessions sessions.append_private sessions.end_turn sessions.keep sessions.log
+    sessions.next_offset sessions.note_lost sessions.now_us sessions.operate sessions.pass_by settling
+    settling.ack settling.commit_offset settling.expire settling.extend settling.find_lease settling.may_settle
+    settling.nack settling.reject
 """
 
 
-def test_sessions_call_the_listed_methods_of_a_vhost_and_no_others() -> None:
-    methods, _ = names_of_vhost(dict(modules(SOURCE)))
-    assert sorted(methods) == sorted(METHODS.split())
+def test_sessions_use_every_method_of_the_contract() -> None:
+    texts = dict(modules(SOURCE))
+    methods, _ = names_of_vhost(texts)
+    assert sorted(methods - {"name"}) == sorted(set(METHOD.findall(texts["broker.contract"])) - OF_NODE)
 
 
 def test_sessions_use_the_listed_paths_into_parts_of_a_vhost_and_no_others() -> None:
     _, paths = names_of_vhost(dict(modules(SOURCE)))
     assert sorted(paths) == sorted(PATHS.split())
+
+
+def test_constructors_alone_read_what_all_vhosts_share() -> None:
+    """No object keeps the list of shared parts, but the list of vhosts that makes new ones with it."""
+    texts = dict(modules(SOURCE))
+    readers = {module for module, text in texts.items() if "from forebay.broker.shared.parts import" in text}
+    assert readers == READERS_OF_SHARED
+    keepers = {module for module, text in texts.items() if re.search(r"self\.\w+ = shared$", text, re.MULTILINE)}
+    assert keepers == set()

@@ -78,7 +78,7 @@ def attributes(texts: dict[str, str]) -> list[tuple[int, str]]:
 
 def names_of_vhost(texts: dict[str, str]) -> tuple[set[str], set[str]]:
     """Return what sessions use of a vhost: its own methods and its name, and the paths into its parts."""
-    own = {"name", *METHOD.findall(texts["broker.vhost"])}
+    own = {"name", *METHOD.findall(texts.get("broker.contract", texts["broker.vhost"]))}  # old trees have no contract
     found: set[str] = set()
     for module, text in texts.items():
         if module.startswith("session."):

@@ -20,6 +20,7 @@ from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.consuming.message_sessions import MessageSessions, QueueSessions
 from forebay.broker.consuming.settling import Settling
 from forebay.broker.consuming.shares import Shares
+from forebay.broker.contract import VhostContract
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.joining import Joining
 from forebay.broker.mqtt.client_session import ClientSession, Owner, Subscription, Will
@@ -42,10 +43,9 @@ from forebay.broker.upkeep import Upkeep
 from forebay.core.errors import note_half_change
 from forebay.core.options import Options
 from forebay.core.stored.entry_kinds import INTERNAL
-from forebay.directory.open_vhost import OpenVhost
 from forebay.directory.permissions import CONFIGURE, READ, Rights
 from forebay.directory.vhost_list import VhostEntry
-from forebay.log.store import FrameEntry, Store
+from forebay.log.store import FrameEntry, Job, Store
 from forebay.message.address import Addresses
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, Queue
@@ -58,7 +58,7 @@ SERVER_NAMED: Final = b"amq.gen"  # how names begin that the broker makes
 
 
 @final
-class Vhost(OpenVhost):
+class Vhost(VhostContract):
     """One vhost.
 
     turn          the queues that the end of the turn has to look at
@@ -96,7 +96,7 @@ class Vhost(OpenVhost):
         self.catalog = Catalog(entry, store, self.turn, shared.queue_numbers, shared.events, filter_budget, options)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0, shared.crowding, self.catalog.bindings.routes)
         self.router = Router(self.catalog, self.fanout, options)
-        memory = self.catalog.memory
+        memory = self.memory = self.catalog.memory
         rules = mqueue_rules(options)
         self.sessions = StoredSessions(store, self.fanout, rules, options.mqtt_sessions_max, memory, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
@@ -135,10 +135,12 @@ class Vhost(OpenVhost):
         self.clients = Clients(self.publishing, self.sessions, self.shares)
 
     def touch(self) -> None:
-        """Have the next turn look at this vhost: something has changed here, or may have."""
         if not self.touched:
             self.touched = True
             self.next_turn.vhosts.append(int(self.number))
+
+    def fill(self, session_id: i64, is_full: bool) -> None:
+        self.clients.fill(session_id, is_full)
 
     def abandon(self) -> None:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
@@ -148,62 +150,58 @@ class Vhost(OpenVhost):
     # ---- the contract: names, time, the disk
 
     def now_us(self) -> i64:
-        """Return the time of this turn, in microseconds."""
         return self.turn.now_us
 
     def lsn(self) -> int:
-        """The lsn at which everything changed so far is on disk."""
         return self.store.settled_lsn()
 
+    def recovered_lsn(self) -> int:
+        return self.store.recovered
+
     def hurry(self) -> None:
-        """Write the frame of this turn at once, as somebody waits for it."""
         self.store.hurry()
 
     def note_event(self, what: str, fields: dict[str, object]) -> None:
-        """Publish an event of this vhost, such as a refused publish."""
         self.events.note(what, self.name, fields)
 
     def note_change(self, origin: Origin, what: str, fields: dict[str, object]) -> None:
-        """Note in the audit log that an operation of a protocol has changed something here."""
         fields["vhost"] = self.name
         self.audit.note(origin, what, fields)
 
     def join_body(self, joining: Joining) -> None:
-        """Hand the pieces of a long body to the server, one of whose threads puts them together."""
         self.joins.waiting.append(joining)
+
+    def come_again(self, session_id: i64) -> None:
+        self.next_turn.sessions.append(int(session_id))
 
     # ---- the contract: queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
 
     def has_queue(self, name: bytes) -> bool:
-        """Return whether there is a queue of that name."""
         return name in self.catalog.queues
 
     def find_queue(self, name: bytes) -> Queue | None:
-        """Return the queue of that name, None if there is none."""
         return self.catalog.queues.get(name)
 
+    def any_queue(self, name: bytes) -> Queue:
+        return self.catalog.queue(name)
+
     def queue(self, name: bytes, session_id: i64) -> Queue:
-        """Return the queue of that name; RequestError if there is none, or it is exclusive to another session."""
         queue = self.catalog.queue(name)
         self.catalog.check_owner(queue, session_id)
         return queue
 
     def queue_of(self, consumer: Consumer) -> Queue:
-        """Return the queue that a consumer reads."""
         return self.catalog.queues_by_id[consumer.queue]
 
     def queue_names(self) -> list[bytes]:
-        """Return the names of all queues."""
         return list(self.catalog.queues)
 
     def check_owner(self, name: bytes, session_id: i64) -> None:
-        """Refuse with RequestError(LOCKED) if there is a queue of that name and it is exclusive to another session."""
         queue = self.catalog.queues.get(name)
         if queue is not None:
             self.catalog.check_owner(queue, session_id)
 
     def catch_up(self, queue: Queue) -> None:
-        """Bring a queue's counts up to all that has happened in this turn."""
         self.dispatcher.catch_up(queue)
 
     def declare_queue(
@@ -217,18 +215,18 @@ class Vhost(OpenVhost):
         session_id: i64,
         user: str,
     ) -> Queue:
-        """Declare a queue, or check that the one there is was declared alike; name "" for one that the broker makes."""
         check_declare_queue(self.catalog, rights, name or SERVER_NAMED, arguments)
         return self.catalog.declare_queue(name, durable, exclusive, auto_delete, arguments, session_id, user)
 
     def delete_queue(self, rights: Rights, name: bytes, if_unused: bool, if_empty: bool, session_id: i64) -> int:
-        """Delete a queue if there is one, and return the number of its messages."""
         rights.check_queue(CONFIGURE, name)
         self.check_owner(name, session_id)
         return self.upkeep.delete_queue(name, if_unused, if_empty)
 
+    def remove_queue(self, name: bytes) -> None:
+        self.upkeep.delete_queue(name, False, False)
+
     def purge_queue(self, rights: Rights, name: bytes, session_id: i64) -> int:
-        """Remove all ready messages of a queue, and return their number."""
         rights.check_queue(READ, name)
         self.queue(name, session_id)
         return self.upkeep.purge(name)
@@ -236,7 +234,6 @@ class Vhost(OpenVhost):
     def bind_queue(
         self, rights: Rights, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object], session_id: i64
     ) -> None:
-        """Bind a queue to an exchange; nothing changes if it is bound so already."""
         rights.check_bind(name, exchange, key, self.catalog.is_topic_exchange(exchange))
         if exchange:  # else it is refused whether or not there is the queue
             self.catalog.check_exchange(exchange)
@@ -246,21 +243,17 @@ class Vhost(OpenVhost):
     def unbind_queue(
         self, rights: Rights, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object], session_id: i64
     ) -> None:
-        """Delete a binding of a queue, if there is one."""
         rights.check_bind(name, exchange, key, self.catalog.is_topic_exchange(exchange))
         self.check_owner(name, session_id)
         self.catalog.unbind(name, exchange, key, arguments)
 
     def find_exchange(self, name: bytes) -> Exchange | None:
-        """Return the exchange of that name, None if there is none."""
         return self.catalog.bindings.exchanges.get(name)
 
     def exchange(self, name: bytes) -> Exchange:
-        """Return the exchange of that name; RequestError if there is none."""
         return self.catalog.check_exchange(name)
 
     def is_topic_exchange(self, name: bytes) -> bool:
-        """Return whether there is a topic exchange of that name: rights may depend on routing keys then."""
         return self.catalog.is_topic_exchange(name)
 
     def declare_exchange(
@@ -273,26 +266,22 @@ class Vhost(OpenVhost):
         internal: bool,
         arguments: dict[str, object],
     ) -> None:
-        """Declare an exchange, or check that the one there is was declared alike."""
         check_declare_exchange(self.catalog, rights, name, arguments)
         self.catalog.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
 
     def delete_exchange(self, rights: Rights, name: bytes, if_unused: bool) -> None:
-        """Delete an exchange and its bindings, if there is one."""
         rights.check_exchange(CONFIGURE, name)
         self.catalog.delete_exchange(name, if_unused)
 
     def bind_exchange(
         self, rights: Rights, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
     ) -> None:
-        """Bind an exchange to another one, the source."""
         check_bind_exchange(self.catalog, rights, destination, source, key)
         self.catalog.bind_exchange(destination, source, key, arguments)
 
     def unbind_exchange(
         self, rights: Rights, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
     ) -> None:
-        """Delete a binding of an exchange to another one, if there is one."""
         check_bind_exchange(self.catalog, rights, destination, source, key)
         self.catalog.unbind_exchange(destination, source, key, arguments)
 
@@ -310,66 +299,57 @@ class Vhost(OpenVhost):
         arguments: dict[str, object],
         cancels: bool = False,
     ) -> Consumer:
-        """Attach a consumer to a group of a queue: see `Consumers.consume`."""
         return self.consumers.consume(queue, session_id, channel, tag, no_ack, exclusive, credit, arguments, cancels)
 
     def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
-        """Attach a consumer of direct replies."""
         return self.consumers.consume_replies(session_id, channel, tag)
 
     def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
-        """Lease one record of a queue at once; return None if none is ready."""
         return self.consumers.get(queue, session_id, channel, no_ack)
 
     def cancel(self, consumer: Consumer) -> None:
-        """Detach a consumer, and return the records that it holds."""
         self.consumers.cancel(consumer)
 
     def detach_consumer(self, consumer: Consumer) -> None:
-        """Deliver nothing more to a consumer; it keeps the records that it holds."""
         self.consumers.detach(consumer)
 
     def take_early(self, consumer: Consumer) -> list[Delivery]:
-        """Return the deliveries that a consumer about to go would get at the end of the turn."""
         return self.dispatcher.take_early(consumer)
 
     def set_window(self, consumer: Consumer, size: i64) -> None:
-        """Set how many records a consumer may hold unsettled."""
         self.consumers.set_window(consumer, size)
 
     def set_credit(self, consumer: Consumer, credit: i64, drains: bool) -> None:
-        """Set how many more records a consumer gets, whatever it settles; `drains`: those that there are now alone."""
         self.consumers.flow(consumer, credit, drains)
 
     def close_channel(self, session_id: i64, channel: i64) -> None:
-        """Cancel the consumers of a channel, and return what it got and did not settle."""
         self.consumers.close_channel(session_id, channel)
 
     def has_consumers(self, session_id: i64) -> bool:
-        """Return whether a session has consumers."""
         return bool(self.consumers.by_session.get(session_id))
 
     def is_paused(self, session_id: i64) -> bool:
-        """Return whether a session's connection takes no more octets for now."""
         paused = self.consumers.paused
         return len(paused) > 0 and session_id in paused
 
     # ---- the contract: readers of blocks
 
     def hold_records(self, queue: Queue, name: bytes, offset: i64, ttl_us: i64) -> i64:
-        """Keep records from `offset` on for a reader, and return the first that is still there."""
         return hold(self.catalog, queue, name, offset, ttl_us, self.turn.now_us)
 
     def release_records(self, queue: Queue, name: bytes) -> None:
-        """End a reader's hold, if there is one."""
         release(self.catalog, queue, name)
 
+    def rewriting(self, log: int) -> Job | None:
+        return self.store.rewriting(log)
+
+    def is_rewriting(self, job: Job) -> bool:
+        return job is self.store.job_running
+
     def watch(self, watch: Watch) -> None:
-        """Register a connection that waits until one of its queues has more, or its time is over."""
         self.next_turn.watches.append(watch)
 
     def unwatch(self, watch: Watch) -> None:
-        """Remove a connection from those that wait for their queues."""
         self.next_turn.watches.remove(watch)
 
     # ---- the contract: MQTT sessions and what is retained
@@ -377,97 +357,79 @@ class Vhost(OpenVhost):
     def attach_client(
         self, client_id: bytes, connection: i64, clean: bool, expiry_s: i64, will: Will | None, owner: Owner
     ) -> ClientSession:
-        """Take up or make the session of a client identifier for a connection: see `Sessions.attach`."""
         return self.sessions.attach(client_id, connection, clean, expiry_s, will, owner)
 
     def detach_client(self, client: ClientSession, connection: i64) -> None:
-        """Note that the connection of an MQTT session is gone."""
         self.clients.detach(client, connection)
 
     def check_subscription(self, client: ClientSession, wanted: Subscription, session_id: i64, octets: i64) -> None:
-        """Refuse with RequestError(TOO_MANY) if there is no memory for a subscription and its consumer's `octets`."""
         self.sessions.check_room(client, wanted)
         self.catalog.memory.check(session_id, octets, "topic filter")
 
     def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
-        """Add or replace a subscription of an MQTT session, and return whether it is new."""
         return self.clients.subscribe(client, wanted)
 
     def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
-        """End a subscription of an MQTT session, and return whether there was one."""
         return self.clients.unsubscribe(client, filter)
 
     def search_retained(self, filter: bytes) -> RetainedSearch:
-        """Return the search for retained topics that a filter matches, to be run."""
         return self.retained.search(filter)
 
     def retained_numbers(self, filter: bytes) -> list[int]:
-        """Return the numbers, for `retained_message`, of retained topics that a filter matches."""
         return self.retained.numbers(filter)
 
     def retained_message(self, number: i64) -> RetainedMessage | None:
-        """Return a retained message, None if it is there no longer or has expired."""
         return self.retained.message(number, self.turn.now_us)
 
     def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
-        """Deliver a retained message to an MQTT session."""
         self.clients.give_retained(client, qos, identifier, message)
-
-    # ---- the contract: direct replies
-
-    def has_reply_consumer(self, name: bytes) -> bool:
-        """Return whether a consumer of direct replies has this name."""
-        return name in self.replies.by_name
-
-    def close_replies(self, consumer: Consumer) -> None:
-        """Accept no more direct replies for a consumer; nothing happens if it is closed."""
-        self.replies.close(consumer)
 
     # ---- the contract: entities of Azure Service Bus
 
     def message_sessions_of(self, queue: Queue) -> QueueSessions:
-        """Return the message sessions of a queue."""
         return QueueSessions(self.message_sessions, queue)
 
     def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
-        """Have a record wait until somebody asks for its offset; see `Settling.defer`."""
         return self.settling.defer(lease, offset, how)
 
     def take_deferred(self, consumer: Consumer, offset: i64) -> Delivery | None:
-        """Lease a record that waits to be asked for; None if there is no such record."""
         return self.settling.take_deferred(consumer, offset)
 
     # ---- the contract: batches of staged rows
 
     def take_room(self, octets: i64) -> bool:
-        """Return whether the disk has room for so many octets, and count them if it has."""
         return self.admission.take_room(octets)
 
+    def has_room(self, octets: i64) -> bool:
+        return self.admission.has_room(octets)
+
+    def refuses(self, route: Route) -> bool:
+        return self.admission.refuses(route)
+
+    def reject_for(
+        self, lease: Lease, offset: i64, reason: bytes, headers: list[tuple[str, object]] | None = None
+    ) -> None:
+        self.dead_letters.reject(lease, offset, reason, headers)
+
     def is_durable(self, lsn: i64) -> bool:
-        """Return whether the disk has everything up to an lsn."""
         return lsn <= self.store.durable
 
     def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes) -> bool:
-        """Keep a block of rows for a batch that is not committed; return False, and keep none, if there is no room."""
         if not self.admission.take_room(self.staging.octets(block)):
             return False
         self.staging.stage(query, batch, part, rows, block, self.turn.now_us)
         return True
 
     def commit_batch(self, query: str, batch: i64, parts: dict[str, int]) -> CommittedBatch:
-        """Decide that the staged parts of a batch are published: see `Staging.commit`."""
         return self.staging.commit(query, batch, parts, self.turn.now_us)
 
     def abort_batch(self, query: str, batch: i64) -> None:
-        """Delete what is staged for a batch; RequestError(PRECONDITION) if it is committed."""
         self.staging.abort(query, batch)
 
     def is_committed(self, query: str, batch: i64) -> bool:
-        """Return whether this batch of a query, or a later one, is committed."""
         return self.staging.is_committed(query, batch)
 
     def last_batch(self, query: str) -> i64:
-        """Return the last batch of a query that was committed, -1 if none is known."""
         return self.staging.last_batch(query)
 
     # ---- the directory
@@ -521,7 +483,6 @@ class Vhost(OpenVhost):
     # ---- sessions
 
     def session_closed(self, session_id: i64) -> None:
-        """Take back everything that a connection had: leases at once, consumers, exclusive queues."""
         try:
             self.consumers.close_session(session_id)
             for queue in list(self.catalog.owned.get(session_id, [])):
@@ -532,7 +493,6 @@ class Vhost(OpenVhost):
             raise
 
     def pause(self, session_id: i64, paused: bool) -> None:
-        """Stop or resume deliveries to a session whose connection does not keep up."""
         try:
             client = self.sessions.connected.get(int(session_id))
             if client is not None:

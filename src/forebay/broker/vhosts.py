@@ -11,6 +11,7 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.of_store import OF_STORE, StopInOrder
+from forebay.broker.contract import VhostContract
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.read_offers import ReadOffers
 from forebay.broker.session_rights import SessionRights
@@ -133,6 +134,11 @@ class Vhosts:
     def default(self) -> Vhost | None:
         """Return the vhost of clients that name none, None if it is deleted."""
         return self.by_name.get(DEFAULT_VHOST)
+
+    def opened(self, vhost: VhostContract) -> Vhost:
+        """Return the vhost that a session is in, with all that its sessions do not see."""
+        assert isinstance(vhost, Vhost)
+        return vhost
 
     def enter_lobby(self) -> Vhost:
         """Return the vhost of an administrator that enters none: the default one, without that an empty one."""

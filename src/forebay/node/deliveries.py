@@ -58,7 +58,7 @@ class Deliveries:
                 link.broker.failed(link, error)
                 continue
             if tracer is not None:
-                tracer.delivered(delivery, link.session.vhost, now_us)
+                tracer.delivered(delivery, self.vhosts.opened(link.session.vhost), now_us)
             if tells:
                 self.announcer.delivered(delivery, link.session)
             dirty[link] = None
@@ -81,6 +81,6 @@ class Deliveries:
             if link is None or link.session is None:
                 continue
             if tracer is not None:
-                tracer.delivered(delivery, link.session.vhost, now_us)
+                tracer.delivered(delivery, self.vhosts.opened(link.session.vhost), now_us)
             if self.announcer.delivers:
                 self.announcer.delivered(delivery, link.session)

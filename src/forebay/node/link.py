@@ -348,7 +348,7 @@ class Link:
         self.full = is_full
         session = self.session
         if session is not None:
-            session.vhost.clients.fill(session.id, is_full)
+            session.vhost.fill(session.id, is_full)
         if is_full:
             self.look_at_buffer()
         elif self.paused:

@@ -17,9 +17,9 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
 from forebay.broker.mqtt.fanout import topic_at
-from forebay.broker.vhost import Vhost
 from forebay.core.message import RETAINED
 from forebay.directory.permissions import Rights
 from forebay.log.block import Block
@@ -49,7 +49,7 @@ class ObserverSession(Session):
     sent      messages given to the server's side; of these, newer ones replace older ones
     """
 
-    def __init__(self, session_id: int, login: Login, vhost: Vhost, rights: Rights, is_plain: bool) -> None:
+    def __init__(self, session_id: int, login: Login, vhost: VhostContract, rights: Rights, is_plain: bool) -> None:
         super().__init__(session_id, login, vhost, rights)
         self.swell = 1 if is_plain else SWELL
         self.is_plain = is_plain

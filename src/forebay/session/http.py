@@ -14,8 +14,8 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import EXTERNAL, ClientSession, Owner, Subscription
-from forebay.broker.vhost import Vhost
 from forebay.core.message import RETAINED
 from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import Rights
@@ -43,7 +43,7 @@ class EventSession(Session):
     sent      events
     """
 
-    def __init__(self, session_id: int, login: Login, vhost: Vhost, rights: Rights) -> None:
+    def __init__(self, session_id: int, login: Login, vhost: VhostContract, rights: Rights) -> None:
         super().__init__(session_id, login, vhost, rights)
         self.swell = SWELL
         self.client: ClientSession | None = None

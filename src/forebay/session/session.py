@@ -14,8 +14,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.broker.audit import Origin
+from forebay.broker.contract import VhostContract
 from forebay.broker.joining import Joining
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import Later
 from forebay.core.pieces import Part
 from forebay.directory.logins.authorizer import Proof, Undecided
@@ -63,7 +63,7 @@ class Session(ABC):
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
-    def __init__(self, session_id: i64, login: Login, vhost: Vhost, rights: Rights) -> None:
+    def __init__(self, session_id: i64, login: Login, vhost: VhostContract, rights: Rights) -> None:
         self.id: i64 = session_id
         self.vhost = vhost
         self.rights = rights
@@ -245,6 +245,6 @@ class Session(ABC):
         self.hold_lsn = self.vhost.lsn()
 
 
-def note_denied(vhost: Vhost, what: str, user: str, reason: str) -> None:
+def note_denied(vhost: VhostContract, what: str, user: str, reason: str) -> None:
     """Note that somebody may not do what it has asked for."""
     vhost.note_event(what, {"user": user, "reason": reason})

@@ -200,7 +200,7 @@ class Gathering:
 
         def take(connection: Connection) -> None:
             session = connection.session
-            if session is None or not self.wanted.wants_vhost(session.vhost):
+            if session is None or not self.wanted.wants_vhost(self.app.vhosts.opened(session.vhost)):
                 return
             vhost = text(session.vhost.name)
             own = (connection.name, vhost, session.rights.user) if self.wanted.each else None

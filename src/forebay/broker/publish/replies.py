@@ -60,6 +60,10 @@ class Replies:
         self.by_consumer[int(id)] = opened
         return opened
 
+    def has(self, name: bytes) -> bool:
+        """Return whether a consumer of direct replies has this name."""
+        return name in self.by_name
+
     def close(self, consumer: Consumer) -> None:
         """Accept no more answers for this consumer; no error where it is closed."""
         try:

@@ -252,7 +252,7 @@ class Channel:
         self.session_outlets.pop(outlet.consumer.id, None)
         if outlet.consumer.queue == REPLIES:
             self.publisher.set_reply_name(b"")
-            self.vhost.close_replies(outlet.consumer)
+            self.vhost.replies.close(outlet.consumer)
         self.vhost.cancel(outlet.consumer)
 
     def drop_backlog(self, outlet: Outlet) -> None:

@@ -10,7 +10,7 @@ from typing import final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.contract import VhostContract
 from forebay.core.errors import (
     CONNECTION,
     INTERNAL,
@@ -100,7 +100,7 @@ class Amqp091Session(Session):
     """
 
     def __init__(
-        self, session_id: i64, login: Amqp091Login, vhost: Vhost, rights: Rights, auth: Auth, options: Options
+        self, session_id: i64, login: Amqp091Login, vhost: VhostContract, rights: Rights, auth: Auth, options: Options
     ) -> None:
         super().__init__(session_id, login, vhost, rights)
         self.auth = auth

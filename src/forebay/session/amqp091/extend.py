@@ -11,7 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.contract import VhostContract
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError
 from forebay.core.reading.nearest import slip_of
 from forebay.wire.amqp091.properties import whole_number
@@ -47,7 +47,7 @@ def read_extension(queue: bytes, channel: i64, headers: dict[str, object]) -> Ex
     return Extension(queue, channel, tag, extend_ms)
 
 
-def extend_offset(vhost: Vhost, wanted: Extension, headers: dict[str, object], session_id: i64) -> bool:
+def extend_offset(vhost: VhostContract, wanted: Extension, headers: dict[str, object], session_id: i64) -> bool:
     """Give the message at an offset more time; whether somebody holds it. RequestError(REFUSED): somebody else does."""
     group = headers.get("x-group-id", "")
     if not isinstance(group, str):

@@ -12,6 +12,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.joining import Joining
 from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
 from forebay.broker.publish.headers import (
@@ -23,7 +24,6 @@ from forebay.broker.publish.headers import (
 from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.router import Route
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import CONNECTION, NOT_IMPLEMENTED, PRECONDITION, REFUSED, Later, PeerError, RequestError
 from forebay.core.message import AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
@@ -73,7 +73,7 @@ class ConnectionState:
         self,
         session_id: i64,
         login: Amqp091Login,
-        vhost: Vhost,
+        vhost: VhostContract,
         rights: Rights,
         out: BytesWriter,
         parts: list[Part],

@@ -162,7 +162,7 @@ def check_attach(state: LinkContext, attach: Attach) -> None:
         raise RequestError(INVALID, f"attach: name of {len(attach.name)} characters: at most {NAME_CHARACTERS_MAX}")
     if (attach.unsettled is not None and attach.unsettled.pairs) or attach.incomplete_unsettled:
         raise RequestError(NOT_IMPLEMENTED, "attach: unsettled: deliveries cannot be resumed")
-    state.vhost.catalog.memory.check(state.session.id, LINK_OCTETS, f"link '{attach.name}'")
+    state.vhost.memory.check(state.session.id, LINK_OCTETS, f"link '{attach.name}'")
 
 
 def refuse(output: SessionOutput, attach: Attach, error: RequestError) -> None:
@@ -320,7 +320,7 @@ def attach_entity_receiver(
     if not entity.is_dead_letters:
         find_queue(state, entity.queue, names_queue(entity.path, [], queue_addresses(state)))
     name = entity_queue(state.vhost, entity)
-    if state.vhost.catalog.queue(name).kind == STREAM:
+    if state.vhost.any_queue(name).kind == STREAM:
         raise RequestError(NOT_IMPLEMENTED, f"attach: source: '{entity.path}' is a stream, which has no locks")
     link = consume(state, output, runs, attach, name, is_settled, arguments, True)
     link.entity = entity.path
@@ -362,7 +362,7 @@ def consume(
     state.rights.check_queue(READ, queue_name)
     state.rights.check_made(name, False)
     assert attach.source is not None
-    if attach.source.distribution_mode == COPY and vhost.catalog.queue(queue_name).kind != STREAM:
+    if attach.source.distribution_mode == COPY and vhost.any_queue(queue_name).kind != STREAM:
         raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
     session = state.session
@@ -423,4 +423,4 @@ def find_queue(state: LinkContext, name: bytes, is_declared: bool) -> None:
     vhost = state.vhost
     if is_declared and vhost.find_queue(name) is None:
         declare_queue(state.session, name, True, False, False, {})
-    vhost.catalog.queue(name)  # whoever's it is
+    vhost.any_queue(name)  # whoever's it is

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.contract import VhostContract
 from forebay.core.errors import (
     CHANNEL,
     INTERNAL,
@@ -79,7 +79,7 @@ class Amqp10Session(Session):
     """
 
     def __init__(
-        self, session_id: i64, login: Amqp10Login, vhost: Vhost, rights: Rights, auth: Auth, options: Options
+        self, session_id: i64, login: Amqp10Login, vhost: VhostContract, rights: Rights, auth: Auth, options: Options
     ) -> None:
         super().__init__(session_id, login, vhost, rights)
         self.auth = auth

@@ -127,5 +127,5 @@ class LinkContext:
 def drop_queue(context: LinkContext, name: bytes) -> None:
     """Delete a queue that was there for one link, unless it has gone by itself."""
     if context.vhost.find_queue(name) is not None:
-        context.vhost.upkeep.delete_queue(name, False, False)
+        context.vhost.remove_queue(name)
         context.session.hold()

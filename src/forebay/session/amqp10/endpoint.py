@@ -300,7 +300,7 @@ class SessionEndpoint:
 
     def charge(self, octets: i64) -> None:
         """Count memory that links take; negative octets are given back."""
-        self.state.vhost.catalog.memory.add(self.state.session.id, octets)
+        self.state.vhost.memory.add(self.state.session.id, octets)
 
     def describe(self) -> dict[str, object]:
         """Return the session as a channel, for people."""

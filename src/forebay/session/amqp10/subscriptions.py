@@ -40,7 +40,7 @@ def subscribe(state: LinkContext, link: str, topic: bytes, capabilities: list[st
         name = subscription_queue(state, link, capabilities, is_durable)
         found = subscribed_topic(state, name)
         if found and found != topic:  # it has been made for another one, and begins anew
-            if state.vhost.catalog.queue(name).consumer_count():
+            if state.vhost.any_queue(name).consumer_count():
                 raise RequestError(PRECONDITION, f"attach: name '{link}': is in use for topic '{text(found)}'")
             delete_queue(state.session, name, True, False)
         if not is_durable and not state.vhost.has_queue(name):

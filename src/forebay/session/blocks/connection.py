@@ -12,8 +12,8 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.audit import Administration
+from forebay.broker.contract import VhostContract
 from forebay.broker.read_offers import GrantedRead
-from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     INTERNAL,
@@ -80,7 +80,7 @@ class BlocksSession(Session):
         self,
         session_id: int,
         login: BlocksLogin,
-        vhost: Vhost,
+        vhost: VhostContract,
         rights: Rights,
         vhosts: Vhosts,
         auth: Auth,
@@ -203,7 +203,7 @@ class BlocksSession(Session):
         if request.op == READ:
             raise RequestError(INVALID, f"{READ}: this node leads: log in, and fetch")
         # Of what a leader found when it took over nothing is told before it is committed.
-        self.hold_lsn = max(self.hold_lsn, i64(self.vhost.store.recovered))
+        self.hold_lsn = max(self.hold_lsn, i64(self.vhost.recovered_lsn()))
         if request.op in (ENDS, QUEUES, HOLD, RELEASE, DELIVERIES):
             answer = self.reading.answer(self.vhost, self.rights, request)
             if self.reading.take_changed():
@@ -233,7 +233,7 @@ class BlocksSession(Session):
     def fetch(self, queue: Queue, request: Request) -> bool:
         """Answer with records of a range; False if that has to wait for the next turn."""
         if self.vhost.budgets.reading >= WORK_A_TURN and is_work(request):
-            self.vhost.next_turn.sessions.append(int(self.id))
+            self.vhost.come_again(self.id)
             return False
         self.fetches += 1
         if self.fetches > FETCHES_MAX:

@@ -10,8 +10,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.publish.owned_names import owned_name
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.options import Options
 from forebay.core.units import US_PER_MS
@@ -55,7 +55,7 @@ class ReaderRequests:
         self.pattern: Pattern | None = None
         self.pattern_source = ""
 
-    def answer(self, vhost: Vhost, rights: Rights, request: Request) -> dict[str, object] | None:
+    def answer(self, vhost: VhostContract, rights: Rights, request: Request) -> dict[str, object] | None:
         """The reply to QUEUES, ENDS, HOLD, RELEASE or DELIVERIES; None while it has to wait: ask again later."""
         if request.op == QUEUES:
             return self.list_queues(vhost, rights, request)
@@ -70,7 +70,7 @@ class ReaderRequests:
         vhost.release_records(queue, pin_name(rights, request))
         return {}
 
-    def queue(self, vhost: Vhost, rights: Rights, name: str) -> Queue:
+    def queue(self, vhost: VhostContract, rights: Rights, name: str) -> Queue:
         """The queue of that name; RequestError where there is none, or not for this user or connection."""
         octets = name.encode()
         rights.check_queue(READ, octets)
@@ -78,7 +78,7 @@ class ReaderRequests:
 
     # ---- which queues there are
 
-    def list_queues(self, vhost: Vhost, rights: Rights, request: Request) -> dict[str, object]:
+    def list_queues(self, vhost: VhostContract, rights: Rights, request: Request) -> dict[str, object]:
         pattern = self.name_pattern(request.pattern) if request.pattern else None
         found: list[object] = []
         first = request.from_name.encode()
@@ -121,7 +121,7 @@ class ReaderRequests:
 
     # ---- how far they go
 
-    def ends(self, vhost: Vhost, rights: Rights, request: Request) -> dict[str, object] | None:
+    def ends(self, vhost: VhostContract, rights: Rights, request: Request) -> dict[str, object] | None:
         watch = self.watch
         if watch is not None and not watch.woken:
             return None
@@ -146,7 +146,7 @@ class ReaderRequests:
         self.wait(vhost, request, queues)
         return None
 
-    def wait(self, vhost: Vhost, request: Request, queues: list[Queue]) -> None:
+    def wait(self, vhost: VhostContract, request: Request, queues: list[Queue]) -> None:
         watch = Watch(self.session_id, vhost.now_us() + i64(request.wait_ms) * US_PER_MS)
         for queue, after in zip(queues, request.after.values(), strict=True):
             known = watch.after.get(int(queue.id))
@@ -157,7 +157,7 @@ class ReaderRequests:
         vhost.watch(watch)
         self.watch = watch
 
-    def stop_waiting(self, vhost: Vhost) -> None:
+    def stop_waiting(self, vhost: VhostContract) -> None:
         """Wait for nothing any more, if it did."""
         watch = self.watch
         if watch is None:
@@ -175,7 +175,7 @@ class ReaderRequests:
         changed, self.changed = self.changed, False
         return changed
 
-    def hold(self, vhost: Vhost, rights: Rights, queue: Queue, request: Request) -> dict[str, object] | None:
+    def hold(self, vhost: VhostContract, rights: Rights, queue: Queue, request: Request) -> dict[str, object] | None:
         if request.ttl_ms < TTL_MS_MIN or request.ttl_ms > self.ttl_ms_max:
             raise RequestError(
                 INVALID,
@@ -191,9 +191,9 @@ class ReaderRequests:
             self.job = None
             if not is_known:
                 # Records of a file being rewritten that were settled before still go.
-                self.job = vhost.store.rewriting(int(queue.source.number))
+                self.job = vhost.rewriting(int(queue.source.number))
                 self.changed = queue.log.durable
-        if self.job is not None and self.job is vhost.store.job_running:
+        if self.job is not None and vhost.is_rewriting(self.job):
             return None
         return {"offset": request.offset, "start": int(queue.log.kept)}
 

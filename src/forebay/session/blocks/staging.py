@@ -9,6 +9,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
 from forebay.broker.publish.headers import read_publish_headers
 from forebay.broker.publish.outcome import NO_ROOM
@@ -16,7 +17,6 @@ from forebay.broker.publish.owned_names import owned_name
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.staged_rows import has_one_format, is_uniform
 from forebay.broker.publish.staging import CommittedBatch
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.options import Options
 from forebay.directory.permissions import Rights
@@ -51,7 +51,7 @@ class Stager:
         self.rows: i64 = 0
         self.octets: i64 = 0
 
-    def answer(self, vhost: Vhost, rights: Rights, request: Request) -> dict[str, object] | None:
+    def answer(self, vhost: VhostContract, rights: Rights, request: Request) -> dict[str, object] | None:
         """The answer to a request; None while its commit is on its way. RequestError if it asks the impossible."""
         if rights.grants.permission is None:
             raise RequestError(REFUSED, f"{request.op}: no vhost is entered")
@@ -77,7 +77,7 @@ class Stager:
         self.commit = None
         return {"rows": int(commit.rows), "unroutable": int(commit.unroutable), "again": self.again}
 
-    def stage(self, vhost: Vhost, rights: Rights, data: bytes, at: i64, end: i64) -> dict[str, object]:
+    def stage(self, vhost: VhostContract, rights: Rights, data: bytes, at: i64, end: i64) -> dict[str, object]:
         """Keep the rows of the STAGE payload data[at:end]; the answer.
 
         raises  PeerError, or RequestError if any of them may not be published: then none is kept
@@ -105,7 +105,7 @@ class Stager:
 
     # ---- what rows are checked for
 
-    def check_addresses(self, vhost: Vhost, rights: Rights, block: Block) -> None:
+    def check_addresses(self, vhost: VhostContract, rights: Rights, block: Block) -> None:
         """RequestError unless the user may publish wherever the rows go, and there is such a place."""
         count: i64 = 1 if has_one_address(block) else block.count
         seen: set[tuple[i64, bytes, bytes]] = set()
@@ -120,7 +120,7 @@ class Stager:
             if len(seen) < CHECKED_MAX:
                 seen.add(address)
 
-    def check_properties(self, vhost: Vhost, rights: Rights, block: Block) -> None:
+    def check_properties(self, vhost: VhostContract, rights: Rights, block: Block) -> None:
         """RequestError unless the properties of every row are good, for what its format says that they are."""
         alike = has_one_format(block) and is_uniform(block, block.properties_at, block.properties_octets_at)
         seen: set[bytes] = set()
@@ -143,7 +143,9 @@ class Stager:
                 if len(seen) < CHECKED_MAX:
                     seen.add(marked)
 
-    def check_row(self, vhost: Vhost, rights: Rights, format: Format, exchange: bytes, properties: bytes) -> bool:
+    def check_row(
+        self, vhost: VhostContract, rights: Rights, format: Format, exchange: bytes, properties: bytes
+    ) -> bool:
         """Errors as for a publisher's properties; whether they would have to be checked for another exchange again."""
         found = format.check(properties, rights.user.encode(), self.depth_max)
         if format.reply_to(properties) == REPLY_QUEUE:
@@ -166,7 +168,7 @@ class Stager:
                 raise RequestError(INVALID, f"stage: row {index}: {octets} octets, message_octets_max is {most}")
 
 
-def check_address(vhost: Vhost, rights: Rights, format: i64, exchange: bytes, key: bytes) -> None:
+def check_address(vhost: VhostContract, rights: Rights, format: i64, exchange: bytes, key: bytes) -> None:
     """RequestError unless the user may publish a record of this format there, and it leads to something."""
     known = known_format(format)
     if known is None or not known.may_publish(format):

@@ -8,8 +8,8 @@ from typing import final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     TAKEN_OVER,
     TIMED_OUT,
@@ -76,7 +76,7 @@ class MqttSession(Session):
         self,
         session_id: int,
         login: MqttLogin,
-        vhost: Vhost,
+        vhost: VhostContract,
         rights: Rights,
         client: ClientSession,
         connack: Connack,

@@ -6,9 +6,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import ANONYMOUS, EXTERNAL, NOBODY, STORED, VOUCHED, ClientSession, Owner
 from forebay.broker.mqtt.sessions import Sessions
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import TOO_LARGE, TOO_MANY, LimitReached, RequestError
 from forebay.directory.permissions import READ, Rights
 from forebay.routing.exchange import text
@@ -89,7 +89,7 @@ def refusal_code(error: RequestError, version: i64) -> i64:
     return codes.QUOTA_EXCEEDED if isinstance(error, LimitReached) else codes.NOT_AUTHORIZED
 
 
-def check_command(rights: Rights, vhost: Vhost, name: bytes) -> None:
+def check_command(rights: Rights, vhost: VhostContract, name: bytes) -> None:
     """RequestError where the client may not settle what the queue of this name gives."""
     rights.check_rules(READ, b"", name, False)
     if not rights.is_permitted(READ, name):

@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
+from forebay.broker.contract import VhostContract
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
@@ -14,7 +15,6 @@ from forebay.broker.mqtt.client_session import Subscription
 from forebay.broker.mqtt.retained import RetainedSearch
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.primary import reader_primary
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.core.options import Options
 from forebay.core.reading.nearest import slip_of
@@ -75,7 +75,7 @@ class Subscriptions:
     """
 
     def __init__(
-        self, session_id: i64, vhost: Vhost, rights: Rights, outbox: Outbox, options: Options, work: WorkInHand
+        self, session_id: i64, vhost: VhostContract, rights: Rights, outbox: Outbox, options: Options, work: WorkInHand
     ) -> None:
         self.session_id = session_id
         self.vhost = vhost

@@ -10,11 +10,11 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.publish.commands import MESSAGE
 from forebay.broker.publish.headers import PublishHeaders, route_with_headers
 from forebay.broker.publish.router import Route
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.session.shared.target import PublishTarget
 
@@ -35,7 +35,7 @@ class HeldPublish:
         self.properties = properties
         self.body = body
 
-    def route(self, vhost: Vhost) -> Route | None:
+    def route(self, vhost: VhostContract) -> Route | None:
         """The route that it will take; None if its time is yet to come."""
         route = self.target.route
         if self.target.command == MESSAGE and self.headers is not None:
@@ -91,7 +91,7 @@ class HeldPublishes:
                 PRECONDITION, f"transaction is larger than transaction_octets_max {self.octets_max} before its commit"
             )
 
-    def is_welcome(self, vhost: Vhost) -> bool:
+    def is_welcome(self, vhost: VhostContract) -> bool:
         """Return whether disk and queues have room for all that is held back."""
         octets: i64 = 0
         delayed: i64 = 0
@@ -103,7 +103,7 @@ class HeldPublishes:
             if route is None:
                 delayed += 1
                 continue
-            if vhost.admission.refuses(route):
+            if vhost.refuses(route):
                 return False
             for queue in route.queues:
                 if queue.limits.refuses:
@@ -112,7 +112,7 @@ class HeldPublishes:
                         return False
                     messages[id] = messages.get(id, 0) + 1
                     lengths[id] = lengths.get(id, 0) + len(held.body)
-        return vhost.admission.has_room(octets) and (delayed == 0 or vhost.delayed.has_places(delayed))
+        return vhost.has_room(octets) and (delayed == 0 or vhost.delayed.has_places(delayed))
 
     def clear(self) -> None:
         """Begin anew."""

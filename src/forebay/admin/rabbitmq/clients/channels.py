@@ -151,12 +151,8 @@ async def show_channel(
     connection, described = placed
     session = connection.session
     assert session is not None
-    own = [
-        each
-        for each in session.vhost.consumers.by_session.get(int(session.id), [])
-        if each.channel == described["channel"]
-    ]
-    vhost = session.vhost
+    vhost = app.vhosts.opened(session.vhost)
+    own = [each for each in vhost.consumers.by_session.get(int(session.id), []) if each.channel == described["channel"]]
     queues = vhost.catalog.queues_by_id
     fields["consumer_details"] = [
         consumer_fields(app, (vhost, queues[each.queue], each)) for each in own if each.queue in queues

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, RequestError
 from forebay.message.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
 from forebay.routing.exchange import text
@@ -69,19 +69,19 @@ def parse_entity(address: str) -> Entity:
     return Entity(path, name, is_dead_letters, is_management)
 
 
-def entity_queue(vhost: Vhost, entity: Entity) -> bytes:
+def entity_queue(vhost: VhostContract, entity: Entity) -> bytes:
     """Return the name of the queue that an entity stands for; RequestError(NOT_FOUND) if there is no such queue.
 
     The dead letters of a queue are in a queue of their own, if it says so: `x-dlq`, or the default exchange and a
     routing key.
     """
-    queue = vhost.catalog.queue(entity.queue)
+    queue = vhost.any_queue(entity.queue)
     if not entity.is_dead_letters:
         return entity.queue
     limits = queue.limits
     if limits.dlq:
         return dead_letter_queue(vhost.publishing, DEAD_LETTER_PREFIX + entity.queue).name
     if limits.dead_letter_exchange == b"" and limits.dead_letter_key:
-        return vhost.catalog.queue(limits.dead_letter_key).name
+        return vhost.any_queue(limits.dead_letter_key).name
     name = text(entity.queue)
     raise RequestError(NOT_FOUND, f"queue '{name}' has no dead letters in a queue of their own: declare it with x-dlq")

@@ -54,7 +54,7 @@ class EntityLocks:
 
     def find_queue(self) -> Queue:
         """Return the queue, which may have gone; RequestError(NOT_FOUND)."""
-        queue = self.vhost.catalog.queue(self.queue)
+        queue = self.vhost.any_queue(self.queue)
         self.vhost.catch_up(queue)
         return queue
 

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.contract import VhostContract
 from forebay.log.block import Block
 from forebay.message.formats.table import format_of
 from forebay.queue.leases.lease import Consumer, Delivery
@@ -27,7 +27,7 @@ VISIBLE: Final = (LEASED, RETURNED, DELAYED)
 class EntityMessages:
     """Encodes messages of one queue, each as a whole message of AMQP 1.0."""
 
-    def __init__(self, vhost: Vhost, queue: Queue) -> None:
+    def __init__(self, vhost: VhostContract, queue: Queue) -> None:
         self.vhost = vhost
         self.log = queue.log
         self.encoder = DeliveryEncoder(queue, True)

@@ -98,7 +98,7 @@ class EntitySessions:
         session = session_in(fields)
         if session is None:
             raise RequestError(INVALID, "field 'session-id': missing")
-        sessions = self.vhost.message_sessions_of(self.vhost.catalog.queue(self.queue))
+        sessions = self.vhost.message_sessions_of(self.vhost.any_queue(self.queue))
         lock = self.find_lock(sessions, session)
         if name == "renew-session-lock":
             return self.renew(lock)
@@ -124,7 +124,7 @@ class EntitySessions:
         """Renew a session's lock and those of its messages, and return until when they are."""
         consumer = self.find_link(lock).consumer
         lock.until_us = self.vhost.now_us() + consumer.timeout_us
-        queue = self.vhost.catalog.queue(self.queue)
+        queue = self.vhost.any_queue(self.queue)
         group = queue.groups.get(consumer.group)
         if isinstance(group, WorkGroup):
             for lease in group.leases.of_consumer(consumer):
@@ -151,7 +151,7 @@ class EntitySessions:
         top = number_in(fields, "top")
         if skip < 0 or top < 1:
             raise RequestError(INVALID, "fields 'skip' and 'top': must be at least 0 and 1")
-        sessions = self.vhost.message_sessions_of(self.vhost.catalog.queue(self.queue))
+        sessions = self.vhost.message_sessions_of(self.vhost.any_queue(self.queue))
         found = sessions.groups_with_state()[skip : skip + min(top, LISTED_MAX)]
         names: list[object] = [text(each) for each in found]
         return Map([("skip", skip + len(names)), ("sessions-ids", Array(STRING_32, names))])

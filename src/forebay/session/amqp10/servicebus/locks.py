@@ -16,7 +16,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.contract import VhostContract
 from forebay.core.errors import TOO_MANY, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.queue.leases.lease import Consumer, Lease
@@ -72,7 +72,7 @@ class PeekLocks:
     consumers by which these are locked where no link receives, by number of the queue
     """
 
-    def __init__(self, vhost: Vhost, connection: i64) -> None:
+    def __init__(self, vhost: VhostContract, connection: i64) -> None:
         self.vhost = vhost
         begun = int(vhost.now_us() // US_PER_MS) & 0xFFFFFFFF
         self.prefix = (int(connection) & 0xFFFFFFFF).to_bytes(4, "big") + begun.to_bytes(4, "big")

@@ -107,7 +107,7 @@ class RequestLink(LinkEndpoint):
         if transfer.more:
             self.parts.append(data[at:end])
             self.octets += octets
-            self.context.vhost.catalog.memory.add(self.context.session.id, octets)
+            self.context.vhost.memory.add(self.context.session.id, octets)
             return
         payload = data[at:end] if not self.parts else b"".join([*self.parts, data[at:end]])
         self.handle_request(payload)
@@ -151,7 +151,7 @@ class RequestLink(LinkEndpoint):
     def forget_parts(self) -> None:
         """Keep nothing more of a request that came in several frames."""
         if self.octets:
-            self.context.vhost.catalog.memory.add(self.context.session.id, -self.octets)
+            self.context.vhost.memory.add(self.context.session.id, -self.octets)
         self.parts = []
         self.octets = 0
 

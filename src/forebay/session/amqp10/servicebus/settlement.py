@@ -13,7 +13,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.contract import VhostContract
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.leases.lease import FAILED, UNTRIED
 from forebay.queue.queue import Queue
@@ -83,7 +83,7 @@ def detail(info: dict[str, object] | None, name: str) -> str:
 # ---- one lock
 
 
-def settle_lock(vhost: Vhost, locks: PeekLocks, lock: MessageLock, outcome: LockOutcome) -> None:
+def settle_lock(vhost: VhostContract, locks: PeekLocks, lock: MessageLock, outcome: LockOutcome) -> None:
     """Settle a locked message.
 
     raises  RequestError, and it stays locked: LOCK_LOST, PRECONDITION if the queue has no dead letters, TOO_MANY if
@@ -115,14 +115,14 @@ def drop_lock(locks: PeekLocks, lock: MessageLock) -> None:
         lock.deliveries.settle(lock.tag, lock.tag, SETTLED)
 
 
-def queue_of(vhost: Vhost, lock: MessageLock) -> Queue:
+def queue_of(vhost: VhostContract, lock: MessageLock) -> Queue:
     queue = vhost.find_queue(lock.lease.consumer.queue_name)
     if queue is None or queue.id != lock.lease.consumer.queue:
         raise RequestError(LOCK_LOST, LOST_TEXT)
     return queue
 
 
-def move_to_dead_letters(vhost: Vhost, lock: MessageLock, outcome: LockOutcome) -> None:
+def move_to_dead_letters(vhost: VhostContract, lock: MessageLock, outcome: LockOutcome) -> None:
     """Move a message to the dead letters of its queue, with the client's reason and description as its headers."""
     queue = queue_of(vhost, lock)
     if not queue.limits.dlq and queue.limits.dead_letter_exchange is None:
@@ -133,7 +133,7 @@ def move_to_dead_letters(vhost: Vhost, lock: MessageLock, outcome: LockOutcome) 
     if outcome.description:
         added.append((DESCRIPTION, outcome.description))
     mark = outcome.reason.encode()
-    vhost.dead_letters.reject(lock.lease, lock.offset, mark if len(mark) <= MARK_OCTETS_MAX else b"", added)
+    vhost.reject_for(lock.lease, lock.offset, mark if len(mark) <= MARK_OCTETS_MAX else b"", added)
 
 
 # ---- dispositions
@@ -150,7 +150,7 @@ class SettledRange:
 
 
 def settle_dispositions(
-    vhost: Vhost,
+    vhost: VhostContract,
     locks: PeekLocks,
     deliveries: UnsettledDeliveries,
     first: i64,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import ClientSession, Will
-from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import TOO_LARGE, TOO_MANY, RequestError
 from forebay.core.option_names import VHOST
@@ -39,7 +39,13 @@ def begin_session(session_id: int, login: MqttLogin, vhosts: Vhosts, auth: Auth,
 
 
 def attach_client(
-    session_id: int, login: MqttLogin, vhost: Vhost, rights: Rights, client_id: bytes, block: bytes, options: Options
+    session_id: int,
+    login: MqttLogin,
+    vhost: VhostContract,
+    rights: Rights,
+    client_id: bytes,
+    block: bytes,
+    options: Options,
 ) -> ClientSession:
     """Return the session that the client takes up or makes, attached to this connection; RequestError, Undecided.
 

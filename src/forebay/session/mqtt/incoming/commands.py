@@ -19,8 +19,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.publish.commands import ACK, COMMIT, EXTEND, NACK, TOPIC_COMMANDS, name_end
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
 from forebay.core.reading.nearest import slip_of
 from forebay.message.address import QUEUE_PREFIX
@@ -47,7 +47,7 @@ def commanded_queue(topic: bytes, at: i64, block: bytes) -> bytes:
     return topic[7:cut] if topic.startswith(QUEUE_PREFIX) else topic[:cut]
 
 
-def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, session_id: i64) -> None:
+def run_command(vhost: VhostContract, queue: bytes, command: bytes, block: bytes, session_id: i64) -> None:
     """Do what a command says to a queue.
 
     block       checked property block
@@ -78,7 +78,7 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
     elif command == EXTEND:
         vhost.settling.extend(lease, offset, 1, extension(block))
     else:
-        vhost.dead_letters.reject(lease, offset, TOPIC_FORMAT.header(block, b"reason") or b"")
+        vhost.reject_for(lease, offset, TOPIC_FORMAT.header(block, b"reason") or b"")
 
 
 def check_fields(block: bytes) -> None:
@@ -97,7 +97,7 @@ def extension(block: bytes) -> i64:
     return found
 
 
-def held(vhost: Vhost, queue: bytes, group: bytes, offset: i64) -> Lease:
+def held(vhost: VhostContract, queue: bytes, group: bytes, offset: i64) -> Lease:
     """The lease of a record; RequestError if nobody holds it."""
     lease = vhost.settling.find_lease(queue, group, offset)
     if lease is None:

@@ -12,13 +12,13 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
 from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
 from forebay.broker.publish.router import Route
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError, note_half_change
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
@@ -73,7 +73,7 @@ class Inbox:
 
     def __init__(
         self,
-        vhost: Vhost,
+        vhost: VhostContract,
         rights: Rights,
         client: ClientSession,
         encoder: PacketEncoder,

@@ -19,6 +19,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient
 from forebay.broker.mqtt.client_session import (
     ASSIGNED_1,
@@ -32,7 +33,6 @@ from forebay.broker.mqtt.client_session import (
 )
 from forebay.broker.mqtt.client_session import RELEASED as NOTE_RELEASED
 from forebay.broker.mqtt.fanout import properties_at, topic_at
-from forebay.broker.vhost import Vhost
 from forebay.core.pieces import Part
 from forebay.directory.permissions import Rights
 from forebay.log.block import Block
@@ -77,7 +77,7 @@ class Outbox:
     def __init__(
         self,
         session_id: i64,
-        vhost: Vhost,
+        vhost: VhostContract,
         client: ClientSession,
         encoder: PacketEncoder,
         window: Window,

@@ -11,8 +11,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import ClientSession
-from forebay.broker.vhost import Vhost
 
 RECORDS_MAX: Final = 256  # given in one turn to one client whose window sets no limit
 
@@ -36,7 +36,7 @@ class Feeder:
     given  messages in this turn: they have taken their places in the window, or are about to
     """
 
-    def __init__(self, vhost: Vhost) -> None:
+    def __init__(self, vhost: VhostContract) -> None:
         self.vhost = vhost
         self.feeds: deque[Feed] | None = None
         self.given: i64 = 0

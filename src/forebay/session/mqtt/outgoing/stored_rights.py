@@ -6,9 +6,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import topic_at
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.directory.permissions import READ, Rights
 from forebay.log.block import Block
@@ -70,7 +70,7 @@ class StoredRights:
             at += 1
         return at - index
 
-    def keep_back(self, vhost: Vhost, block: Block, index: i64, end: i64, is_logged: bool) -> i64:
+    def keep_back(self, vhost: VhostContract, block: Block, index: i64, end: i64, is_logged: bool) -> i64:
         """Drop the first records of a run that the user may not have any more, and return how many they are.
 
         is_logged  they are in the sessions' log, and not in memory or in flight

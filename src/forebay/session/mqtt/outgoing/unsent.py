@@ -7,9 +7,9 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import AWAIT_PUBACK, AWAIT_PUBCOMP, COMPLETED, PHASE_BITS, ClientSession
 from forebay.broker.mqtt.sessions import Sessions
-from forebay.broker.vhost import Vhost
 from forebay.routing.cut_work import STEPS_A_TURN
 from forebay.session.mqtt.outgoing.encode import DUP, PacketEncoder
 from forebay.session.mqtt.outgoing.stored_rights import StoredRights
@@ -27,7 +27,7 @@ class Unsent:
     """The packet identifiers in flight of a session, still to be sent again over its new connection."""
 
     def __init__(
-        self, vhost: Vhost, client: ClientSession, encoder: PacketEncoder, window: Window, out: BytesWriter
+        self, vhost: VhostContract, client: ClientSession, encoder: PacketEncoder, window: Window, out: BytesWriter
     ) -> None:
         self.vhost = vhost
         self.client = client

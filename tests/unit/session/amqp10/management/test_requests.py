@@ -118,7 +118,7 @@ def test_an_exchange_and_its_bindings(management: Management) -> None:
 
 def test_messages_are_purged(management: Management, rig: NodeRig) -> None:
     asked(management, "PUT", "/queues/q")
-    vhost = management.session.vhost
+    vhost = rig.vhost
     queue = vhost.catalog.queues[b"q"]
     before = asked(management, "GET", "/queues/q")[1]
     assert isinstance(before, dict)
@@ -161,9 +161,9 @@ def test_messages_are_purged(management: Management, rig: NodeRig) -> None:
     ],
 )
 def test_requests_that_cannot_be_met_say_why(
-    management: Management, status: int, verb: str, path: str, body: object, named: str
+    management: Management, rig: NodeRig, status: int, verb: str, path: str, body: object, named: str
 ) -> None:
     found, reason = asked(management, verb, path, body)
     assert found == status, reason
     assert named in str(reason)
-    assert not management.session.vhost.catalog.queues, "and nothing is made"
+    assert not rig.vhost.catalog.queues, "and nothing is made"
