@@ -113,6 +113,10 @@ class VhostContract(OpenVhost):
     def come_again(self, session_id: i64) -> None:
         """Have a connection take part in the next turn, as this one has no time left for its request."""
 
+    @abstractmethod
+    def is_deleted(self) -> bool:
+        """Return whether the vhost is deleted: its sessions are about to end."""
+
     # ---- queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
 
     @abstractmethod

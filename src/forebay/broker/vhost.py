@@ -74,6 +74,7 @@ class Vhost(VhostContract):
     dead_letters  what died, and where it goes
     sessions      MQTT sessions; `clients` has what a connection does with one
     touched       it takes part in the next turn
+    abandoned     it is deleted
     entered       sessions that are logged in
     """
 
@@ -89,6 +90,7 @@ class Vhost(VhostContract):
         self.joins = shared.joins
         self.budgets = shared.budgets
         self.touched = False
+        self.abandoned = False
         self.entered: set[int] = set()
         self.turn = Turn(name, store, shared.next_turn, shared.shares, shared.trace)
         shared.room.holders.append(self.turn)
@@ -144,6 +146,7 @@ class Vhost(VhostContract):
 
     def abandon(self) -> None:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
+        self.abandoned = True
         self.catalog.abandon()
         self.admission.room.holders.remove(self.turn)
 
@@ -170,6 +173,9 @@ class Vhost(VhostContract):
 
     def join_body(self, joining: Joining) -> None:
         self.joins.waiting.append(joining)
+
+    def is_deleted(self) -> bool:
+        return self.abandoned
 
     def come_again(self, session_id: i64) -> None:
         self.next_turn.sessions.append(int(session_id))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import RequestError
 from forebay.core.options import Options
+from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.logins.login import Auth, LoginContext
 from forebay.directory.permissions import Grants, Rights
 from forebay.management.table import Control
@@ -66,16 +68,22 @@ def begin_session(
     control  the way in for administrators
     raises   RequestError: the vhost does not let the client in; Undecided. The vhost keeps nothing of the client then
     """
-    if isinstance(login, MqttLogin):
-        return begin_mqtt_session(session_id, login, vhosts, auth, options)
     if isinstance(login, BlocksLogin) and not login.vhost:
         # An administrator, whose operations name their vhosts: nothing is permitted in the one that it stays in.
         nothing = Rights("", b"", Grants(None, {}))
-        return BlocksSession(session_id, login, vhosts.enter_lobby(), nothing, vhosts, auth, options, control)
+        return BlocksSession(
+            session_id, login, vhosts.enter_lobby(), nothing, vhosts.read_offers, auth, options, control
+        )
     rights = vhosts.enter(login.vhost, login.principal, session_id)
     vhost = vhosts.find(login.vhost)
+    if isinstance(login, MqttLogin):
+        try:
+            return begin_mqtt_session(session_id, login, vhost, rights, auth, options)
+        except (RequestError, Undecided):
+            vhosts.leave(vhost, rights, session_id)
+            raise
     if isinstance(login, BlocksLogin):
-        return BlocksSession(session_id, login, vhost, rights, vhosts, auth, options, control)
+        return BlocksSession(session_id, login, vhost, rights, vhosts.read_offers, auth, options, control)
     if isinstance(login, Amqp091Login):
         return Amqp091Session(session_id, login, vhost, rights, auth, options)
     if isinstance(login, Amqp10Login):

@@ -13,8 +13,7 @@ from mypy_extensions import i64
 
 from forebay.broker.audit import Administration
 from forebay.broker.contract import VhostContract
-from forebay.broker.read_offers import GrantedRead
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.read_offers import GrantedRead, ReadOffers
 from forebay.core.errors import (
     INTERNAL,
     INVALID,
@@ -74,7 +73,10 @@ HELD: Final = 1 << 62  # until the turn's end says what the answer waits for
 
 @final
 class BlocksSession(Session):
-    """One reader of blocks."""
+    """One reader of blocks.
+
+    offers  the other members of a group that reads may go to; None for a node that leads none
+    """
 
     def __init__(
         self,
@@ -82,13 +84,13 @@ class BlocksSession(Session):
         login: BlocksLogin,
         vhost: VhostContract,
         rights: Rights,
-        vhosts: Vhosts,
+        offers: ReadOffers | None,
         auth: Auth,
         options: Options,
         control: Administration,
     ) -> None:
         super().__init__(session_id, login, vhost, rights)
-        self.vhosts = vhosts
+        self.offers = offers
         self.auth = auth
         self.control = control
         self.reading = ReaderRequests(session_id, options)
@@ -251,7 +253,7 @@ class BlocksSession(Session):
         """Say which other nodes of the cluster may be asked for a range, and let them know."""
         log = queue.log
         found = bounds(queue)
-        offers = self.vhosts.read_offers
+        offers = self.offers
         end = min(i64(request.end), log.readable_end())
         if offers is not None and log.durable and request.first < end:
             read = GrantedRead(int(log.queue), queue.name, request.first, int(end))
@@ -282,7 +284,7 @@ class BlocksSession(Session):
             self.out.write(encode_error("storage", "corrupt", str(error)))
             return
         self.reply(request.do, answer)
-        if self.vhost in self.vhosts.deleted:
+        if self.vhost.is_deleted():
             self.dismiss(f"vhost {self.vhost.name.decode('utf-8', 'replace')!r} is deleted")
 
     def send(self, answer: BlocksAnswer) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import ClientSession, Will
-from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import TOO_LARGE, TOO_MANY, RequestError
 from forebay.core.option_names import VHOST
 from forebay.core.options import Options
-from forebay.directory.logins.authorizer import Undecided
 from forebay.directory.logins.login import Auth
 from forebay.directory.permissions import Rights
 from forebay.session.login import MqttLogin
@@ -20,20 +18,16 @@ from forebay.wire.mqtt.codes import V5
 from forebay.wire.mqtt.packets import Connack
 
 
-def begin_session(session_id: int, login: MqttLogin, vhosts: Vhosts, auth: Auth, options: Options) -> MqttSession:
-    """Return the session of a client that has logged in; its first packet is the CONNACK.
+def begin_session(
+    session_id: int, login: MqttLogin, vhost: VhostContract, rights: Rights, auth: Auth, options: Options
+) -> MqttSession:
+    """Return the session of a client that has logged in and entered its vhost; its first packet is the CONNACK.
 
-    raises  RequestError: the vhost does not let the client in; Undecided. The vhost keeps nothing of the client then
+    raises  RequestError: the vhost does not take the client; Undecided
     """
-    rights = vhosts.enter(login.vhost, login.principal, session_id)
-    vhost = vhosts.find(login.vhost)
-    try:
-        assigned = b"" if login.client_id else b"auto-%d-%d" % (int(vhost.sessions.now_us), session_id)
-        block = connack_block(login, assigned, options) if login.version == V5 else b""
-        client = attach_client(session_id, login, vhost, rights, login.client_id or assigned, block, options)
-    except (RequestError, Undecided):
-        vhosts.leave(vhost, rights, session_id)
-        raise
+    assigned = b"" if login.client_id else b"auto-%d-%d" % (int(vhost.sessions.now_us), session_id)
+    block = connack_block(login, assigned, options) if login.version == V5 else b""
+    client = attach_client(session_id, login, vhost, rights, login.client_id or assigned, block, options)
     connack = Connack(client.resumed, codes.SUCCESS, block)
     return MqttSession(session_id, login, vhost, rights, client, connack, auth, options)
 
