@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -39,6 +38,7 @@ from tests.interop.servicebus.site import (
     connection_string,
     signature,
 )
+from tests.waiting import pause
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_a_lock_that_is_renewed_lasts(client: Any) -> None:
     with client.get_queue_receiver("short") as receiver:
         (found,) = take(receiver, 1)
         for _ in range(3):
-            time.sleep(LOCK_MS / 2000)
+            pause(LOCK_MS / 2000)
             assert receiver.renew_message_lock(found) > datetime.now(UTC)
         receiver.complete_message(found)
         assert not receiver.receive_messages(max_wait_time=1)
