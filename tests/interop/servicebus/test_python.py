@@ -334,9 +334,9 @@ def test_the_state_of_a_session(client: Any) -> None:
 def test_the_lock_of_a_session_ends_unless_it_is_renewed(client: Any) -> None:
     with client.get_queue_receiver("chats", session_id="slow") as receiver:
         for _ in range(3):
-            time.sleep(LOCK_MS / 1000)
+            pause(LOCK_MS / 1000)
             assert receiver.session.renew_lock() > datetime.now(UTC)
-        time.sleep(2 * LOCK_MS / 1000 + 1.5)
+        pause(2 * LOCK_MS / 1000 + 1.5)
         with client.get_queue_receiver("chats", session_id="slow") as other:
             receiver.session._locked_until_utc = None  # or the client would not even ask
             with pytest.raises(SessionLockLostError):
@@ -395,7 +395,7 @@ def test_a_token_gives_access_to_its_entity_and_no_other(broker: BrokerProcess) 
 def test_links_end_with_their_token(broker: BrokerProcess) -> None:
     token = signature(f"sb://127.0.0.1:{broker.amqp_port}/jobs", expires_s=4)
     with client_of(broker, by_signature(broker, token)) as client, client.get_queue_sender("jobs") as sender:
-        time.sleep(6)
+        pause(6)
         with pytest.raises(ServiceBusError):
             sender.send_messages(ServiceBusMessage("too late"))
 
