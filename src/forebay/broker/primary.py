@@ -34,7 +34,7 @@ class PrimaryGroup:
     def committed(self) -> i64:
         """The offset below which everything is settled."""
         group = self.group()
-        return self.queue.log.start if group is None else max(group.settlement.advance(), self.queue.log.start)
+        return self.queue.start() if group is None else max(group.settlement.advance(), self.queue.start())
 
     def has_settled(self, offset: i64) -> bool:
         """True if this record needs no work any more."""

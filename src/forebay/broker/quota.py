@@ -88,4 +88,4 @@ class Quota:
 
 def octets_of(vhost: Vhost) -> int:
     """The octets that the queues of a vhost hold."""
-    return sum(int(queue.log.octets) for queue in vhost.catalog.queues.values())
+    return sum(int(queue.stored_octets()) for queue in vhost.catalog.queues.values())

@@ -12,9 +12,11 @@ from forebay.broker.shared.queue_shares import QueueShares
 from forebay.broker.shared.store_room import PendingBytes
 from forebay.broker.shared.turn_trace import SealedBlock, TurnTrace
 from forebay.core.errors import note_half_change
+from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import Queue
+from forebay.queue.ready.expiry import marks_of
 from forebay.queue.trace import PUBLISHED as TRACE_PUBLISHED
 
 
@@ -80,9 +82,27 @@ class Turn(PendingBytes):
                 self.wake_watches(queue)
             if block is not None and queue.trace is not None:
                 queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
+            if block is not None and queue.source.is_shared:
+                self.spread(queue, block)
         except Exception as error:
             note_half_change(error)
             raise
+
+    def spread(self, queue: Queue, block: Block) -> None:
+        """Have the other queues over a queue's source look at a block that was sealed for it."""
+        marks = marks_of(block)
+        for other in queue.source.readers:
+            if other is queue or not isinstance(other, Queue):
+                continue
+            other.counts.published += block.count
+            other.met_marks |= marks
+            if block.end > other.log.durable_end and other not in self.awaiting:
+                self.awaiting.append(other)
+            elif other.watches:
+                self.wake_watches(other)
+            if other.trace is not None:
+                other.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, other.log.stamp_us, "")
+            self.mark(other)
 
     def wake_watches(self, queue: Queue) -> None:
         """Tell who waits for the queue that there is more to read, if there is."""

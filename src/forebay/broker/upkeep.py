@@ -80,7 +80,9 @@ class Upkeep:
             if queue.kind == STREAM:
                 limits = queue.limits  # 0 is no limit of a stream, whoever sets it
                 octets_max, messages_max = max(limits.max_octets, 0), max(limits.max_messages, 0)
-                queue.release(queue.log.retention_floor(now_us, limits.max_age_us, octets_max, messages_max))
+                floor = queue.log.retention_floor(now_us, limits.max_age_us, octets_max, messages_max, queue.start())
+                if queue.release(floor):
+                    self.catalog.note_released(queue, False)
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""
@@ -115,6 +117,7 @@ class Upkeep:
             for group in queue.groups.values():
                 group.purge()
             self.store.note_start(queue.log)  # a queue that nobody ever consumed from has no settlements to be noted
+            self.catalog.note_released(queue, True)
             self.turn.mark(queue)
             return count
         except Exception as error:
@@ -144,6 +147,7 @@ class Upkeep:
             self.store.hurry()
             queue.release(below)
             self.store.note_start(queue.log)
+            self.catalog.note_released(queue, True)
             self.turn.mark(queue)
             return queue.start()
         except Exception as error:

@@ -30,7 +30,7 @@ from forebay.core.errors import (
     note_half_change,
 )
 from forebay.core.options import Options
-from forebay.core.stored.entry_kinds import BROKER, CATALOG
+from forebay.core.stored.entry_kinds import BROKER, CATALOG, INTERNAL
 from forebay.directory.command import Command, decoded
 from forebay.directory.directory import Directory
 from forebay.directory.logins.authorizer import Principal
@@ -404,6 +404,13 @@ class Vhosts:
                 return vhost
         return None
 
+    def of_queue(self, id: i64) -> Vhost | None:
+        """The vhost that a queue belongs to; None where it is gone."""
+        for vhost in self.by_number.values():
+            if id in vhost.catalog.queues_by_id:
+                return vhost
+        return None
+
     def needed(self, log: i64, first: i64, end: i64) -> list[tuple[int, int]]:
         """Return the intervals of a log within [first, end) that some reader still needs."""
         vhost = self.of_log(log)
@@ -423,7 +430,10 @@ class Vhosts:
             if entry.kind == BROKER:
                 self.apply(decoded(OF_STORE, entry.payload))
                 continue
-            vhost = self.by_number.get(entry.queue) if entry.kind == CATALOG else self.of_log(entry.queue)
+            if entry.kind == CATALOG:
+                vhost = self.by_number.get(entry.queue)
+            else:
+                vhost = self.of_log(entry.queue) if entry.kind == INTERNAL else self.of_queue(entry.queue)
             if vhost is not None:  # else it was deleted while others still wrote down what they did in it
                 vhost.recover_entry(entry)
         self.now_us = now_us

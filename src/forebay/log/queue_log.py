@@ -462,8 +462,10 @@ class QueueLog:
             found.append((next, self.end))
         return found
 
-    def retention_floor(self, now_us: i64, age_us: i64, octets: i64, messages: i64) -> i64:
-        """Return the end of the first blocks that are over a limit (0: no limit); `start` if none is.
+    def retention_floor(self, now_us: i64, age_us: i64, octets: i64, messages: i64, start: i64 = -1) -> i64:
+        """Return the end of the first blocks from `start` on that are over a limit (0: no limit); `start` if none is.
+
+        start  the first record that counts; -1: that of the log
 
         Only what is on the disk goes. A block is over the age if all its records are.
         """
@@ -471,9 +473,11 @@ class QueueLog:
         size = index.size()
         first = self.first
         kept = self.octets
-        if self.kept < self.start:  # what is held counts towards no limit
-            first = self.find(self.start)
-            kept = self.octets_from(self.start)
+        if start < 0:
+            start = self.start
+        if self.kept < start:  # what is held counts towards no limit
+            first = self.find(start)
+            kept = self.octets_from(start)
         at = first
         while at < size and index.end(at) <= self.durable_end:
             over = octets > 0 and kept > octets
@@ -487,7 +491,7 @@ class QueueLog:
                 break
             kept -= i64(index.octets[at])
             at += 1
-        return self.start if at == first else index.end(at - 1)
+        return start if at == first else index.end(at - 1)
 
     def entries_in(self, number: i64) -> BlockIndex:
         """A copy of the index entries of one file."""

@@ -95,7 +95,7 @@ class CommitGate:
         if link.waits == ANYTHING and session is not None:
             link.waits = NEWER if len(session.out) or session.parts else COMMITTED
         if link.waits == COMMITTED:
-            stored = logs.get(int(delivery.consumer.queue))
+            stored = logs.get(int(delivery.consumer.log_number))
             end: i64 = delivery.block.base + delivery.index + delivery.count
             if stored is None or (stored.log.durable and end > stored.log.durable_end):
                 link.waits = NEWER

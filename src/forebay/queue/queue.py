@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
@@ -44,7 +45,9 @@ class Queue(SourceReader):
     id       number in the write-ahead log, never used again
     source   the log that it reads, of which it keeps what it needs; other queues may stand over the same one
     log      of the source
-    released every lower offset was purged, truncated, or is over a limit of the stream; 0 after a start
+    is_view  the source is another queue's: nothing is published to this one
+    released every lower offset is settled in all of its groups, was purged, truncated, or is over a limit of the stream
+    met_marks  marks of records that came into the source by another queue, and that this one has to look into
     limits   what is in force; this one object for the queue's life
     groups   by group id
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
@@ -77,7 +80,9 @@ class Queue(SourceReader):
         self.limits = Limits()  # whoever makes the queue puts in force what applies to it
         self.source = source
         self.log = source.log
+        self.is_view = i64(source.number) != id
         self.released: i64 = 0
+        self.met_marks: i64 = 0
         self.counts = Counts()
         self.properties: PropertyReader = NoProperties() if properties is None else properties
         self.keyed = False
@@ -266,10 +271,34 @@ class Queue(SourceReader):
         """Return the first offset of the queue."""
         return max(self.log.start, self.released)
 
-    def release(self, below: i64) -> None:
-        """Give up the records below an offset, which no work group has to settle any more."""
+    def kept(self) -> i64:
+        """Return the first offset that readers of blocks can have: of the queue, or of one of its retention pins."""
+        if not self.is_view and not self.source.is_shared:
+            return self.log.kept
+        return max(self.log.kept, min(self.start(), self.pins.floor()))
+
+    def release(self, below: i64) -> bool:
+        """Give up the records below an offset, which no work group has to settle; return whether there were any."""
+        before = self.start()
         self.released = max(self.released, min(below, self.log.end))
+        if self.released <= before:
+            return False
+        if self.source.is_shared:
+            for group in self.groups.values():
+                if isinstance(group, StreamGroup):
+                    group.pass_over(self.released)  # the log may keep what is below for others
         self.source.truncate()
+        return True
+
+    def released_note(self) -> bytes:
+        """Return where the queue starts, for the write-ahead log."""
+        out = BytesWriter()
+        write_i64_le(out, self.released)
+        return out.getvalue()
+
+    def restore_released(self, note: bytes) -> None:
+        """Apply what `released_note` gave, in recovery."""
+        self.released = max(self.released, read_i64_le(note, 0))
 
     def needed_from(self) -> i64:
         """Return the offset below which everything is settled in every work group, or was given up."""
@@ -282,7 +311,12 @@ class Queue(SourceReader):
                     if first or committed < floor:
                         floor = committed
                     first = False
+            self.released = max(self.released, floor)
         return floor
+
+    def stored_octets(self) -> i64:
+        """Return the octets of the log, which count for the first of the queues over it."""
+        return self.log.octets if self.source.readers[0] is self else 0
 
     def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
         """Return the intervals within [first, end) that a consumer may still need."""

@@ -32,7 +32,7 @@ class QueueSizes:
         log = queue.log
         self.octets: int = log.octets
         self.in_memory = in_memory(log)
-        there: int = log.octets_from(log.start)
+        there: int = log.octets_from(queue.start())
         wanted: int = queue.wanted()
         ready: int = queue.ready()
         totals = GroupTotals(queue)

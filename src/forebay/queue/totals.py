@@ -63,7 +63,7 @@ class QueueTotals:
             self.wanted += queue.wanted()
             self.unacked += GroupTotals(queue).unacked
             self.consumers += queue.consumer_count()
-            self.octets += queue.log.octets
+            self.octets += queue.stored_octets()
             self.counts.add(queue.counts)
             if ready:
                 self.rank(queue, ready)
@@ -92,5 +92,5 @@ def take_changed(queues: list[Queue]) -> list[Queue]:
 def oldest_us(queue: Queue) -> i64:
     """About when the first message was stored that somebody still wants, -1 where there is none: its block's time."""
     log = queue.log
-    at = log.find(log.start)
+    at = log.find(queue.start())
     return log.index.stamps[at] if at < log.index.size() else -1

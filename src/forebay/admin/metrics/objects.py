@@ -167,7 +167,7 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
     ),
     Row(
         gauge("forebay_queue_stored_bytes", family.QUEUE, "Octets of a queue's log, on disk or in memory."),
-        lambda queue: int(queue.log.octets),
+        lambda queue: int(queue.stored_octets()),
         plus,
     ),
     Row(
@@ -200,7 +200,7 @@ def lag_of(member: QueueGroup) -> int:
     if isinstance(group, WorkGroup):
         return int(group.ready() + group.leases.count + group.delayed.count + group.dead_letters.count)
     assert isinstance(group, StreamGroup)
-    return int(member.queue.log.end - max(group.committed, member.queue.log.start))
+    return int(member.queue.log.end - max(group.committed, member.queue.start()))
 
 
 def lag_seconds(member: QueueGroup) -> float:
@@ -211,7 +211,7 @@ def lag_seconds(member: QueueGroup) -> float:
     log = member.queue.log
     assert isinstance(group, WorkGroup | StreamGroup)
     first = group.settlement.advance() if isinstance(group, WorkGroup) else group.committed
-    at = log.find(max(first, log.start))
+    at = log.find(max(first, member.queue.start()))
     if at >= log.index.size():
         return 0.0  # not sealed yet
     return max(0, member.now_us - int(log.index.stamps[at])) / US_PER_S

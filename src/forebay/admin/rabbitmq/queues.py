@@ -238,7 +238,7 @@ def own_fields(queue: Queue) -> dict[str, object]:
     return {
         "kind": KIND_NAMES[int(queue.kind)],
         "groups": len(queue.groups),
-        "start": int(queue.log.start),
+        "start": int(queue.start()),
         "end": int(queue.log.end),
         "oldest_ms": max(-1, int(oldest_us(queue)) // US_PER_MS),
         "crowded": queue.crowded,

@@ -50,7 +50,7 @@ def deaths(counts: Counts) -> list[int]:
 
 def more_of_queue(queue: Queue) -> list[int]:
     """The size of a queue's log, and its deaths."""
-    return [int(queue.log.octets), *deaths(queue.counts)]
+    return [int(queue.stored_octets()), *deaths(queue.counts)]
 
 
 def octets(app: BrokerView) -> list[int]:

@@ -122,7 +122,7 @@ class MessageTracer(Tracer):
             block = each.block
             if not self.every and PARENT not in block.data:
                 continue
-            queue = int(each.queue.id)
+            queue = int(each.queue.source.number)
             for index in range(block.count):
                 context = self.context(block, index, queue)
                 if context is None or self.left <= 0:
@@ -135,7 +135,7 @@ class MessageTracer(Tracer):
     def delivered(self, delivery: Delivery, vhost: Vhost, now_us: int) -> None:
         block = delivery.block
         consumer = delivery.consumer
-        queue = int(consumer.queue)
+        queue = int(consumer.log_number)
         if not self.every and PARENT not in block.data:
             return
         for index in range(delivery.index, delivery.index + delivery.count):
@@ -159,7 +159,15 @@ class MessageTracer(Tracer):
             if delivery.lease is not None:
                 self.hold(
                     OpenDelivery(
-                        vhost, delivery.lease, queue, int(consumer.group), offset, context, out, attributes, now_us
+                        vhost,
+                        delivery.lease,
+                        int(consumer.queue),
+                        int(consumer.group),
+                        offset,
+                        context,
+                        out,
+                        attributes,
+                        now_us,
                     )
                 )
 

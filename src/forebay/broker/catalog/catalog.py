@@ -36,10 +36,12 @@ from forebay.broker.catalog.commands.queues import (
 )
 from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import RESERVED, Topology
+from forebay.broker.catalog.views import has_keys, resolve_source
 from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError, note_half_change
+from forebay.core.message import EXPIRES, KEYED
 from forebay.core.option_names import CLASSIC_TYPE
-from forebay.core.stored.entry_kinds import CATALOG, CURSOR, HELD, RETURNS, SETTLED
+from forebay.core.stored.entry_kinds import CATALOG, CURSOR, HELD, RELEASED, RETURNS, SETTLED
 from forebay.directory.command import decoded
 from forebay.log.store import FrameEntry
 from forebay.message.address import TOPIC_EXCHANGE, named_queue
@@ -150,8 +152,12 @@ class Catalog(Topology):
 
     def add_queue(self, command: DeclareQueue) -> Queue:
         """Make a queue of a name that none has."""
+        command = resolve_source(self, command)
         self.execute(command)
-        return self.queues_by_id[command.id]
+        queue = self.queues_by_id[command.id]
+        if queue.is_view and has_keys(queue.log, queue.start()):
+            self.key_queue(queue)
+        return queue
 
     def check_queue_count(self, name: bytes) -> None:
         most = self.settings.queues_max
@@ -195,6 +201,15 @@ class Catalog(Topology):
     def key_queue(self, queue: Queue) -> None:
         """A message of the queue names its group: from now on all of one group go out one at a time."""
         self.execute(KeyQueue(int(queue.id)))
+
+    def note_marks(self, queue: Queue, marks: i64) -> None:
+        """Have the queue look for what a record's marks say that there is in its properties."""
+        if queue.kind == STREAM:
+            return
+        if marks & KEYED and not queue.keyed:
+            self.key_queue(queue)
+        if marks & EXPIRES and queue.work_groups == 0:
+            self.add_group(queue, b"", b"", True, queue.start(), True)
 
     # ---- bindings
 
@@ -254,12 +269,17 @@ class Catalog(Topology):
                 return queue.add_group(id, name, filter, work, start, auto)  # the queue has gone in this very turn
             self.execute(AddGroup(int(queue.id), id, name, filter, work, int(start), auto))
             group = queue.groups[id]
-            if isinstance(group, WorkGroup) and queue.log.start < queue.log.end:
+            if isinstance(group, WorkGroup) and queue.start() < queue.log.end:
                 group.pass_over(left_out(self, queue))
             return group
         except Exception as error:
             note_half_change(error)
             raise
+
+    def note_released(self, queue: Queue, urgent: bool) -> None:
+        """Write down where a queue starts, if the start of its log does not say it."""
+        if queue.log.durable and (queue.is_view or queue.source.is_shared):
+            self.store.note(RELEASED, int(queue.id), 0, queue.released_note(), urgent)
 
     # ---- recovery
 
@@ -286,6 +306,8 @@ class Catalog(Topology):
     def queue_entries(self, queue: Queue) -> list[FrameEntry]:
         """A durable queue, its groups and their progress."""
         entries = [self.noted(queue_as_declared(queue))]
+        if queue.released > queue.log.start and not queue.is_view:
+            entries.append(FrameEntry(RELEASED, queue.id, 0, queue.released_note()))
         if queue.keyed:
             entries.append(self.noted(KeyQueue(int(queue.id))))
         if queue.limits.earlier_ttls:
@@ -315,6 +337,9 @@ class Catalog(Topology):
             if entry.kind == HELD:
                 if queue is not None:
                     queue.pins.restore(entry.payload)
+            elif entry.kind == RELEASED:
+                if queue is not None:
+                    queue.restore_released(entry.payload)
             elif entry.kind == RETURNS:
                 if isinstance(group, WorkGroup):
                     group.attempts.restore(entry.payload)

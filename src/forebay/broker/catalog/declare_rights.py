@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.catalog.catalog import Catalog
-from forebay.directory.permissions import CONFIGURE, READ, Rights
+from forebay.directory.permissions import CONFIGURE, READ, WRITE, Rights
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, queue_address
+from forebay.queue.declaration.view_arguments import PUBLISH_TARGET, SOURCE
 
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "x-dead-letter-routing-key"
@@ -22,6 +23,11 @@ KEYED: Final = (b"direct", b"topic")  # exchanges through which come only keys t
 def check_declare_queue(where: Catalog, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:
     """Check that a queue may be declared so: its dead letters take something from it to somewhere."""
     rights.check_queue(CONFIGURE, name)
+    source = named(arguments, SOURCE)
+    if source is not None:
+        rights.check_queue(READ, source)  # who may read the view has what is in the stream
+        if PUBLISH_TARGET in arguments:
+            rights.check_queue(WRITE, source)
     target = named(arguments, DEAD_LETTER_EXCHANGE)
     if target is not None:
         rights.check_queue(READ, name)

@@ -23,7 +23,7 @@ def hold(topology: Catalog, queue: Queue, name: bytes, offset: i64, ttl_us: i64,
     """
     try:
         pins = queue.pins
-        offset = max(offset, queue.log.kept)
+        offset = max(offset, queue.kept())
         if name not in pins.by_name and len(pins.by_name) >= PINS_MAX:
             raise RequestError(REFUSED, f"hold: queue '{text(queue.name)}' has {PINS_MAX} pins already")
         is_urgent = not pins.keeps(name, offset)

@@ -17,7 +17,7 @@ from forebay.broker.limits.topology_memory import TopologyMemory, queue_octets
 from forebay.broker.properties import MessageProperties
 from forebay.broker.shared.queue_numbers import QueueNumbers
 from forebay.broker.turn import Turn
-from forebay.core.errors import NOT_FOUND, RequestError, note_half_change
+from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, RequestError, note_half_change
 from forebay.core.options import Options
 from forebay.core.stored.entry_kinds import CATALOG
 from forebay.directory.permissions import allows
@@ -28,6 +28,7 @@ from forebay.message.events import Events
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.placement import Placement
 from forebay.queue.declaration.spec import QueueSpec, locked
+from forebay.queue.declaration.view_arguments import PUBLISH_TARGET, SOURCE, text_argument
 from forebay.queue.properties import Looks, PropertyReader
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.source.source import LogSource
@@ -170,10 +171,12 @@ class Topology:
         """A queue as errors name it."""
         return f"queue '{text(queue)}' in vhost '{text(self.name)}'"
 
-    def make_source(self, number: i64, name: bytes, durable: bool) -> LogSource:
-        """Make a log that queues can stand over, or find the one that recovery has read."""
-        source = LogSource(self.store.create_log(number, text(name), durable))
-        self.sources[number] = source
+    def open_source(self, number: i64, name: bytes, durable: bool) -> LogSource:
+        """Return the source of that number, made with its log where no queue stands over it yet."""
+        source = self.sources.get(number)
+        if source is None:
+            source = LogSource(self.store.create_log(number, text(name), durable))
+            self.sources[number] = source
         return source
 
     def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, source: LogSource) -> Queue:
@@ -194,6 +197,8 @@ class Topology:
 
     def set_fallback(self, queue: Queue | None) -> None:
         """Have a queue take the `$queue/` publishes that no other queue takes; with None they make queues."""
+        if queue is not None:
+            self.refuse_view(queue, "cannot take what no queue takes")
         if queue is not self.fallback:
             self.fallback = queue
             self.bindings.routes.clear()
@@ -218,7 +223,7 @@ class Topology:
         if limits.message_ttl_us == before_us:
             return limits.earlier_ttls
         log = queue.log
-        return limits.ttls_after(before_us, log.start, log.end + log.writer.count)
+        return limits.ttls_after(before_us, queue.start(), log.end + log.writer.count)
 
     def drop_queue(self, queue: Queue) -> list[bytes]:
         """Forget a queue with its bindings; the exchanges that go as they lost their last one."""
@@ -235,6 +240,8 @@ class Topology:
         self.past_counts.add(queue.counts)
         self.past_queues += 1
         self.bindings.routes.drop_key(DEFAULT_EXCHANGE, queue.name)
+        for view in self.views_of(queue):
+            self.bindings.routes.drop_key(DEFAULT_EXCHANGE, view.name)
         if queue is self.fallback:
             self.set_fallback(None)
         self.turn.cancelled += queue.consumers()
@@ -242,6 +249,33 @@ class Topology:
             self.turn.next_turn.wake(watch)
         self.leave_source(queue)
         return self.bindings.remove_destination(queue.id)
+
+    def views_of(self, queue: Queue) -> list[Queue]:
+        """Return the views of a queue that is none itself."""
+        if queue.is_view or not queue.source.is_shared:
+            return []
+        return [other for other in queue.source.readers if isinstance(other, Queue) and other is not queue]
+
+    def publish_target(self, view: Queue) -> Queue:
+        """Return the queue to which a publish to a view's own name goes; RequestError if it goes nowhere."""
+        arguments = view.spec.arguments
+        source = text_argument(arguments, SOURCE)
+        name = text_argument(arguments, PUBLISH_TARGET)
+        place = self.place_of(view.name)
+        if not name:
+            way = f"publish there, or declare it with {PUBLISH_TARGET}"
+            raise RequestError(REFUSED, f"{place} is a view of stream '{source}': {way}")
+        target = self.queues.get(name.encode())
+        if target is None or target.source is not view.source:
+            raise RequestError(NOT_FOUND, f"{place} is a view of stream '{source}', which was deleted")
+        return target
+
+    def refuse_view(self, queue: Queue, request: str) -> None:
+        """Refuse with RequestError(PRECONDITION) what can be done with a queue only that is no view."""
+        if queue.is_view:
+            source = text_argument(queue.spec.arguments, SOURCE)
+            place = self.place_of(queue.name)
+            raise RequestError(PRECONDITION, f"{request}: {place} is a view of stream '{source}': name the stream")
 
     def leave_source(self, queue: Queue) -> None:
         """Let a queue's source keep nothing for it any more. The log goes with the last queue over it."""

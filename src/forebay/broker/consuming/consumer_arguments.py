@@ -151,13 +151,21 @@ def group_name(name: object) -> bytes:
 
 
 def stream_start(
-    queue: Queue, start: object, now_us: i64, named: bool = False, argument: str = "x-stream-offset"
+    queue: Queue,
+    start: object,
+    now_us: i64,
+    named: bool = False,
+    argument: str = "x-stream-offset",
+    first: i64 = -1,
 ) -> i64:
     """The offset that `x-stream-offset`, or another argument, means now: for a group that has none yet.
 
     named  the group has a name: unless it is told otherwise it misses nothing, and begins at the first record
+    first  the first offset that it may be; -1: that of the queue
     """
     log = queue.log
+    if first < 0:
+        first = queue.start()
     if isinstance(start, bytes):
         start = start.decode("utf-8", "replace")
     if start is None:
@@ -165,15 +173,15 @@ def stream_start(
     if start == "next":
         return log.end
     if start in ("first", "resume"):
-        return log.start
+        return first
     if start == "last":
-        return log.end - 1 if log.end > log.start else log.end
+        return log.end - 1 if log.end > first else log.end
     if isinstance(start, str) and start.startswith("timestamp="):
-        return log.offset_at(min(number_of(argument, start, start[10:]) * 1000, TIME_US_MAX))
+        return max(first, log.offset_at(min(number_of(argument, start, start[10:]) * 1000, TIME_US_MAX)))
     if isinstance(start, str) and len(start) > 1 and start[-1] in AGE_UNITS:
         ago_us = age_us(start)
         if ago_us > 0:
-            return log.offset_at(max(now_us - min(ago_us, TIME_US_MAX), i64(0)))
+            return max(first, log.offset_at(max(now_us - min(ago_us, TIME_US_MAX), i64(0))))
     if isinstance(start, str) and start.startswith("offset="):
         start = number_of(argument, start, start[7:])
     elif isinstance(start, str) and start.isdigit():
@@ -185,7 +193,7 @@ def stream_start(
             "a time ago such as 90m, 12h, 7D",
         )
     offset: i64 = start
-    return max(log.start, min(log.end, offset))
+    return max(first, min(log.end, offset))
 
 
 def number_of(argument: str, whole: str, digits: str) -> int:

@@ -116,6 +116,7 @@ class Consumers:
             consumer.arguments = arguments or None
             self.set_timeout(where, consumer, cancels, asked.timeout_us)
             consumer.queue_name = where.name
+            consumer.log_number = where.source.number
             consumer.group_name = group_key(group.name, group.filter)
             consumer.paused = session_id in self.paused
             self.join(where, group, consumer, asked)
@@ -184,9 +185,7 @@ class Consumers:
             name = b"\0%d" % self.next_id  # a cursor of its own
         group = queue.find_group(group_key(name, filter))
         if group is None:
-            offset = (
-                queue.log.start if work else stream_start(queue, asked.start, self.turn.now_us, len(asked.group) > 0)
-            )
+            offset = queue.start() if work else stream_start(queue, asked.start, self.turn.now_us, len(asked.group) > 0)
             group = self.catalog.add_group(queue, name, filter, work, offset, asked.auto_commit)
         elif isinstance(group, WorkGroup) != work:
             raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")
@@ -298,6 +297,7 @@ class Consumers:
             if getter is None:
                 getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
                 getter.queue_name = where.name
+                getter.log_number = where.source.number
                 self.set_timeout(where, getter, True, 0)
                 getters[key] = getter
             self.turn.now_us = self.catalog.store.clock.now_us()

@@ -41,23 +41,30 @@ class Dispatcher:
         """
         try:
             self.dead_letters.forward_refused()
-            if not queue.dirty:
+            if not queue.dirty and not queue.log.writer.count:
                 return
             self.turn.now_us = self.store.clock.now_us()
             if queue.log.writer.count:
                 self.turn.seal(queue)
-            if queue.work_groups == 0 and queue.needs_group():
-                self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+            self.prepare(queue)
             queue.dispatch(self.turn.now_us, self.early)
         except Exception as error:
             note_half_change(error)
             raise
 
+    def prepare(self, queue: Queue) -> None:
+        """Give a queue what it needs to deliver the records that it has now."""
+        if queue.met_marks:
+            marks, queue.met_marks = queue.met_marks, 0
+            self.catalog.note_marks(queue, marks)
+        if queue.work_groups == 0 and queue.needs_group():
+            self.catalog.add_group(queue, b"", b"", True, queue.start(), True)
+
     def take_early(self, consumer: Consumer) -> list[Delivery]:
         """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""
         try:
             queue = self.catalog.queues_by_id.get(consumer.queue)
-            if queue is None or not queue.dirty:
+            if queue is None or (not queue.dirty and not queue.log.writer.count):
                 return []
             self.catch_up(queue)
             own: list[Delivery] = []
@@ -111,8 +118,7 @@ class Dispatcher:
         now_us = self.turn.now_us
         if queue.log.writer.count:
             self.turn.seal(queue)
-        if queue.work_groups == 0 and queue.needs_group():
-            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+        self.prepare(queue)
         if queue.dispatch(now_us, out):
             again.append(queue)
         for group in list(queue.groups.values()):

@@ -64,6 +64,8 @@ class Mover:
 
     def hand_over(self, route: Route, record: StoredRecord) -> None:
         """Append a record that somebody moves by choice to all queues of a route; RequestError(REFUSED) if not."""
+        for target in route.queues:
+            self.publishing.catalog.refuse_view(target, "cannot publish")
         outcome = self.send(route, record, True, False)
         if outcome.status != REJECTED:
             return

@@ -36,7 +36,7 @@ from forebay.message.formats.table import AT_QOS_0, MARKED_LATE, format_of
 from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
-from forebay.queue.queue import SHARE, STREAM, Queue
+from forebay.queue.queue import SHARE, Queue
 from forebay.routing.exchange import text
 from forebay.routing.flow import ExchangeCounts
 
@@ -120,7 +120,7 @@ class Publishing:
                     self.append_annotated(queue, route, format, stored, properties, body, annotations)
                 else:
                     if stored & MARKS:
-                        self.heed(queue, i64(stored))
+                        self.catalog.note_marks(queue, i64(stored))
                     writer.append(stored, route.exchange, route.routing_key, properties, body)
                 if not queue.dirty:
                     queue.dirty = True
@@ -163,7 +163,7 @@ class Publishing:
             writer.append_annotated(format, route.exchange, route.routing_key, shown, body, route.publisher)
             return
         if stored & MARKS:
-            self.heed(queue, i64(stored))
+            self.catalog.note_marks(queue, i64(stored))
         writer.append_annotated(stored, route.exchange, route.routing_key, properties, body, annotations)
 
     def conclude(
@@ -192,7 +192,7 @@ class Publishing:
         route.flow.published_out += block.count * route.reach
         for queue in route.queues:
             if marks:
-                self.heed(queue, marks)
+                self.catalog.note_marks(queue, marks)
             writer = queue.log.writer
             writer.append_all(block, formats)
             self.turn.mark(queue)
@@ -213,15 +213,6 @@ class Publishing:
                 alone = Audience()
                 alone.logged.append(recipient)
                 self.sessions.append_private(recipient.client, alone, format, copy.key, properties, body)
-
-    def heed(self, queue: Queue, marks: i64) -> None:
-        """Have the queue look for what a record's marks say that there is in its properties."""
-        if queue.kind == STREAM:
-            return
-        if marks & KEYED and not queue.keyed:
-            self.catalog.key_queue(queue)
-        if marks & EXPIRES and queue.work_groups == 0:
-            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
 
     def refuse(
         self,

@@ -293,7 +293,7 @@ class Router:
                     if queue not in found:
                         found.append(queue)
                 continue
-            named = self.catalog.queues.get(key)
+            named = self.named_queue(key)
             if named is not None and named not in found:
                 found.append(named)
         return found
@@ -350,12 +350,17 @@ class Router:
         name, _ = queue_address(address)
         numbers = find_destinations(self.catalog.topics.trie, [address], True, work or self.uncut)
         found = [self.catalog.queues_by_id[number] for number in numbers if number in self.catalog.queues_by_id]
-        named = self.catalog.queues.get(name)
+        named = self.named_queue(name)
         if named is not None and named not in found:
             found.insert(0, named)
         if not found:
             found.append(self.addressed_queue(name) if self.catalog.fallback is None else self.catalog.fallback)
         return found
+
+    def named_queue(self, name: bytes) -> Queue | None:
+        """Return the queue that takes what is published to a name; RequestError if that is a view without one."""
+        queue = self.catalog.queues.get(name)
+        return self.catalog.publish_target(queue) if queue is not None and queue.is_view else queue
 
     def queues_of(self, way: Way) -> list[Queue]:
         known = self.catalog.queues_by_id

@@ -129,7 +129,7 @@ def summary(vhost: Vhost, queue: Queue) -> DeadLetterSummary:
     if isinstance(group, WorkGroup):
         found.held = int(group.leases.count)
     seal(vhost, queue)
-    live = queue.needed(queue.log.start, queue.log.end)
+    live = queue.needed(queue.start(), queue.log.end)
     found.messages = sum(end - first for first, end in live)
     look = LookBudget(COUNTED_MAX)
     with suppress(DamagedBlock):  # what cannot be read is not counted
@@ -168,7 +168,7 @@ def count(counts: dict[str, int], value: object) -> None:
 
 def walk(vhost: Vhost, queue: Queue, first: int, end: int = OFFSET_MAX) -> Iterator[RecordSubject]:
     """The unsettled records of [first, end), one by one. Nothing is delivered: what consumers hold is there too."""
-    offset = max(first, int(queue.log.start))
+    offset = max(first, int(queue.start()))
     while offset < min(end, int(queue.log.end)):
         block = queue.log.block(offset)
         if block is None:
@@ -332,7 +332,7 @@ def edit(
     try:
         queue, group = work_of(vhost, name)
         block = queue.log.block(offset) if offset < queue.log.end else None
-        if offset < queue.log.start or block is None or block.base > offset or not queue.needed(offset, offset + 1):
+        if offset < queue.start() or block is None or block.base > offset or not queue.needed(offset, offset + 1):
             raise RequestError(NOT_FOUND, f"offset: {offset} is not in queue '{text(name)}'")
         if not is_waiting(group, offset):
             raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")
@@ -363,7 +363,7 @@ def work_of(vhost: Vhost, name: bytes) -> tuple[Queue, WorkGroup]:
     seal(vhost, queue)
     group = queue.find_group(b"")
     if group is None:
-        group = vhost.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+        group = vhost.catalog.add_group(queue, b"", b"", True, queue.start(), True)
     assert isinstance(group, WorkGroup)
     return queue, group
 

@@ -16,3 +16,4 @@ INTERNAL: Final = 6  # of one of the broker's own logs, whose number is the owne
 BROKER: Final = 7  # a command on what belongs to no vhost
 RETURNS: Final = 8  # how often records came back
 HELD: Final = 9  # records that readers keep
+RELEASED: Final = 10  # where a queue over a log that others read, too, starts

@@ -139,7 +139,7 @@ def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | Non
 def nobody(queue: Queue, offset: int) -> list[Reason]:
     """The reasons of a queue that has no group yet."""
     name = text(queue.name)
-    ahead = offset - int(queue.log.start)
+    ahead = offset - int(queue.start())
     found: list[Reason] = []
     if queue.owner:
         words = f"queue '{name}' is exclusive: only connection {queue.owner} may consume"
@@ -170,9 +170,9 @@ def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
             words += "; the disk is full, and nothing durable is taken"
         return Reason("not_there", words, fields)
     if queue.kind == STREAM:
-        words = f"retention has dropped it: the stream starts at offset {log.start}"
-        return Reason("gone", words, {"start": int(log.start)})
-    return Reason("gone", "everybody has settled it, and the log has it no more", {"start": int(log.start)})
+        words = f"retention has dropped it: the stream starts at offset {queue.start()}"
+        return Reason("gone", words, {"start": int(queue.start())})
+    return Reason("gone", "everybody has settled it, and the log has it no more", {"start": int(queue.start())})
 
 
 def deaths(vhost: Vhost, queue: Queue, offset: int) -> list[Reason]:

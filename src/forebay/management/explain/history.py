@@ -130,7 +130,7 @@ def group_events(
         found.append({**event, "deliveries": deliveries, "failures": failures})
         if not is_traced:
             missing.append(f"when it was delivered before, and to whom, in group '{name}'")
-    is_gone = offset < queue.log.start
+    is_gone = offset < queue.start()
     if is_gone or (offset < queue.log.end and state_in(group, offset) == "settled"):
         death = death_of(vhost, queue, group, offset)
         if death is None:

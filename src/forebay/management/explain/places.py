@@ -26,7 +26,7 @@ class MessagePlace:
 
 def subject_at(vhost: Vhost, queue: Queue, offset: int) -> RecordSubject | None:
     """The message at an offset, settled or not; None where the log has none."""
-    if not int(queue.log.start) <= offset < int(queue.log.end):
+    if not int(queue.start()) <= offset < int(queue.log.end):
         return None
     block = queue.log.block(offset)
     if block is None or block.base > offset:
@@ -59,7 +59,7 @@ class Search:
         while self.left and blocks and octets > 0:
             queue, end = self.left.pop()
             log = queue.log
-            at = int(log.find(end - 1)) if end > int(log.start) else -1
+            at = int(log.find(end - 1)) if end > int(queue.start()) else -1
             if at < log.first or at >= log.index.size():
                 continue
             base = int(log.index.bases[at])
@@ -72,7 +72,7 @@ class Search:
             if block is not None:
                 octets -= int(block.octets())
                 self.look(queue, block, end)
-            if base > log.start and at > log.first:
+            if base > queue.start() and at > log.first:
                 self.left.append((queue, base))
         self.is_done = not self.left
 
@@ -82,7 +82,7 @@ class Search:
             return
         for index in range(int(block.count)):
             offset = int(block.base) + index
-            if offset >= end or offset < queue.log.start or self.octets not in block.properties(index):
+            if offset >= end or offset < queue.start() or self.octets not in block.properties(index):
                 continue
             subject = RecordSubject(queue.name, block, index, self.vhost.turn.now_us)
             if subject.property("message_id") == self.message_id:

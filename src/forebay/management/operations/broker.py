@@ -106,7 +106,7 @@ def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> QueueStatsFields:
         "dead_letters_waiting": int(totals.dead_letters),
         "consumers": int(queue.consumer_count()),
         "groups": len(queue.groups),
-        "octets": int(queue.log.octets),
+        "octets": int(queue.stored_octets()),
         "oldest_ms": None if stored_us < 0 else max(now_us - stored_us, 0) // US_PER_MS,
         "counts": queue.counts.fields(),
     }

@@ -101,7 +101,8 @@ def seek_group(control: Control, given: GroupSeekRequest) -> OffsetAnswer:
         raise refuse("to", to, "is where it is")
     seal(vhost, queue)
     check_end(queue, to)
-    offset = stream_start(queue, to, vhost.turn.now_us, argument="to")
+    first = queue.log.start if queue.is_view else queue.start()  # a view goes back as far as its source does
+    offset = stream_start(queue, to, vhost.turn.now_us, argument="to", first=first)
     move_group(vhost, queue, group, offset)
     return {"offset": int(offset)}
 
@@ -163,14 +164,14 @@ def list_unsettled(control: Control, given: QueueUnsettledRequest) -> UnsettledA
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
-    start, end = int(queue.log.start), int(queue.log.end)
+    start, end = int(queue.start()), int(queue.log.end)
     stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
     ranges = queue.needed(first, stop)
     if len(ranges) > UNSETTLED_MAX:
         stop = ranges[UNSETTLED_MAX][0]
         ranges = ranges[:UNSETTLED_MAX]
     shown = [[int(low), int(high)] for low, high in ranges]
-    answer: UnsettledAnswer = {"id": int(queue.id), "start": start, "end": end, "ranges": shown}
+    answer: UnsettledAnswer = {"id": int(queue.source.number), "start": start, "end": end, "ranges": shown}
     if stop < end:
         answer["next"] = stop
     return answer

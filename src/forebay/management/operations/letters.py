@@ -63,8 +63,10 @@ def redrive_letters(control: Control, given: DeadLetterRedriveRequest) -> Portio
     """
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
-    if given.id is not None and given.id != queue.id:
-        raise RequestError(PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.id}: it was made anew")
+    if given.id is not None and given.id != queue.source.number:
+        raise RequestError(
+            PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.source.number}: it was made anew"
+        )
     ranges = merged(given.offsets)
     first, limit, scan = portion_of(given)
     portion = redrive(vhost, queue.name, where_of(given), octets(given.to), first, limit, ranges, scan)

@@ -34,7 +34,7 @@ def show_message(control: Control, given: MessageShowRequest) -> MessageFields:
     queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
     offset = given.offset
-    check_offset(queue.log, offset, queue.name)
+    check_offset(queue, offset)
     return shown_at(vhost, queue, offset, given.body_octets_max)
 
 
@@ -51,7 +51,7 @@ def show_tail(control: Control, given: QueueTailRequest) -> TailAnswer:
     end = int(queue.log.end)
     since = min(given.first, end) if given.first is not None else end
     items: list[MessageFields] = []
-    for offset in range(max(since, end - limit, int(queue.log.start)), end):
+    for offset in range(max(since, end - limit, int(queue.start())), end):
         try:
             items.append(shown_at(vhost, queue, offset, octets_max))
         except RequestError as error:

@@ -62,13 +62,13 @@ def show_queue(control: Control, given: QueueShowRequest) -> QueueDetails:
     return {
         **glance_of(queue),
         "groups": [group_fields(queue, group) for group in queue.groups.values()],
-        "octets": int(queue.log.octets),
+        "octets": int(queue.stored_octets()),
         "arguments": plain(queue.spec.arguments),
         "policy": None if user is None else user.name,
         "operator_policy": None if operator is None else operator.name,
-        "start": int(queue.log.start),
+        "start": int(queue.start()),
         "end": int(queue.log.end),
-        "kept": int(queue.log.kept),
+        "kept": int(queue.kept()),
         "pinned_by": pin_fields(queue),
     }
 
@@ -173,7 +173,7 @@ def message_fields(subject: RecordSubject, body_octets_max: int) -> MessageField
 
 def queue_fields(queue: Queue) -> QueueFields:
     """Return a queue, as lists have it."""
-    return {**glance_of(queue), "groups": len(queue.groups), "octets": int(queue.log.octets)}
+    return {**glance_of(queue), "groups": len(queue.groups), "octets": int(queue.stored_octets())}
 
 
 def glance_of(queue: Queue) -> QueueGlance:

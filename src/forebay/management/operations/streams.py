@@ -18,7 +18,7 @@ from forebay.management.requests.queues import (
     StreamOffsetRequest,
     StreamShowRequest,
 )
-from forebay.queue.queue import KIND_NAMES
+from forebay.queue.queue import KIND_NAMES, Queue
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.routing.exchange import text
 
@@ -41,10 +41,10 @@ def show_stream(control: Control, given: StreamShowRequest) -> LogFields:
     return {
         "queue": text(queue.name),
         "type": KIND_NAMES[int(queue.kind)],
-        "start": int(log.start),
+        "start": int(queue.start()),
         "end": int(log.end),
         "readable_end": int(log.readable_end()),
-        "kept": int(log.kept),
+        "kept": int(queue.kept()),
         "octets": int(log.octets),
         "blocks": end - first,
         "first_ms": None if first == end else int(index.stamps[first]) // US_PER_MS,
@@ -63,7 +63,7 @@ def offset_of_time(control: Control, given: StreamOffsetRequest) -> OffsetAnswer
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(octets(given.queue))
     seal(vhost, queue)
-    return {"offset": int(queue.log.offset_at(given.time_ms * US_PER_MS))}
+    return {"offset": max(int(queue.log.offset_at(given.time_ms * US_PER_MS)), int(queue.start()))}
 
 
 def files_of(log: QueueLog) -> list[LogFileFields]:
@@ -107,9 +107,10 @@ def end_of_file(index: BlockIndex, first: int, size: int) -> int:
     return low + 1
 
 
-def check_offset(log: QueueLog, offset: int, name: bytes) -> None:
-    """RequestError(NOT_FOUND) unless a record of this offset is in the log."""
-    if not int(log.start) <= offset < int(log.end):
+def check_offset(queue: Queue, offset: int) -> None:
+    """RequestError(NOT_FOUND) unless a record of this offset is in the queue."""
+    start, end = int(queue.start()), int(queue.log.end)
+    if not start <= offset < end:
         raise RequestError(
-            NOT_FOUND, f"offset: {offset} is not within {log.start} .. {int(log.end) - 1} of queue '{text(name)}'"
+            NOT_FOUND, f"offset: {offset} is not within {start} .. {end - 1} of queue '{text(queue.name)}'"
         )

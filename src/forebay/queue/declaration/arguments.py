@@ -203,6 +203,9 @@ SETTINGS: Final = (
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
+    Setting("source", ON_WORK, TEXT, NOBODY, "name of a stream"),
+    Setting("recovery-point", ON_WORK, ANY, NOBODY, "recovery point"),
+    Setting("publish-target", ON_WORK, TEXT, NOBODY, "name of a stream"),
 )
 # Arguments of RabbitMQ, or of a plugin that comes with it, which its clients send. They have no effect here.
 FOREIGN: Final = (
@@ -248,6 +251,7 @@ def factor_fault(value: object) -> str:
 
 
 def unacceptable(value: object) -> str:
+    """Return RabbitMQ's words for a value of a wrong type."""
     return f"{{unacceptable_type,{type_name(value)}}}"
 
 

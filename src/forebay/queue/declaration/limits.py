@@ -26,6 +26,7 @@ NO_PRIORITY: Final = 0
 STRICT: Final = 1  # the highest first, among at most 256 levels
 FAIR: Final = 2  # two classes, above 4 and the others, at two to one
 
+SOURCE: Final = BY_KEY["source"].argument
 OVERFLOWS: Final = {
     "drop-head": DROP_HEAD,
     "reject-publish": REJECT_PUBLISH,
@@ -186,6 +187,9 @@ def limits_of(
     limits.max_octets = capped(asked.lowest("max-length-bytes", -1))
     limits.max_body_octets = capped(asked.lowest("max-message-size", -1))
     limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]
+    if SOURCE in spec.arguments:  # a view takes no publish that it could refuse
+        limits.overflow = DROP_HEAD
+        limits.max_body_octets = -1
     limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0
     limits.dead_letter_exchange = asked.octets(DEAD_LETTER_EXCHANGE)
     limits.dead_letter_key = asked.octets(DEAD_LETTER_KEY)

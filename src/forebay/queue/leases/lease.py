@@ -38,6 +38,7 @@ class Consumer:
     ) -> None:
         self.id = id
         self.queue = queue  # id of the queue; negative for a topic subscription
+        self.log_number = queue  # of the log that the queue reads
         self.group = group  # id of the group within the queue
         self.session_id = session_id
         self.channel = channel

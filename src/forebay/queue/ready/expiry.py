@@ -6,13 +6,14 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.message import EXPIRES
+from forebay.core.message import EXPIRES, KEYED
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import Limits
 from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import PropertyReader
 
 NEVER: Final = 1 << 62
+MARKS: Final = EXPIRES | KEYED
 
 
 @final
@@ -88,14 +89,14 @@ def expiry_us(limits: Limits, properties: PropertyReader, block: Block, index: i
     return block.timestamp_us(index) + ttl_us
 
 
-def has_expirations(block: Block) -> bool:
-    """True if some record of a block says itself when it expires."""
+def marks_of(block: Block) -> i64:
+    """Return the marks EXPIRES and KEYED that some record of a block has."""
     start = block.formats_at
     formats = block.data[start : start + block.count]
     first = formats[0]
     if formats.count(first) == len(formats):
-        return first & EXPIRES != 0  # nearly always: all came alike
-    for format in formats:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
-        if format & EXPIRES:
-            return True
-    return False
+        return first & MARKS  # nearly always: all came alike
+    marks = 0
+    for format in formats:
+        marks |= format
+    return marks & MARKS

@@ -20,22 +20,26 @@ from forebay.queue.source.reader import Keeper, SourceReader
 class LogSource:
     """A log and its readers.
 
-    number   of the log on disk, never used again
-    readers  the queues over the log, or the one owner of a log of the broker's own
+    number     of the log on disk, never used again
+    readers    the queues over the log, or the one owner of a log of the broker's own
+    is_shared  there are several
     """
 
     def __init__(self, log: QueueLog) -> None:
         self.number = log.queue
         self.log = log
         self.readers: list[SourceReader] = []
+        self.is_shared = False
 
     def add_reader(self, reader: SourceReader) -> None:
         """Keep what the reader needs from now on."""
         self.readers.append(reader)
+        self.is_shared = len(self.readers) > 1
 
     def remove_reader(self, reader: SourceReader) -> None:
         """Let go what only this reader needed. Without a reader left, the log itself is to be dropped."""
         self.readers.remove(reader)
+        self.is_shared = len(self.readers) > 1
         if self.readers:
             self.hold_pinned()
             self.truncate()

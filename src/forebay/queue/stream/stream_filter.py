@@ -6,12 +6,13 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.core.message import EXPIRES
 from forebay.log.block import Block
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import Limits
 from forebay.queue.key_filter import KeyFilter
 from forebay.queue.properties import PropertyReader
-from forebay.queue.ready.expiry import expiry_us, has_expirations
+from forebay.queue.ready.expiry import expiry_us, marks_of
 from forebay.queue.stream.stream_values import Selection
 from forebay.queue.turn import TurnShare
 
@@ -44,7 +45,7 @@ class StreamFilter:
 
     def enter(self, block: Block) -> None:
         """The records asked of next are of this block."""
-        self.has_expirations = has_expirations(block)
+        self.has_expirations = marks_of(block) & EXPIRES != 0
 
     def may_expire(self) -> bool:
         """True if records of the block that the cursor stands in may expire."""

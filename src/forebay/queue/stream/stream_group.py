@@ -210,6 +210,12 @@ class StreamGroup(Group):
         self.cursor = offset
         self.block = None
 
+    def pass_over(self, below: i64) -> None:
+        """Go on at `below` if the cursor stands before it."""
+        if self.cursor < below:
+            self.cursor = below
+            self.block = None
+
     def commit_read(self) -> None:
         """Commit up to the first record that is still unacknowledged."""
         leases = self.open

@@ -52,6 +52,7 @@ class Settlement:
         self.intervals.truncate(0)
         self.interval_first = 0
         self.interval_end = 0
+        self.start = min(self.start, offset)
         self.begin(offset)
         self.settle_missing(gone)
 

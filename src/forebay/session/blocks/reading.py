@@ -195,7 +195,7 @@ class ReaderRequests:
                 self.changed = queue.log.durable
         if self.job is not None and vhost.is_rewriting(self.job):
             return None
-        return {"offset": request.offset, "start": int(queue.log.kept)}
+        return {"offset": request.offset, "start": int(queue.kept())}
 
 
 def pin_name(rights: Rights, request: Request) -> bytes:
@@ -216,7 +216,7 @@ def bounds(queue: Queue) -> dict[str, object]:
     end = log.readable_end()
     return {
         "id": int(log.queue),
-        "start": int(min(log.kept, end)),
+        "start": int(min(queue.kept(), end)),
         "end": int(end),
         "octets": int(log.octets),
     }
@@ -224,7 +224,7 @@ def bounds(queue: Queue) -> dict[str, object]:
 
 def deliveries(queue: Queue, first: i64, end: i64) -> dict[str, object]:
     """The times that the work group without a name has delivered records of [first, end) that are not settled."""
-    first = max(first, queue.log.start)
+    first = max(first, queue.start())
     stop = max(first, min(end, first + DELIVERIES_OFFSETS))
     group = queue.find_group(b"")
     counts: dict[int, int] = {}

@@ -121,7 +121,7 @@ class Bind(TopologyCommand[Topology], frozen=True, tag="bind"):
         if ends.to_exchange:
             where.check_exchange(ends.to)
         else:
-            where.queue(ends.to)
+            where.refuse_view(where.queue(ends.to), "cannot bind")
         source.check_bind(ends.key, ends.arguments)
 
     def is_durable(self, where: Topology) -> bool:

@@ -11,6 +11,7 @@ from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.message.address import check_queue_name
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
+from forebay.queue.declaration.view_arguments import check_same_source
 from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, KIND_NAMES, SHARE, Queue, kind_of
 from forebay.queue.stream.stream_group import StreamGroup
@@ -26,6 +27,8 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
     next_group  number of its next group
     kind        as in queue/queue.py; 0: as the arguments say
     user        name of the user that declares it; empty for the broker itself
+    source      number of the source that it reads, which is another queue's; 0: one of its own
+    start       its first offset in a source of another queue
     """
 
     id: int
@@ -39,6 +42,8 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
     next_group: int = 1
     kind: int = 0
     user: str = ""
+    source: int = 0
+    start: int = 0
 
     def check(self, where: Topology) -> None:
         place = where.place_of(self.name)
@@ -74,8 +79,9 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
 
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
         spec = self.spec(where)
-        source = where.make_source(self.id, self.name, self.is_durable(where))
+        source = where.open_source(self.source or self.id, self.name, self.is_durable(where))
         queue = where.make_queue(self.id, self.name, self.kind_of(spec), spec, source)
+        queue.released = self.start
         queue.next_group = self.next_group
         queue.by_address = self.by_address
         queue.declared_by = self.user
@@ -99,6 +105,7 @@ class ChangeQueue(TopologyCommand[Topology], frozen=True, tag="queue-change"):
         check_declaration(
             where.place_of(queue.name), False, spec.durable, spec.exclusive, spec.auto_delete, self.arguments
         )
+        check_same_source(where.place_of(queue.name), spec.arguments, self.arguments)
 
     def is_durable(self, where: Topology) -> bool:
         return where.queues_by_id[self.id].log.durable
@@ -213,6 +220,7 @@ class MoveGroup(TopologyCommand[Topology], frozen=True, tag="group-move"):
         assert isinstance(group, WorkGroup)
         end = queue.log.end + queue.log.writer.count
         group.move(min(self.offset, end), left_out(where, queue))
+        queue.released = min(int(queue.released), self.offset)
         return []
 
 
@@ -227,6 +235,7 @@ class RemoveGroup(TopologyCommand[Topology], frozen=True, tag="group-delete"):
 
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
         queue = where.queues_by_id[self.queue]
+        queue.needed_from()  # what all groups have settled stays settled without this one
         queue.drop_group(queue.groups[self.id])
         return []
 
@@ -269,6 +278,8 @@ def queue_as_declared(queue: Queue) -> DeclareQueue:
         next_group=int(queue.next_group),
         kind=SHARE if queue.kind == SHARE else 0,
         user=queue.declared_by,
+        source=int(queue.source.number) if queue.is_view else 0,
+        start=int(queue.released) if queue.is_view else 0,
     )
 
 

@@ -55,7 +55,7 @@ class EntityMessages:
         octets: i64 = 0
         block: Block | None = None
         end = self.log.end
-        offset = max(first, self.log.start)
+        offset = max(first, self.queue.start())
         left: i64 = SCANNED_MAX
         while offset < end and len(found) < most and octets < octets_max and left > 0:
             left -= 1
