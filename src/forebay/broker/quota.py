@@ -83,7 +83,12 @@ class Quota:
         owner = self.owner_of(queue)
         if owner is not None and owner in self.full_vhosts:
             return f"vhost '{text(owner.name)}' is over its octets_max"
-        return f"queue '{text(queue.name)}' is over its share of {'disk' if queue.log.durable else 'memory'}"
+        share = f"queue '{text(queue.name)}' is over its share of {'disk' if queue.log.durable else 'memory'}"
+        keeper = queue.source.lowest_reader() if queue.source.is_shared else None
+        if keeper is None or keeper.reader is queue:
+            return share
+        assert isinstance(keeper.reader, Queue)
+        return f"{share}: view '{text(keeper.reader.name)}' alone keeps {keeper.free - keeper.offset} messages"
 
 
 def octets_of(vhost: Vhost) -> int:

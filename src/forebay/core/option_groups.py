@@ -128,6 +128,13 @@ class QueueOptions:
     )
     reserved: bool = boolean(False, "The queue takes `$queue/` publishes that no other queue takes.")
     primary_group: str = option("", VALUE, "The group of a stream whose progress its readers are told.")
+    source: str = option("", VALUE, "The stream of which the queue is a view: `x-source`.")
+    recovery_point: str = option(
+        "",
+        VALUE,
+        "Where a view starts: `epoch` (if empty), `now`, `creation`, an offset, or `timestamp=` and milliseconds.",
+    )
+    publish_target: str = option("", VALUE, "Where a publish to a view's own name goes: its stream, or nowhere.")
     limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
     retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)
     dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Dead letters.", inner=DeadLetterOptions)

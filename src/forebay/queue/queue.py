@@ -338,9 +338,9 @@ class Queue(SourceReader):
         if self.kind != STREAM:
             for group in self.groups.values():
                 if isinstance(group, WorkGroup):
-                    found.append(Keeper(group, None, group.settlement.advance()))
+                    found.append(Keeper(self, group, None, group.settlement.advance()))
         for pin in self.pins.by_name.values():
-            found.append(Keeper(None, pin, pin.offset))
+            found.append(Keeper(self, None, pin, pin.offset))
         return found
 
 

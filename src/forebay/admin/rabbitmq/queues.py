@@ -24,7 +24,7 @@ from forebay.admin.web.router import RouteGroup
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.core.units import US_PER_MS
-from forebay.management.operations.queues import pin_fields
+from forebay.management.operations.queues import pin_fields, view_fields
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.sizes import QueueSizes
@@ -321,6 +321,7 @@ async def show_queue(
         own = fields["forebay"]
         assert isinstance(own, dict)
         own["pinned_by"] = pin_fields(found)
+        own.update(view_fields(where, found))
         fields["incoming"] = []
         fields["deliveries"] = []
     return answer_one(fields, wanted)

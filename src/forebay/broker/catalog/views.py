@@ -15,20 +15,21 @@ from forebay.broker.catalog.commands.queues import DeclareQueue
 from forebay.broker.catalog.topology import Topology
 from forebay.core.errors import NOT_FOUND, DamagedBlock, RequestError
 from forebay.core.message import KEYED
+from forebay.core.units import US_PER_MS
 from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.arguments import invalid, unacceptable
 from forebay.queue.declaration.view_arguments import (
     RECOVERY_POINT,
     SOURCE,
+    RecoveryPoint,
     check_view_arguments,
+    recovery_point,
 )
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.ready.expiry import marks_of
 from forebay.routing.exchange import text
 
 PATTERN_SIGNS: Final = "#*+^$()|"  # in a source that no queue is called: it was meant as a pattern
-DIGITS_MAX: Final = 16  # of an offset, or of a time in milliseconds
-MICROSECONDS_MAX: Final = 1 << 62
 KEY_BLOCKS_MAX: Final = 256  # blocks of a stream that are searched for message groups; beyond there may be some
 
 
@@ -44,7 +45,7 @@ def resolve_source(where: Topology, command: DeclareQueue) -> DeclareQueue:
     if not isinstance(source, str):
         raise invalid(SOURCE, place, unacceptable(source))
     stream = find_stream(where, place, source)
-    start = recovery_start(stream, place, command.arguments.get(RECOVERY_POINT, "epoch"))
+    start = recovery_start(stream, place, recovery_point(place, command.arguments))
     return msgspec.structs.replace(command, source=int(stream.source.number), start=int(start))
 
 
@@ -62,31 +63,18 @@ def find_stream(where: Topology, place: str, name: str) -> Queue:
     return queue
 
 
-def recovery_start(stream: Queue, place: str, point: object) -> i64:
+def recovery_start(stream: Queue, place: str, point: RecoveryPoint) -> i64:
     """Return the first offset of a new view."""
     log = stream.log
     first = stream.start()
     end = log.end + log.writer.count
-    word = point.decode("utf-8", "replace") if isinstance(point, bytes) else point
-    if isinstance(word, bool):
-        word = None
-    if word == "epoch":
-        return first
-    if word in ("now", "creation"):
+    if point.is_end:
         return end
-    if isinstance(word, str) and word.isascii() and word.isdigit() and len(word) <= DIGITS_MAX:
-        word = int(word)
-    if isinstance(word, int) and word >= 0:
-        if word > end:
-            raise invalid(RECOVERY_POINT, place, f"offset {word} is beyond the end of the stream, {end}")
-        return max(first, i64(word))
-    if isinstance(word, str) and word.startswith("timestamp="):
-        digits = word[len("timestamp=") :]
-        if digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX:
-            return max(first, log.offset_at(min(int(digits) * 1000, MICROSECONDS_MAX)))
-    raise invalid(
-        RECOVERY_POINT, place, f"{point!r} is none of epoch, now, creation, an offset, timestamp=<milliseconds>"
-    )
+    if point.time_ms >= 0:
+        return max(first, log.offset_at(i64(point.time_ms) * US_PER_MS))
+    if point.offset > end:
+        raise invalid(RECOVERY_POINT, place, f"offset {point.offset} is beyond the end of the stream, {end}")
+    return max(first, i64(point.offset))
 
 
 def has_keys(log: QueueLog, start: i64) -> bool:

@@ -17,6 +17,14 @@ from forebay.management.definitions.imported import ImportPlan, ImportStep
 from forebay.message.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.queue.declaration.limits import DOUBLING
 from forebay.queue.declaration.spec import QueueSpec
+from forebay.queue.declaration.view_arguments import (
+    PUBLISH_TARGET,
+    RECOVERY_POINT,
+    SOURCE,
+    check_same_source,
+    check_view_arguments,
+    text_argument,
+)
 from forebay.routing.exchange import check_arguments, text
 from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import swap_key
@@ -64,9 +72,13 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
     if vhost is not None:
         vhost.touch()
         vhost.catalog.set_fallback(None)  # there may have been one in an earlier configuration
-        for name, (spec, entry) in wanted_queues(vhosts, options).items():
+        wanted_now = wanted_queues(vhosts, options)
+        for name, (spec, entry) in sorted(wanted_now.items(), key=lambda each: SOURCE in each[1][0].arguments):
             topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
-            configure_queue(vhost.catalog, name, spec.arguments, topics, entry is not None and entry.reserved)
+            try:
+                configure_queue(vhost.catalog, name, spec.arguments, topics, entry is not None and entry.reserved)
+            except RequestError as error:
+                raise OptionError(f"queues: {error.text}") from None
     for step in wanted_routes(vhosts, options):
         step.do()
 
@@ -91,10 +103,34 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
     found: dict[bytes, tuple[QueueSpec, QueueOptions | None]] = {}
     vhost = vhosts.default()
     for name, (arguments, origin) in wanted.items():
+        check_source(vhosts, wanted, name, arguments)
         spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
         there = None if vhost is None else vhost.catalog.queues.get(name)
         found[name] = spec if there is None else changed_spec(there.spec, spec, text(name)), origin
     return found
+
+
+def check_source(
+    vhosts: Vhosts,
+    wanted: dict[bytes, tuple[dict[str, object], QueueOptions | None]],
+    name: bytes,
+    arguments: dict[str, object],
+) -> None:
+    """OptionError where a view has no stream in the configuration or the broker, or was made otherwise."""
+    queues = vhosts.default.catalog.queues
+    there = queues.get(name)
+    try:
+        if there is not None:
+            check_same_source(f"queue '{text(name)}'", there.spec.arguments, arguments)
+        elif SOURCE in arguments:
+            source = text_argument(arguments, SOURCE)
+            entry = wanted.get(source.encode())
+            stream = queues.get(source.encode())
+            is_stream = entry is not None and entry[0].get("x-queue-type") == STREAM
+            if not is_stream and (stream is None or stream.spec.type != STREAM):
+                raise OptionError(f"queues: {text(name)!r} is a view of {source!r}, which is no stream")
+    except RequestError as error:
+        raise OptionError(f"queues: {error.text}") from None
 
 
 def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
@@ -183,7 +219,25 @@ def configured_arguments(entry: QueueOptions, path: str, cluster: ClusterOptions
         arguments["x-visibility-timeout"] = entry.visibility_timeout_ms
     if entry.primary_group:
         arguments["x-primary-group"] = entry.primary_group
+    arguments.update(view_arguments(entry, path))
     return arguments
+
+
+def view_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
+    """Return the arguments of a view; OptionError for what an entry says that does not go with them."""
+    said = {SOURCE: entry.source, RECOVERY_POINT: entry.recovery_point, PUBLISH_TARGET: entry.publish_target}
+    found: dict[str, object] = {argument: value for argument, value in said.items() if value}
+    if found and entry.type == STREAM:
+        raise OptionError(f"{path}.source: a view is no stream; leave out type: {entry.type}")
+    taking = {"topics": entry.topics, "reserved": entry.reserved, "limits.max_depth": entry.limits.max_depth}
+    for key, is_asked in (taking | {"limits.max_message_size": entry.limits.max_message_size}).items():
+        if found and is_asked:
+            raise OptionError(f"{path}.{key} cannot be in force on a view: it takes no publishes, its stream does")
+    try:
+        check_view_arguments(path, True, False, found)
+    except RequestError as error:
+        raise OptionError(f"{path}: {error.text}") from None
+    return found
 
 
 def check_replication(wanted: ReplicationOptions, path: str, cluster: ClusterOptions) -> None:

@@ -19,7 +19,7 @@ from forebay.broker.policy_changes import put_policy
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import RequestError
-from forebay.core.option_names import CLASSIC_TYPE
+from forebay.core.option_names import CLASSIC_TYPE, STREAM_TYPE
 from forebay.core.reading.nearest import hint, slip_of
 from forebay.directory.logins.passwords import imported_hash
 from forebay.directory.parameters import check_name, check_value
@@ -38,8 +38,9 @@ from forebay.management.definitions.left_out import (
 )
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.message.address import NAME_OCTETS_MAX, check_queue_name
-from forebay.queue.declaration.arguments import BY_KEY, FOREIGN, KNOWN
+from forebay.queue.declaration.arguments import BY_KEY, FOREIGN, KNOWN, invalid
 from forebay.queue.declaration.spec import check_declaration
+from forebay.queue.declaration.view_arguments import SOURCE, check_view_arguments, text_argument
 from forebay.routing.exchange import FOREIGN as FOREIGN_TO_EXCHANGES
 from forebay.routing.exchange import KNOWN as KNOWN_TO_EXCHANGES
 from forebay.routing.exchange import Exchange, text
@@ -167,7 +168,8 @@ class ImportPlan:
             if not isinstance(entries, list):
                 self.faults.append(f"{section}: is no list")
                 continue
-            for index, entry in enumerate(entries):
+            numbered = sorted(enumerate(entries), key=lambda each: section == "queues" and is_view_entry(each[1]))
+            for index, entry in numbered:
                 yield self.step(section, index, entry, checks[section])
 
     def step(
@@ -412,6 +414,9 @@ class ImportPlan:
             if there is None:
                 placement.check_arguments(arguments, given.where)
 
+        check_view_arguments(given.where, durable, False, given.table("arguments"))
+        if there is None and SOURCE in given.table("arguments"):
+            self.check_source(vhost, given, text_argument(given.table("arguments"), SOURCE))
         arguments, reasons = fitting(given.table("arguments"), (*KNOWN, *FOREIGN), QUEUE_TYPE, check)
         leave_out_arguments(given, reasons)
         if there is not None:
@@ -420,6 +425,15 @@ class ImportPlan:
             return None
         self.queues[vhost, name] = (durable, auto_delete, arguments)
         return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
+
+    def check_source(self, vhost: bytes, given: GivenEntry, name: str) -> None:
+        """RequestError unless a stream of that name is in the vhost or the file, for a view of it."""
+        stream = self.known_queue(vhost, name.encode())
+        if stream is None:
+            reason = self.absence(vhost, "queue", name.encode())
+            raise invalid(SOURCE, given.where, f"'{name}' {reason}")
+        if stream[2].get(QUEUE_TYPE, self.names.get(vhost, CLASSIC_TYPE)) != STREAM_TYPE:
+            raise invalid(SOURCE, given.where, f"'{name}' is no stream")
 
     def make_queue(
         self, vhost: bytes, name: bytes, durable: bool, auto_delete: bool, arguments: dict[str, object]
@@ -449,6 +463,9 @@ class ImportPlan:
             for name in unknown:
                 given.leave_out(f"arguments.{name}", f"{NOT_IN_FORCE}: only headers exchanges look at arguments")
             arguments = {name: value for name, value in arguments.items() if name not in unknown}
+        queue = self.known_queue(vhost, destination) if kind == "queue" else None
+        if queue is not None and SOURCE in queue[2]:
+            raise given.unknown("destination", text(destination), f"is a view: bind '{queue[2][SOURCE]}'")
         check_binding(vhost, exchange, arguments)
         exchange.check_bind(key, arguments)
         return partial(self.bind, vhost, kind == "queue", destination, source, key, arguments)
@@ -538,3 +555,9 @@ def incomplete(step: ImportStep, done: int, error: RequestError) -> RequestError
     """The error where something could not be done though it had been checked: the broker changed meanwhile."""
     before = f"; what stands before it was done, {done} entries" if done else ""
     return RequestError(error.reason, f"{step.what}: {error.text}{before}")
+
+
+def is_view_entry(entry: object) -> bool:
+    """Return whether an entry of the section "queues" is a view, which is made after the stream that it names."""
+    arguments = entry.get("arguments") if isinstance(entry, dict) else None
+    return isinstance(arguments, dict) and SOURCE in arguments

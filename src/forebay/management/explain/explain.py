@@ -169,6 +169,9 @@ def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
             fields["disk_full"] = True
             words += "; the disk is full, and nothing durable is taken"
         return Reason("not_there", words, fields)
+    if queue.is_view and offset < queue.start():
+        words = f"the view starts at offset {queue.start()}: what is below was settled, purged, or not yet its own"
+        return Reason("gone", words, {"start": int(queue.start())})
     if queue.kind == STREAM:
         words = f"retention has dropped it: the stream starts at offset {queue.start()}"
         return Reason("gone", words, {"start": int(queue.start())})

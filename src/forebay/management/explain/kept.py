@@ -17,7 +17,12 @@ def pinned_reason(pin: PinFields, offset: int, now_us: int) -> Reason | None:
     if not first <= offset < first + frees:
         return None
     is_reader = pin["kind"] == "reader"
-    words = f"the log keeps it for {'reader' if is_reader else 'group'} '{pin['group']}' alone, which is at offset "
+    who = f"{'reader' if is_reader else 'group'} '{pin['group']}'"
+    if pin["kind"] == "queue":
+        who = f"queue '{pin['queue']}'" if "queue" in pin else "the queue's next consumers"
+    elif "queue" in pin:
+        who += f" of queue '{pin['queue']}'"
+    words = f"the log keeps it for {who} alone, which is at offset "
     words += f"{first}: {count(frees, 'message')} would go without it; "
     if isinstance(active_ms, int):
         did = "renewed that" if is_reader else "settled something"

@@ -34,11 +34,16 @@ from forebay.management.requests.queues import (
     QueueShowRequest,
     QueueTruncateRequest,
     TruncateAnswer,
+    ViewFields,
+    ViewLeft,
 )
 from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
+from forebay.queue.declaration.view_arguments import SOURCE, text_argument
 from forebay.queue.group import Group
-from forebay.queue.queue import KIND_NAMES, Queue, group_key
+from forebay.queue.queue import KIND_NAMES, STREAM, Queue, group_key
+from forebay.queue.source.reader import Keeper
+from forebay.queue.source.source import LogSource
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
@@ -61,6 +66,7 @@ def show_queue(control: Control, given: QueueShowRequest) -> QueueDetails:
     user, operator = vhost.catalog.policies.of_queue(queue, False), vhost.catalog.policies.of_queue(queue, True)
     return {
         **glance_of(queue),
+        **view_fields(vhost, queue),
         "groups": [group_fields(queue, group) for group in queue.groups.values()],
         "octets": int(queue.stored_octets()),
         "arguments": plain(queue.spec.arguments),
@@ -91,25 +97,48 @@ def declare_queue(control: Control, given: QueueDeclareRequest, caller: Operatio
 
 @operation("queue.delete", changes=True, need=CONFIGURE_QUEUE)
 def delete_queue(control: Control, given: QueueDeleteRequest) -> DeletedMessages:
-    """Delete a queue with its messages; the answer counts the ready ones."""
+    """Delete a queue with its messages; the answer counts the ready ones.
+
+    Views of a stream keep what they still need of its log, and get nothing more: `views` names them.
+    """
     vhost = control.vhost(given)
-    name = vhost.catalog.queue(octets(given.queue)).name
-    return {"messages": int(vhost.catalog.delete_queue(name, given.if_unused, given.if_empty))}
+    queue = vhost.catalog.queue(octets(given.queue))
+    views = vhost.catalog.views_of(queue)
+    answer: DeletedMessages = {"messages": int(vhost.catalog.delete_queue(queue.name, given.if_unused, given.if_empty))}
+    if views:
+        answer["views"] = views_left(views)
+    return answer
 
 
 @operation("queue.purge", changes=True, need=READ_QUEUE)
 def purge_queue(control: Control, given: QueuePurgeRequest) -> DeletedMessages:
-    """Delete all ready messages of a queue; the answer counts them."""
-    return {"messages": int(control.vhost(given).upkeep.purge(octets(given.queue)))}
+    """Delete all ready messages of a queue; the answer counts them.
+
+    Views of a stream keep what they still need of its log: `views` names them.
+    """
+    vhost = control.vhost(given)
+    name = octets(given.queue)
+    answer: DeletedMessages = {"messages": int(vhost.upkeep.purge(name))}
+    views = vhost.catalog.views_of(vhost.catalog.queue(name))
+    if views:
+        answer["views"] = views_left(views)
+    return answer
 
 
 @operation("queue.truncate", changes=True)
 def truncate_queue(control: Control, given: QueueTruncateRequest) -> TruncateAnswer:
     """Delete a stream's records below an offset; `start` is its first offset afterwards.
 
-    Records that a reader holds remain, with all later ones. Other queues keep unsettled messages.
+    Records that a reader holds remain, with all later ones. Other queues keep unsettled messages. Views of the stream
+    keep what they still need of its log: `views` names them.
     """
-    return {"start": int(control.vhost(given).upkeep.truncate(octets(given.queue), given.below))}
+    vhost = control.vhost(given)
+    name = octets(given.queue)
+    answer: TruncateAnswer = {"start": int(vhost.upkeep.truncate(name, given.below))}
+    views = vhost.catalog.views_of(vhost.catalog.queue(name))
+    if views:
+        answer["views"] = views_left(views)
+    return answer
 
 
 @operation("queue.messages", need=READ_QUEUE)
@@ -192,9 +221,39 @@ def glance_of(queue: Queue) -> QueueGlance:
     }
 
 
+def view_fields(vhost: Vhost, queue: Queue) -> ViewFields:
+    """Return the stream of a view, or the views of a stream."""
+    if queue.is_view:
+        name = text_argument(queue.spec.arguments, SOURCE)
+        stream = vhost.catalog.queues.get(name.encode())
+        return {"source": {"stream": name, "deleted": stream is None or stream.source is not queue.source}}
+    views = vhost.catalog.views_of(queue)
+    return {"views": [text(view.name) for view in views]} if views else {}
+
+
+def views_left(views: list[Queue]) -> list[ViewLeft]:
+    """Return what each view of a stream keeps when the stream itself gives records up."""
+    return [
+        {"queue": text(view.name), "messages": int(view.wanted()), "offset": int(view.needed_from())} for view in views
+    ]
+
+
+def lowest_keeper(source: LogSource) -> Keeper | None:
+    """Return who holds a log back: a group, a pin, or a queue that nobody has consumed from; None if nobody does."""
+    keeper = source.lowest_keeper()
+    reader = source.lowest_reader() if source.is_shared else None
+    if reader is not None and keeper is not None and keeper.offset <= reader.offset:
+        if keeper.reader is reader.reader and keeper.free == keeper.offset:  # its only group: it goes with the queue
+            keeper.free = reader.free
+        return keeper
+    if reader is None:
+        return keeper
+    return None if isinstance(reader.reader, Queue) and reader.reader.kind == STREAM else reader
+
+
 def pin_fields(queue: Queue) -> PinFields | None:
     """Return the one for whom the log of a queue keeps its oldest records; None where it keeps nothing for anybody."""
-    keeper = queue.source.lowest_keeper()
+    keeper = lowest_keeper(queue.source)
     if keeper is None:
         return None
     log = queue.log
@@ -215,6 +274,10 @@ def pin_fields(queue: Queue) -> PinFields | None:
             "consumers": len(group.consumers),
             "active_ms": int(group.active_us) // US_PER_MS or None,
         }
+    else:
+        holder = {"group": "", "kind": "queue", "consumers": 0, "active_ms": None}
+    if keeper.reader is not queue and isinstance(keeper.reader, Queue):
+        holder["queue"] = text(keeper.reader.name)
     octets_kept = int(log.octets_from(keeper.offset))
     return {
         **holder,

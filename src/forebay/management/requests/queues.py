@@ -179,8 +179,12 @@ class QueueFields(QueueGlance):
 
 
 class PinHolder(TypedDict, total=False):
-    """The group or reader for whom a log keeps its oldest records."""
+    """The group or reader for whom a log keeps its oldest records.
 
+    `queue` is another queue over the same log, whose it is. `kind` is `queue` for one that nobody has consumed from.
+    """
+
+    queue: NotRequired[str]
     group: str
     kind: str
     consumers: int
@@ -229,8 +233,30 @@ class GroupFields(TypedDict):
     seconds_left: NotRequired[int]
 
 
-class QueueDetails(QueueGlance):
-    """A queue with its declaration, policies and groups."""
+class ViewSource(TypedDict):
+    """The stream of a view; `deleted`: it is gone, and the view gets no more messages."""
+
+    stream: str
+    deleted: bool
+
+
+class ViewLeft(TypedDict):
+    """The messages of a view that are ready or held, and the first record that the log keeps for it."""
+
+    queue: str
+    messages: int
+    offset: int
+
+
+class ViewFields(TypedDict, total=False):
+    """The source of a view, or the views of a stream; nothing of another queue."""
+
+    source: ViewSource
+    views: list[str]
+
+
+class QueueDetails(QueueGlance, ViewFields):
+    """A queue with its declaration, policies and groups; of a view its source, of a stream its views."""
 
     octets: int
     arguments: Any
@@ -244,15 +270,17 @@ class QueueDetails(QueueGlance):
 
 
 class DeletedMessages(TypedDict):
-    """The number of messages that were deleted."""
+    """The number of messages that were deleted; of a stream also what its views keep."""
 
     messages: int
+    views: NotRequired[list[ViewLeft]]
 
 
 class TruncateAnswer(TypedDict):
-    """The first offset of a log that was truncated."""
+    """The first offset of a stream that was truncated, and what its views keep."""
 
     start: int
+    views: NotRequired[list[ViewLeft]]
 
 
 class BodyFields(TypedDict):

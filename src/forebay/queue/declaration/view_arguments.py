@@ -7,7 +7,7 @@ x-publish-target  the stream again: a publish to the view's own name goes there;
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.declaration.arguments import BY_KEY, invalid
@@ -17,7 +17,40 @@ SOURCE: Final = BY_KEY["source"].argument
 RECOVERY_POINT: Final = BY_KEY["recovery-point"].argument
 PUBLISH_TARGET: Final = BY_KEY["publish-target"].argument
 OVERFLOW: Final = BY_KEY["overflow"].argument
+DIGITS_MAX: Final = 15  # of an offset, or of a time in milliseconds
 MAX_MESSAGE_SIZE: Final = BY_KEY["max-message-size"].argument
+
+
+@final
+class RecoveryPoint:
+    """The place in a stream where a new view starts.
+
+    offset   its first record, unless one of the others says it
+    is_end   behind all that the stream has by now
+    time_ms  at the first record of this time or later; -1: no time is said
+    """
+
+    def __init__(self, offset: int, is_end: bool = False, time_ms: int = -1) -> None:
+        self.offset = offset
+        self.is_end = is_end
+        self.time_ms = time_ms
+
+
+def recovery_point(place: str, arguments: dict[str, object]) -> RecoveryPoint:
+    """Return the place that the arguments of a view say; RequestError if they say none."""
+    point = arguments.get(RECOVERY_POINT, "epoch")
+    word = str(point) if isinstance(point, int) and not isinstance(point, bool) else point
+    if word == "epoch":
+        return RecoveryPoint(0)
+    if word in ("now", "creation"):
+        return RecoveryPoint(0, True)
+    if isinstance(word, str):
+        digits = word.removeprefix("timestamp=")
+        if digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX:
+            return RecoveryPoint(int(digits)) if digits == word else RecoveryPoint(0, False, int(digits))
+    raise invalid(
+        RECOVERY_POINT, place, f"{point!r} is none of epoch, now, creation, an offset, timestamp=<milliseconds>"
+    )
 
 
 def text_argument(arguments: dict[str, object], argument: str) -> str:
@@ -36,6 +69,7 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
             if argument in arguments:
                 raise invalid(argument, place, f"only a view has it, a queue with {SOURCE}")
         return
+    recovery_point(place, arguments)
     if not durable or exclusive:
         wrong = "exclusive-owner" if exclusive else "non-durable"
         raise RequestError(PRECONDITION, f"invalid property '{wrong}' for {place}: a view is as durable as its stream")

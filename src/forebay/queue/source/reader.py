@@ -14,14 +14,16 @@ from forebay.queue.work.work_group import WorkGroup
 
 @final
 class Keeper:
-    """A group or a retention pin for which a log keeps records.
+    """A group or a retention pin for which a log keeps records, or a reader that has neither and keeps them itself.
 
-    group, pin  which of the two it is; the other is None
+    reader      whose group or pin it is
+    group, pin  which of the two it is; both are None for the reader itself
     offset      the first record that it keeps
     free        the first record that would stay without it
     """
 
-    def __init__(self, group: WorkGroup | None, pin: RetentionPin | None, offset: i64) -> None:
+    def __init__(self, reader: SourceReader, group: WorkGroup | None, pin: RetentionPin | None, offset: i64) -> None:
+        self.reader = reader
         self.group = group
         self.pin = pin
         self.offset: i64 = offset

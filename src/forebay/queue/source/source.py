@@ -97,6 +97,24 @@ class LogSource:
         lowest.free = max(self.needed_without(lowest, keepers), lowest.offset)
         return lowest
 
+    def lowest_reader(self) -> Keeper | None:
+        """Return the reader that needs the lowest offset of several, if it needs records that no other one needs."""
+        lowest: SourceReader | None = None
+        floor: i64 = NOT_HELD
+        free: i64 = NOT_HELD
+        for reader in self.readers:
+            needed_from = reader.needed_from()
+            if lowest is None or needed_from < floor:
+                free = floor
+                lowest, floor = reader, needed_from
+            else:
+                free = min(free, needed_from)
+        if lowest is None or free == NOT_HELD or floor >= free:
+            return None
+        keeper = Keeper(lowest, None, None, floor)
+        keeper.free = free
+        return keeper
+
     def needed_without(self, without: Keeper, keepers: list[list[Keeper]]) -> i64:
         """Return the first record that the log would keep without one of its keepers.
 

@@ -16,6 +16,7 @@ from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, KIND_NAMES, SHARE, Queue, kind_of
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.exchange import text
 
 
 class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
@@ -130,7 +131,11 @@ class RemoveQueue(TopologyCommand[Topology], frozen=True, tag="queue-delete"):
     def tell(self, where: Topology) -> None:
         queue = where.queues_by_id[self.id]
         if queue.kind != SHARE:
-            where.events.note("queue.deleted", where.name, {"queue": queue.name})
+            fields: dict[str, object] = {"queue": queue.name}
+            views = where.views_of(queue)
+            if views:
+                fields["views"] = [text(view.name) for view in views]
+            where.events.note("queue.deleted", where.name, fields)
 
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
         return removals(where.drop_queue(where.queues_by_id[self.id]))

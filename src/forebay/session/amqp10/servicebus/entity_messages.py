@@ -29,6 +29,7 @@ class EntityMessages:
 
     def __init__(self, vhost: VhostContract, queue: Queue) -> None:
         self.vhost = vhost
+        self.queue = queue
         self.log = queue.log
         self.encoder = DeliveryEncoder(queue, True)
         self.nobody = Consumer(0, queue.id, 0, 0, 0, b"", True, 0)

@@ -123,8 +123,9 @@ function deaths(own) {
 }
 
 /** For whom the log keeps its oldest messages. @param {any} pin */
-function keptFor({ group, kind, offset, messages, octets: size, frees_messages, active_ms }) {
-  const name = kind === "reader" ? `reader ${group}` : group ? `group ${group}` : "the queue's own group";
+function keptFor({ queue, group, kind, offset, messages, octets: size, frees_messages, active_ms }) {
+  const own = kind === "reader" ? `reader ${group}` : group ? `group ${group}` : "the queue's own group";
+  const name = kind === "queue" ? `queue ${queue ?? "itself"}` : queue ? `${own} of queue ${queue}` : own;
   const last = active_ms ? `, last active ${ago(active_ms)}` : "";
   const alone = frees_messages ? `, ${count(frees_messages)} of them only by it` : "";
   return `${name}, from #${offset} on: ${several(messages, "message", "messages")}, ${octets(size)}${alone}${last}`;
