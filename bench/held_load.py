@@ -105,6 +105,19 @@ def backlog(rig: NodeRig, count: int) -> None:
             came += workers.take()
 
 
+def stream(rig: NodeRig, views: int, count: int) -> None:
+    """Publish with confirms to a stream of which there are so many views."""
+    with amqp091.connect(rig) as source:
+        source.declare("q", arguments={"x-queue-type": "stream"})
+        for number in range(views):
+            source.declare(f"v{number}", arguments={"x-source": "q"})
+        source.confirm()
+        batch = amqp091.publish(1, "q", b"x" * 64) * BATCH
+        for upto in range(BATCH, count + 1, BATCH):
+            source.send(batch)
+            source.confirmed(upto)
+
+
 def topic(rig: NodeRig, qos: int, octets: int, count: int) -> None:
     """Publish with a QoS to one subscriber."""
     source, sink = mqtt.connected(rig, "source"), mqtt.connected(rig, "sink")
@@ -127,6 +140,8 @@ CASES: dict[str, Callable[[NodeRig, int], None]] = {
     "amqp-shared-100": lambda rig, count: shared(rig, 100, count),
     "amqp-shared-500": lambda rig, count: shared(rig, 500, count),
     "amqp-backlog": backlog,
+    "amqp-stream": lambda rig, count: stream(rig, 0, count),
+    "amqp-views-10": lambda rig, count: stream(rig, 10, count),
     "mqtt-qos0-64": lambda rig, count: topic(rig, 0, 64, count),
     "mqtt-qos1-64": lambda rig, count: topic(rig, 1, 64, count),
 }

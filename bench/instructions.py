@@ -26,6 +26,8 @@ CASES = {
     "amqp-shared-100": "AMQP, 64 B, to 10 consumers, 100 messages a turn",
     "amqp-shared-500": "AMQP, 64 B, to 10 consumers, 500 messages a turn",
     "amqp-backlog": "AMQP, 64 B, a backlog to 10 consumers",
+    "amqp-stream": "AMQP, 64 B, confirms, to a stream",
+    "amqp-views-10": "AMQP, 64 B, confirms, to a stream with 10 views",
     "mqtt-qos0-64": "MQTT, 64 B, QoS 0",
     "mqtt-qos1-64": "MQTT, 64 B, QoS 1",
 }

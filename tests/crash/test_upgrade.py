@@ -126,6 +126,8 @@ def test_a_folder_of_the_earlier_version_opens_with_everything_in_it(broker: Bro
         assert bodies(channel, name) == [b"1", b"2"], name
     assert bodies(channel, "dead") == [b"died"]
     assert channel.queue_declare("stream", passive=True).method.message_count == 3
+    channel.queue_declare("view", durable=True, arguments={"x-source": "stream"})
+    assert channel.queue_declare("view", passive=True).method.message_count == 3
     check_session(connected(broker, "reader", properties=EXPIRY, clean=False, present=True))
     late = connected(broker, "late")
     late.subscribe("state", qos=0)
