@@ -7,6 +7,7 @@ from typing import Final
 
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.catalog.topology import RESERVED
+from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.option_cluster import SYNC, ClusterOptions
@@ -103,7 +104,7 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
     found: dict[bytes, tuple[QueueSpec, QueueOptions | None]] = {}
     vhost = vhosts.default()
     for name, (arguments, origin) in wanted.items():
-        check_source(vhosts, wanted, name, arguments)
+        check_source(vhost, wanted, name, arguments)
         spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
         there = None if vhost is None else vhost.catalog.queues.get(name)
         found[name] = spec if there is None else changed_spec(there.spec, spec, text(name)), origin
@@ -111,13 +112,13 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
 
 
 def check_source(
-    vhosts: Vhosts,
+    vhost: Vhost | None,
     wanted: dict[bytes, tuple[dict[str, object], QueueOptions | None]],
     name: bytes,
     arguments: dict[str, object],
 ) -> None:
     """OptionError where a view has no stream in the configuration or the broker, or was made otherwise."""
-    queues = vhosts.default.catalog.queues
+    queues = {} if vhost is None else vhost.catalog.queues
     there = queues.get(name)
     try:
         if there is not None:
