@@ -132,7 +132,7 @@ class ClusterOptions:
     )
 
     def quorum(self) -> int:
-        """The number of members that must have a message before it is confirmed."""
+        """Return the number of members that must have a message before it is confirmed."""
         return self.min_in_sync or self.members // 2 + 1
 
 

@@ -83,7 +83,7 @@ class BadOptions(OptionError):
 
 
 def wrong(path: str, text: str) -> BadOptions:
-    """The error that says one thing; the path comes before its text."""
+    """Return an error with one problem, whose text begins with the option's path."""
     return BadOptions([Problem(path, f"{path}: {text}")])
 
 
@@ -103,7 +103,7 @@ class OptionSpec:
     alias: str = ""
 
     def domain(self) -> str:
-        """The values that it takes, for people."""
+        """Return the values that the option takes, in words."""
         if self.choices:
             return ("a list of " if self.kind == NAMES else "") + " or ".join(self.choices)
         if self.kind == FACTOR:
@@ -193,7 +193,10 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def build(cls: type[T], values: object, path: str) -> T:
-    """A table's values, checked, and defaults for the rest; OptionError names the key with its path."""
+    """Return an object of a class of options, from checked values and defaults for the rest.
+
+    raises  OptionError: names each wrong key with its path
+    """
     if not isinstance(values, Mapping):
         raise wrong(path.rstrip(".") or "options", f"{_shown(values)} is not a set of keys and values")
     table = {name: (spec, default) for name, spec, default in option_fields(cls)}
@@ -232,7 +235,7 @@ def _unknown(path: str, key: str, known: list[str]) -> BadOptions:
 
 
 def _value(spec: OptionSpec, value: object, path: str) -> object:
-    """The value as the option's kind, checked."""
+    """Return a value as the option's kind. Raises BadOptions if it is not one."""
     if spec.kind == INTEGER:
         return _integer_value(spec, value, path)
     if spec.kind == FACTOR:
@@ -304,7 +307,7 @@ def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
 
 
 def _factor_value(spec: OptionSpec, value: object, path: str) -> str:
-    """A number that need not be whole, as text."""
+    """Return a number that need not be whole, as text."""
     if isinstance(value, str) and _FACTOR.fullmatch(value.strip()):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not spec.least <= value <= spec.most:
@@ -313,7 +316,7 @@ def _factor_value(spec: OptionSpec, value: object, path: str) -> str:
 
 
 def _duration(text: str, unit: str) -> int | str:
-    """A time such as 90s or 1h30m, in the option's unit; the text itself where it is no whole number of these."""
+    """Return a time such as 90s or 1h30m in the unit of an option, or the text if that is no whole number of units."""
     milliseconds = sum(int(number) * _TIME_MS[each] for number, each in re.findall(r"(\d+)(ms|[smhd])", text))
     whole, rest = divmod(milliseconds, _TIME_MS[unit])
     return text if rest else whole

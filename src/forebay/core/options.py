@@ -561,7 +561,7 @@ class Options(AccessOptions):
 
 
 def make_options(values: Mapping[str, object]) -> Options:
-    """The options with these values, defaults for the rest.
+    """Return options with these values, and defaults for the rest.
 
     values  by name; a text is read as the option's kind, so that values of the environment and of files are alike
     raises  OptionError: names the key, the value, what it may be, and for an unknown key the nearest known one

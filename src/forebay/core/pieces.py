@@ -6,6 +6,6 @@ Part = bytes | memoryview
 
 
 def pieces(octets: bytes, most: int) -> list[Part]:
-    """Views of these octets one after the other, each of at most so many."""
+    """Cut octets into consecutive views of at most `most` octets."""
     view = memoryview(octets)
     return [view[at : at + most] for at in range(0, len(octets), most)]

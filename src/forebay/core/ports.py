@@ -105,7 +105,7 @@ class Disk(ABC):
 
     @abstractmethod
     def path(self, path: str) -> str:
-        """The full path, for messages to people."""
+        """Return the full path of a file, for messages to people."""
 
 
 # Outcomes of a change of the register.
@@ -119,11 +119,11 @@ class RegisterListener(ABC):
 
     @abstractmethod
     def seen(self, revision: int, value: bytes) -> None:
-        """The record as it was at a revision; revision 0 and no octets: there is none."""
+        """Report the register's record at a revision. Revision 0 without octets says that there is no record."""
 
     @abstractmethod
     def outcome(self, number: int, outcome: str, why: str) -> None:
-        """The end of one attempt to make a change.
+        """Report how one attempt to change the register's record ended.
 
         WON      it is made; the record as it is since then was seen before
         LOST     the record had another revision, so that this attempt never will make it; it was seen before
@@ -133,11 +133,11 @@ class RegisterListener(ABC):
 
     @abstractmethod
     def present(self, nodes: Mapping[tuple[str, str], bytes]) -> None:
-        """The nodes that are there, as (node, store id), with what each says of itself: all of them, at each change."""
+        """Report all registered nodes by (node, store id), each with its own record. Called at each change."""
 
     @abstractmethod
     def reached(self, why: str) -> None:
-        """The register can be asked again, or no more and why; at each change, and where the reason is another."""
+        """Report that the register can be reached (`why` is empty), or why it cannot. Called when that changes."""
 
 
 class Register(ABC):

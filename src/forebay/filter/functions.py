@@ -110,7 +110,7 @@ FUNCTIONS: Final = {
 
 
 def call(name: str, values: list[object]) -> object:
-    """The result of a function for these values; IF and COALESCE are the tree's own."""
+    """Return the result of a function for these arguments. The parser makes nodes of their own for IF and COALESCE."""
     if name.startswith("ARRAY_"):
         return of_list(name, values[0])
     singles = [first(value) for value in values]
@@ -252,7 +252,7 @@ def of_list(name: str, value: object) -> object:
 
 
 def extreme(comparison: int, values: list[object], strict: bool) -> object:
-    """The one value that stands so to all others; None where there is none."""
+    """Return the value that compares so with all others, such as the greatest. Returns None if no value does."""
     best: object = None
     for at, each in enumerate(values):
         if at == 0:

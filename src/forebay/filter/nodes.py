@@ -64,14 +64,14 @@ class FilterNode(ABC):
 
     @abstractmethod
     def evaluate(self, subject: Subject) -> object:
-        """The value of this part for a message, as `values` has them."""
+        """Return the value of this part of a filter for a message; see `values` for its types."""
 
     @abstractmethod
     def written(self) -> str:
-        """The text of which the parser makes this node again."""
+        """Return a text that parses to this node again."""
 
     def bracketed(self, part: FilterNode, level: i64) -> str:
-        """A part's text, in brackets unless it binds at least so tightly."""
+        """Return the text of a part, in brackets if it binds less tightly than `level`."""
         return part.written() if part.level >= level else f"({part.written()})"
 
 
@@ -141,7 +141,7 @@ class Path(FilterNode):
 
 
 def follow(value: object, steps: list[PathStep]) -> object:
-    """The value to which the steps lead; a field of a list is a list of that field of each of its elements."""
+    """Return the value at the end of a path of steps. A field of a list is the list of that field of its elements."""
     values: list[object] = [value]
     spread = False
     for step in steps:
@@ -444,7 +444,7 @@ def any_of(results: list[object]) -> object:
 
 
 def is_plain(character: str) -> bool:
-    """True if a name may have this character without quotes."""
+    """Return whether a name may have this character without quotes."""
     return character.isalnum() or character in PLAIN
 
 
@@ -456,5 +456,5 @@ def name_written(name: str) -> str:
 
 
 def quoted(words: str) -> str:
-    """A text as the language writes it."""
+    """Return a text as a quoted literal of the language."""
     return "'" + words.replace("'", "''") + "'"

@@ -78,7 +78,10 @@ def angle(name: str, value: float) -> float:
 
 
 def bucket_of(values: list[float]) -> object:
-    """The bucket of a value as in SQL: 0 before the first, their number and 1 after the last; they may go downwards."""
+    """Return the number of a value's bucket as SQL's WIDTH_BUCKET does.
+
+    0 is below the first bucket, their number and 1 above the last. The bounds may descend.
+    """
     value, low, high, count = values
     if low == high or not 1 <= count <= BUCKETS_MAX or count != math.floor(count):
         return None

@@ -95,17 +95,17 @@ class Filter:
             self.gather(part)
 
     def matches(self, subject: Subject) -> bool:
-        """True if the condition holds for this message; where nobody knows, it does not."""
+        """Return whether the condition holds for a message. A condition that is unknown does not."""
         subject.steps = STEPS_A_LOOK
         return self.root.evaluate(subject) is True
 
     def written(self) -> str:
-        """The filter in one form, whatever spaces and brackets it was given with."""
+        """Return the filter as normalized text: its own spaces and brackets are gone."""
         return self.root.written()
 
 
 def parse(text: str) -> Filter:
-    """The filter that a text says; RequestError(INVALID) names the position and the word that is wrong."""
+    """Parse a filter. Raises RequestError(INVALID), which names the wrong word and its position."""
     return Filter(text, Parser(Lexer(text).tokens()).whole())
 
 
@@ -145,7 +145,7 @@ class Parser(Grammar):
     # ---- conditions
 
     def compared(self, node: FilterNode, token: Token) -> FilterNode:
-        """A value that is compared: with NULL that would never hold, and surely was not meant."""
+        """Return a value for a comparison. Refuse NULL, as no comparison with it holds."""
         if isinstance(node, Literal) and node.value is None:
             refuse(token.at, token.written, "nothing is equal to NULL or an empty text; ask IS NULL")
         return self.needs_value(node, token)
@@ -263,7 +263,7 @@ class Parser(Grammar):
         refuse(token.at, token.written, "a value is due here")
 
     def word(self, token: Token) -> FilterNode:
-        """A property, a function, TRUE, FALSE or NULL."""
+        """Parse a property, a function, TRUE, FALSE or NULL."""
         upper = token.upper
         if self.peek().kind == SIGN and self.peek().written == "(" and upper in FUNCTIONS:
             return self.function(token)

@@ -25,7 +25,7 @@ class Miss:
 
 
 def first_miss(filter: Filter, subject: Subject) -> Miss | None:
-    """The first part for which a message is not wanted; None where it is."""
+    """Return the first part of a filter that a message fails, or None if the filter matches."""
     if filter.matches(subject):
         return None
     part = failing(filter.root, subject)
@@ -35,7 +35,7 @@ def first_miss(filter: Filter, subject: Subject) -> Miss | None:
 
 
 def failing(node: FilterNode, subject: Subject) -> FilterNode:
-    """The part of a conjunction that does not hold; of anything else all of it."""
+    """Return the part of a conjunction that does not hold, or the node itself if it is no conjunction."""
     if isinstance(node, And):
         for part in node.parts:
             if part.evaluate(subject) is not True:

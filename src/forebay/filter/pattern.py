@@ -56,7 +56,7 @@ class StateSet:
 
 
 def is_word(character: str) -> bool:
-    """True if a character is one of a word: of `\\w`."""
+    """Return whether a character is one of `\\w`."""
     return character.isalnum() or character == "_"
 
 
@@ -73,7 +73,7 @@ class Machine:
         self.first = self.place([0], True, False)
 
     def find(self, text: str, at: i64) -> bool | None:
-        """True if the program matches anywhere from `at` on; None where finding out takes more than WORK_MAX."""
+        """Return whether the program matches anywhere from `at` on, or None if that takes more than WORK_MAX steps."""
         here = self.first
         self.work = 0
         begun = at
@@ -117,7 +117,7 @@ class Machine:
         return there
 
     def place(self, points: list[int], start: bool, in_word: bool) -> StateSet:
-        """The set of places that is reached from these without a character."""
+        """Return the set of states that can be reached from these without reading a character."""
         reached = self.closure(points, start, False, UNKNOWN)
         key = ("w" if in_word else "-") + ",".join([str(point) for point in reached])
         known = self.places.get(key)
@@ -199,7 +199,7 @@ class Pattern:
         self.work: i64 = 0
 
     def find(self, text: str) -> bool | None:
-        """True if the pattern matches anywhere in the text; None where finding out takes more than WORK_MAX."""
+        """Return whether the pattern matches anywhere in a text, or None if that takes more than WORK_MAX steps."""
         if self.folded:
             text = text.lower()
         self.work = 0
@@ -219,7 +219,7 @@ class Pattern:
 
 
 def is_flags(words: str) -> bool:
-    """True if these are flags that a pattern may begin with: `s` and `u` are in force anyway."""
+    """Return whether these are flags that a pattern may begin with. `s` and `u` are always in force."""
     for character in words:  # noqa: SIM110  as above
         if character not in "isu":
             return False
@@ -227,7 +227,7 @@ def is_flags(words: str) -> bool:
 
 
 def literal_of(program: list[Instruction]) -> str:
-    """The character that every match begins with; empty where there is no one such."""
+    """Return the character that every match begins with, or "" if there is no single one."""
     first = program[0]
     characters = first.characters
     if first.op != SET or characters is None or characters.negated or characters.classes:

@@ -71,7 +71,7 @@ class Instruction:
 
 
 def in_class(name: str, character: str) -> bool:
-    """True if a character is of the class `\\<name>`."""
+    """Return whether a character is of the class `\\<name>`."""
     lower = name.lower()
     if lower == "d":
         found = character.isdecimal()
@@ -215,7 +215,7 @@ class Compiler:
         return False
 
     def exclude(self) -> None:
-        """The text may not begin with what the group matches."""
+        """Compile a negative look-ahead at the start of the pattern."""
         program = self.program
         self.program = [Instruction(START, 1, 0, None)]
         self.close_group()
@@ -240,7 +240,7 @@ class Compiler:
             self.add_set(CharacterSet([self.single(self.plain_escape(character))], "", False))
 
     def character_class(self) -> CharacterSet:
-        """The class whose '[' was just read."""
+        """Parse a character class, whose '[' was just read."""
         ranges: list[tuple[str, str]] = []
         classes = ""
         negated = self.peek() == "^"
@@ -294,7 +294,7 @@ class Compiler:
         return "\\" + character if character in "dDwWsS" else self.plain_escape(character)
 
     def plain_escape(self, character: str) -> str:
-        """The character that `\\<character>`, which was just read, stands for."""
+        """Return the character that the escape `\\<character>`, which was just read, stands for."""
         place = "ntrfv".find(character)
         if place >= 0:
             return "\n\t\r\f\v"[place]
@@ -309,7 +309,7 @@ class Compiler:
         return character
 
     def by_number(self) -> str:
-        """The character of `\\x41` or `\\x{41}`."""
+        """Parse the number of `\\x41` or `\\x{41}`, and return its character."""
         if self.peek() == "{":
             end: i64 = self.source.find("}", self.at)
             digits = self.source[self.at + 1 : end] if end >= 0 else ""

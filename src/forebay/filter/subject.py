@@ -74,21 +74,21 @@ class Subject(ABC):
 
     @abstractmethod
     def header(self, name: str) -> object:
-        """The header, or MQTT user property, of that name."""
+        """Return the value of a header, or of an MQTT user property."""
 
     @abstractmethod
     def parse_body(self) -> object:
-        """The body as JSON; None where it is none."""
+        """Parse the body as JSON. Returns None if it is not JSON."""
 
     def may_go_on(self) -> bool:
-        """True if the filter has steps left."""
+        """Return whether the filter has steps left, and note that it is cut if it has none."""
         if self.steps > 0:
             return True
         self.is_cut = True
         return False
 
     def body(self) -> object:
-        """The body as JSON, parsed at the first call."""
+        """Return the body as JSON, parsed at the first call."""
         if not self.is_parsed:
             self.is_parsed = True
             self.parsed = self.parse_body()

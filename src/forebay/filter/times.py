@@ -22,7 +22,7 @@ SHORT: Final = {"F": ["%Y", "-", "%m", "-", "%d"], "T": ["%H", ":", "%M", ":", "
 
 
 def pieces_of(format: str) -> list[str]:
-    """A format cut into characters and directives, short ones spelled out."""
+    """Cut a format into characters and directives, and spell out the short ones."""
     pieces: list[str] = []
     at = 0
     while at < len(format):
@@ -37,7 +37,7 @@ def pieces_of(format: str) -> list[str]:
 
 
 def unknown_directive(format: str, reading: bool) -> str:
-    """The first directive of a format that is none of ours; empty if all are."""
+    """Return the first directive of a format that is not supported, or "" if all are."""
     for piece in pieces_of(format):
         if piece[0] == "%":
             known = piece in ("%z", "%%") or piece[1:] in WIDTHS or (not reading and piece in ("%j", "%u"))
@@ -47,7 +47,7 @@ def unknown_directive(format: str, reading: bool) -> str:
 
 
 def written_time(format: str, seconds: float) -> str | None:
-    """A time in this form; None where there is no such time or form."""
+    """Format a time. Returns None if the time or the format is not valid."""
     if len(format) > FORMAT_CHARACTERS_MAX or not -SECONDS_MAX < seconds < SECONDS_MAX:
         return None
     try:
@@ -125,7 +125,7 @@ def digits_end(text: str, at: int, most: int) -> int:
 
 
 def offset_end(text: str, at: int) -> int:
-    """The end of `Z`, `+01`, `+0100` or `+01:00`; -1 where none stands there."""
+    """Return the position behind a UTC offset (`Z`, `+01`, `+0100` or `+01:00`), or -1 if there is none at `at`."""
     sign = text[at : at + 1]
     if sign == "Z":
         return at + 1

@@ -123,7 +123,7 @@ class Lexer:
             self.at += 1
 
     def quoted(self) -> str:
-        """A text in quotes, where a doubled quote stands for one."""
+        """Read a text in quotes, in which a doubled quote stands for one."""
         start = self.at
         quote = self.peek()
         parts: list[str] = []
@@ -157,7 +157,7 @@ class Lexer:
         refuse(start, self.peek(), "no word of a filter begins so")
 
     def name(self, start: i64) -> str:
-        """A field's name: plain, or in quotes."""
+        """Read the name of a field, with or without quotes."""
         if self.peek() and self.peek() in "'\"":
             return self.quoted()
         begun = self.at

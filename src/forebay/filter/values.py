@@ -34,7 +34,7 @@ OPAQUE: Final = Opaque()
 
 
 def normal(value: object) -> object:
-    """A value of the language for what came out of a message."""
+    """Convert a value from a message to one of the filter language."""
     if isinstance(value, list):
         return [scalar(each) for each in value] if len(value) <= ELEMENTS_MAX else OPAQUE
     return scalar(value)
@@ -55,7 +55,7 @@ def scalar(value: object) -> object:
 
 
 def whole(value: int) -> object:
-    """An integer, or the float next to it where it is too wide for 64 bits."""
+    """Return an integer, or the float nearest to it if it does not fit into 64 bits."""
     if INTEGER_LEAST <= value <= INTEGER_MOST:
         return value
     try:
@@ -65,19 +65,19 @@ def whole(value: int) -> object:
 
 
 def first(value: object) -> object:
-    """The value of a list that a function is given: its first element."""
+    """Return the first element of a list, or any other value as it is."""
     if isinstance(value, list):
         return value[0] if value else None
     return value
 
 
 def elements(value: object) -> list[object]:
-    """The values that an operator looks at, one after the other."""
+    """Return the elements of a list, or any other value as the only element."""
     return value if isinstance(value, list) else [value]
 
 
 def number_in(text: str) -> object:
-    """The number that a text says; None where it says none."""
+    """Parse a number. Returns None if the text is not one."""
     if len(text) > NUMBER_CHARACTERS_MAX:
         return None
     plain = True
@@ -93,7 +93,7 @@ def number_in(text: str) -> object:
 
 
 def number(value: object) -> object:
-    """A single value as a number; None where it is none."""
+    """Convert a single value to a number. Returns None if it is not one."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -102,7 +102,7 @@ def number(value: object) -> object:
 
 
 def text(value: object) -> str | None:
-    """A single value as text; None where it has none."""
+    """Convert a single value to text. Returns None if it has no text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -126,7 +126,7 @@ def order(left: object, right: object) -> i64:
 
 
 def compare_single(comparison: i64, left: object, right: object) -> object:
-    """True, False, or None where one of the two is None or they have nothing in common."""
+    """Compare two single values. Returns None if one is None or their types cannot be compared."""
     if left is None or right is None or left is OPAQUE or right is OPAQUE:
         return None
     if isinstance(left, bool) or isinstance(right, bool):
@@ -158,7 +158,7 @@ def compare_single(comparison: i64, left: object, right: object) -> object:
 
 
 def compare(comparison: i64, left: object, right: object) -> object:
-    """The comparison of any element on the left with any on the right."""
+    """Return whether any element on the left compares so with any on the right, or None if that is unknown."""
     if not isinstance(left, list) and not isinstance(right, list):
         return compare_single(comparison, left, right)
     unknown = False
@@ -179,7 +179,7 @@ def negate(condition: object) -> object:
 
 
 def condition_of(value: object) -> object:
-    """A value where a condition is due: itself if it is true or false, otherwise None."""
+    """Return a value as a condition: itself if it is a boolean, otherwise None."""
     return value if isinstance(value, bool) else None
 
 

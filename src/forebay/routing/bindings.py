@@ -46,7 +46,7 @@ class Bindings:
         self.routes.drop_exchange(exchange.name)  # it may be the alternate of others
 
     def exchange(self, name: bytes) -> Exchange:
-        """The exchange of that name; RequestError if there is none."""
+        """Return the exchange of a name. Raises RequestError if there is none."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise RequestError(NOT_FOUND, f"no exchange '{text(name)}' in vhost '{text(self.vhost)}'")
@@ -87,7 +87,7 @@ class Bindings:
         return added
 
     def has(self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
-        """True if there is such a binding."""
+        """Return whether there is such a binding."""
         return self.exchange(exchange).has(destination, routing_key, arguments)
 
     def unbind(
@@ -143,11 +143,11 @@ class Bindings:
         return found
 
     def list_exchange(self, name: bytes) -> list[Binding]:
-        """The bindings from an exchange; RequestError if there is none of that name."""
+        """Return the bindings from an exchange. Raises RequestError if there is no such exchange."""
         return self.exchange(name).list_bindings()
 
     def list_destination(self, destination: int) -> list[Binding]:
-        """The bindings to a destination, by exchange in the order in which it was first bound there."""
+        """Return the bindings to a destination, by exchange in the order of the first binding from each."""
         found: list[Binding] = []
         for name in self.places.get(destination, {}):
             found.extend(self.exchanges[name].bindings[destination].values())

@@ -38,7 +38,7 @@ HASH_OCTETS: Final = 9  # of the arguments, in a path
 
 
 def text(name: bytes) -> str:
-    """A name for people to read."""
+    """Decode a name for messages to people."""
     return name.decode("utf-8", "backslashreplace")
 
 
@@ -180,7 +180,7 @@ class Exchange(ABC):
         return True
 
     def has(self, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
-        """True if there is such a binding."""
+        """Return whether there is such a binding."""
         own = self.bindings.get(destination)
         return own is not None and (routing_key, frozen(arguments)) in own
 
@@ -282,7 +282,7 @@ def binding_octets(routing_key: bytes, identity: str) -> int:
 
 
 def truth(value: bool) -> str:
-    """A truth value as RabbitMQ writes it."""
+    """Return a boolean as RabbitMQ's messages write it."""
     return "true" if value else "false"
 
 
@@ -322,7 +322,7 @@ def type_name(value: object) -> str:
 
 
 def alternate_of(arguments: dict[str, object]) -> bytes | None:
-    """The alternate exchange that the argument names; `check_arguments` has seen to its type."""
+    """Return the name of the alternate exchange among arguments that `check_arguments` has checked, or None."""
     name = arguments.get(ALTERNATE)
     if isinstance(name, str):
         return name.encode()

@@ -128,7 +128,7 @@ class Ring:
         return found
 
     def next(self, place: i64) -> Point:
-        """The first point at this place or behind it; the ring must not be empty."""
+        """Return the first point of the ring at or behind a place. The ring must not be empty."""
         arc = place >> self.shift
         here = self.firsts[arc]
         while here is not None and here.place < place:
@@ -141,7 +141,7 @@ class Ring:
 
 
 def comes_before(one: Point, other: Point) -> bool:
-    """True if a point is the one that counts, or lies before."""
+    """Return whether a point of the ring comes before another, or is the one of both that counts at the same place."""
     return one.place < other.place or (one.place == other.place and one.binding.label < other.binding.label)
 
 
@@ -200,7 +200,7 @@ class HashExchange(Exchange):
         return self.pick(self.value_of(routing_key, content))
 
     def value_of(self, routing_key: bytes, content: Properties | None) -> bytes:
-        """The part of a message that is hashed; messages that lack it count as alike."""
+        """Return the part of a message that is hashed. Messages without that part hash alike."""
         if not self.by_content:
             return routing_key
         assert content is not None
@@ -213,7 +213,7 @@ class HashExchange(Exchange):
         return octets_of(content.timestamp_s)
 
     def pick(self, value: bytes) -> list[int]:
-        """The destination of a value; nothing where there is no binding."""
+        """Return the destination of a hashed value in a list, which is empty if there is no binding."""
         ring = self.ring
         if ring.count == 0:
             return []
@@ -230,13 +230,13 @@ class HashExchange(Exchange):
 
 
 def seed_of(binding: Binding, index: i64) -> bytes:
-    """The octets that make a point of a binding: the same for a destination of that name, whenever it is bound."""
+    """Return the octets that place a point of a binding on the ring. A destination's name alone decides them."""
     kind = b"exchange" if binding.destination < 0 else b"queue"
     return b"%s\0%s\0%d" % (kind, binding.label, int(index))
 
 
 def octets_of(value: object) -> bytes:
-    """A value as octets to hash."""
+    """Convert a value to octets to hash."""
     if value is None:
         return b""
     if isinstance(value, str):
@@ -245,7 +245,7 @@ def octets_of(value: object) -> bytes:
 
 
 def weight_of(routing_key: bytes) -> i64:
-    """The weight that a binding key says; RequestError if it says none."""
+    """Parse the weight in a binding key. Raises RequestError if it is none."""
     key = routing_key.decode("utf-8", "backslashreplace")
     digits = key[1:] if key[:1] in ("+", "-") else key
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
@@ -259,7 +259,7 @@ def weight_of(routing_key: bytes) -> i64:
 
 
 def text_argument(arguments: dict[str, object], name: str) -> str | None:
-    """An argument that must be a text if it is there."""
+    """Return an argument that must be a text if it is given. Raises RequestError if it is something else."""
     value = arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise RequestError(PRECONDITION, f"{name}: {value!r} is not a text")

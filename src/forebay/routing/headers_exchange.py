@@ -44,7 +44,7 @@ class HeaderPattern:
             self.values.append("" if value is None else frozen(value))
 
     def signature(self) -> str:
-        """The names, each marked with whether its value matters: alike for bindings that differ in values only."""
+        """Return a text of the names and whether each value matters. Bindings that differ in values only share it."""
         parts: list[str] = []
         for index in range(len(self.names)):
             mark = "=" if self.values[index] else "?"
@@ -66,7 +66,7 @@ class Signature:
         self.by_values: dict[str, dict[int, Binding]] = {}
 
     def project(self, headers: dict[str, str]) -> str | None:
-        """The message's values for these names as one text; None if it lacks one."""
+        """Return a message's values for the pattern's names as one text, or None if it lacks one of them."""
         parts: list[str] = []
         for index in range(len(self.names)):
             value = headers.get(self.names[index])
@@ -124,7 +124,7 @@ class HeadersExchange(Exchange):
             signature.by_values.setdefault("\0".join(pattern.values), {})[binding.sequence] = binding
 
     def signature_of(self, pattern: HeaderPattern) -> Signature:
-        """The signature of an "all" pattern, made if it is new."""
+        """Return the signature of an "all" pattern, which is added if it is new."""
         key = pattern.signature()
         signature = self.signatures.get(key)
         if signature is not None:

@@ -35,7 +35,7 @@ def check_kind(kind: bytes) -> None:
 def make_exchange(
     kind: bytes, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
 ) -> Exchange:
-    """An exchange of the kind; RequestError if there is no such kind or its arguments are wrong."""
+    """Return a new exchange. Raises RequestError if there is no such kind or the arguments are wrong."""
     check_kind(kind)
     if kind == DIRECT:
         return DirectExchange(name, durable, auto_delete, internal, arguments)

@@ -42,11 +42,11 @@ class TopicTree:
         self.count: i64 = 0
 
     def size(self) -> i64:
-        """The number of topics that have a number."""
+        """Return how many topics are in the tree."""
         return self.count
 
     def is_empty(self) -> bool:
-        """True if not even a node is left."""
+        """Return whether the tree has no node left."""
         return self.root.children is None
 
     def set(self, topic: bytes, value: i64) -> None:
@@ -68,7 +68,7 @@ class TopicTree:
         node.value = value
 
     def get(self, topic: bytes) -> int | None:
-        """The number of a topic, None where it has none."""
+        """Return the number of a topic, or None if it is not in the tree."""
         node = self.root
         for level in topic.split(b"/"):
             child = node.child(level)
@@ -102,7 +102,7 @@ class TopicTree:
         return True
 
     def match(self, filter: bytes) -> list[int]:
-        """The numbers of the topics that a filter matches, in no order."""
+        """Return the numbers of the topics that a filter matches, in no particular order."""
         search = TreeSearch(self, filter)
         search.run(UNCUT)
         return search.found

@@ -31,18 +31,18 @@ SWAP: Final = bytes.maketrans(b"/.+*", b"./*+")
 
 
 def swap_key(key: bytes) -> bytes:
-    """An AMQP routing key or pattern for an MQTT topic or filter, and the other way round: its own inverse."""
+    """Convert an MQTT topic or filter to an AMQP routing key or pattern, or back. The function is its own inverse."""
     return key.translate(SWAP)
 
 
 def shown(topic: bytes) -> str:
-    """A topic for people to read in an error, cut where it is long."""
+    """Return a topic for an error message, cut if it is long."""
     text = topic[:SHOWN_OCTETS_MAX].decode("utf-8", "backslashreplace")
     return text + "…" if len(topic) > SHOWN_OCTETS_MAX else text
 
 
 def split_levels(topic: bytes) -> list[bytes]:
-    """The levels of a topic or pattern; RequestError if they are more than LEVELS_MAX."""
+    """Return the levels of a topic or pattern. Raises RequestError if there are more than LEVELS_MAX."""
     if not topic:
         return []
     levels = topic.split(b"/")
@@ -96,7 +96,7 @@ def level_end(topic: bytes, start: i64, size: i64) -> i64:
 
 
 def same_octets(a: bytes, a_start: i64, b: bytes, b_start: i64, octets: i64) -> bool:
-    """True if so many octets from both positions on are equal."""
+    """Return whether `octets` octets from both positions on are equal."""
     index: i64 = 0
     while index < octets:
         if a[a_start + index] != b[b_start + index]:
@@ -106,7 +106,7 @@ def same_octets(a: bytes, a_start: i64, b: bytes, b_start: i64, octets: i64) -> 
 
 
 def matches(pattern: bytes, topic: bytes) -> bool:
-    """True if one pattern matches; without the '$' rule.
+    """Return whether a pattern matches a topic, without MQTT's rule for topics that begin with '$'.
 
     Only the last '#' passed is ever given more levels: what an earlier one could still take, the last one can. So the
     cost is at most the product of the two lengths.
@@ -171,7 +171,7 @@ class TrieNode:
         return not self.destinations and not self.children and self.plus is None and self.hash is None
 
     def child(self, level: bytes) -> TrieNode | None:
-        """The node that this level of a pattern leads to."""
+        """Return the child node for a level of a pattern, or None if there is none."""
         if level == b"#":
             return self.hash
         if level == b"+":
@@ -419,7 +419,7 @@ def reach(node: TrieNode, step: i64, active: list[TrieNode]) -> None:
 
 
 def gather(nodes: list[TrieNode]) -> list[int]:
-    """The destinations of these nodes, each once, oldest binding first."""
+    """Return the destinations of some nodes, each once, oldest binding first."""
     one: TrieNode | None = None
     several = False
     for node in nodes:

@@ -10,7 +10,7 @@ CLOSE: Final = 0.75  # how alike two names are of which one is a slip of the oth
 
 
 def slip_of(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant; empty where the name is known, or is like none."""
+    """Return the known name closest to a misspelt one, or "" if the name is known or none is close."""
     names = sorted(known)
     if name in names:
         return ""
@@ -19,7 +19,10 @@ def slip_of(name: str, known: Iterable[str]) -> str:
 
 
 def slip_among(given: Collection[str], known: Iterable[str]) -> tuple[str, str]:
-    """The first of these names that is a slip of a known one not among them, and that one; else empty texts."""
+    """Return the first misspelt name and the known name closest to it, or two empty texts.
+
+    A known name that is given as well is not what was meant.
+    """
     names = set(known)
     for name in given:
         meant = slip_of(name, names)
@@ -29,7 +32,7 @@ def slip_among(given: Collection[str], known: Iterable[str]) -> tuple[str, str]:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """The words that a refusal of a name ends with: the nearest that is known, or all of them."""
+    """Return the end of a message that refuses a name: the closest known name, or all known names."""
     names = sorted(known)
     near = get_close_matches(name, names, 1)
     if near:
