@@ -174,6 +174,30 @@ def test_an_administrator_sees_an_observer_and_ends_it(client: Client, coap_brok
     until(lambda: all(each["peer"] != own for each in observers(coap_broker)))
 
 
+def test_a_new_client_may_begin_several_observations_at_once(client: Client) -> None:
+    requests = [client.make(GET, f"topic/{topic()}", GUEST, REGISTER) for _ in range(5)]
+    for request in requests:
+        client.send(encode(request))
+    tokens: set[bytes] = set()
+    while len(tokens) < len(requests):
+        found = client.expect()
+        client.acknowledge(found)
+        if found.code:
+            tokens.add(found.token)
+    assert tokens == {request.token for request in requests}
+
+
+def test_two_registrations_with_one_token_at_once_are_one(client: Client, coap_broker: BrokerProcess) -> None:
+    client.prove()
+    before = len(observers(coap_broker))
+    name = topic()
+    for _ in range(10):
+        client.send(encode(client.make(GET, f"topic/{name}", GUEST, REGISTER, token=b"one")))
+    for _ in range(10):
+        assert client.expect().code == CONTENT
+    assert len(observers(coap_broker)) == before + 1
+
+
 def test_an_observer_with_the_token_of_another_client_is_another(client: Client, other: Client) -> None:
     name = topic()
     for each in (client, other):

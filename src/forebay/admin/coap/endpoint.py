@@ -115,12 +115,14 @@ class CoapEndpoint(asyncio.DatagramProtocol):
         known = self.exchanges.find(address, message, now_s)
         if known is not None:
             self.traffic.duplicates += 1
+            most = 0 if self.reach.is_proven(address, now_s) else FACTOR * octets
             if known.is_confirmable and known.answer:
-                self.send(known.answer, address)
+                if not most or len(known.answer) <= most:
+                    self.send(known.answer, address)
             elif known.is_acknowledged:
                 self.send_empty(ACKNOWLEDGEMENT, int(message.message_id), address)
             return
-        exchange = CoapExchange(address, message, octets, now_s)
+        exchange = CoapExchange(address, message, now_s)
         exchanges = self.exchanges
         most = self.app.options.coap_requests_max
         if octets > DATAGRAM_OCTETS_MAX:
@@ -134,25 +136,27 @@ class CoapEndpoint(asyncio.DatagramProtocol):
             answer.max_age = RETRY_S
             self.send_answer(exchange, message, answer)
         else:
+            is_proven = self.reach.is_proven(address, now_s)
+            arrival = Arrival(address, message, 0 if is_proven else FACTOR * octets)
             exchanges.begin(exchange)
-            task = self.loop.create_task(self.answer(exchange, message))
+            task = self.loop.create_task(self.answer(exchange, arrival))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
     # ---- answers
 
-    async def answer(self, exchange: CoapExchange, message: CoapMessage) -> None:
+    async def answer(self, exchange: CoapExchange, arrival: Arrival) -> None:
         """Answer a request. An error of our own in it ends the request, which is told so, and not the broker."""
         changes = False
         try:
-            is_proven = self.reach.is_proven(exchange.address, exchange.since_s)
-            arrival = Arrival(exchange.address, message, 0 if is_proven else FACTOR * exchange.octets)
             answer = await self.requests.answer(arrival)
             changes = answer.changes
             await self.send_to(exchange, arrival, answer)
         except Exception as error:  # noqa: BLE001  the request's boundary
             self.app.faults.note(REQUEST, f"a CoAP request of {exchange.address[0]}", error)
-            self.send_answer(exchange, message, CoapAnswer(INTERNAL))
+            self.send_answer(exchange, arrival.message, CoapAnswer(INTERNAL))
+            if arrival.observation is not None:
+                self.observations.end(arrival.observation)
         finally:
             self.exchanges.end(exchange, changes, self.loop.time())
             self.traffic.exchanges = len(self.exchanges)

@@ -21,18 +21,16 @@ Key = tuple[Address, int, bytes]
 class CoapExchange:
     """One request, from its first datagram until it is forgotten.
 
-    octets           of the first datagram
     answer           the datagram that answered it; empty until then
     is_acknowledged  the client was told that the answer comes later, in a message of its own
     """
 
-    __slots__ = ("address", "answer", "forget_s", "is_acknowledged", "is_confirmable", "key", "octets", "since_s")
+    __slots__ = ("address", "answer", "forget_s", "is_acknowledged", "is_confirmable", "key", "since_s")
 
-    def __init__(self, address: Address, message: CoapMessage, octets: int, now_s: float) -> None:
+    def __init__(self, address: Address, message: CoapMessage, now_s: float) -> None:
         self.key: Key = (address, int(message.message_id), message.token)
         self.address = address
         self.is_confirmable = message.type == CONFIRMABLE
-        self.octets = octets
         self.answer = b""
         self.is_acknowledged = False
         self.since_s = now_s

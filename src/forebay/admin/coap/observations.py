@@ -115,6 +115,7 @@ class Observations:
         except BaseException:
             self.leave(address)
             raise
+        self.cancel(key)  # one that has begun meanwhile
         is_proven = self.reach.is_proven(address, self.loop.time())
         observation = Observation(address, token, resource, transport, is_proven)
         self.by_token[key] = observation

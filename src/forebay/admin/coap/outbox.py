@@ -50,21 +50,26 @@ class ConfirmableOutbox:
 
         octets_max  to be sent in all to a client that has not shown that it is there; 0 for one that has
         """
+        while octets_max and address in self.unproven:
+            await asyncio.wait((self.unproven[address],))
+            if self.reach.is_proven(address, self.loop.time()):
+                octets_max = 0
+            await asyncio.sleep(0)
         message.type = CONFIRMABLE
         message.message_id = self.message_id(address)
         octets = encode_message(message)
         key = (address, int(message.message_id))
-        answer: asyncio.Future[str] = self.loop.create_future()
-        if octets_max and (len(octets) > octets_max or address in self.unproven):
-            return LOST
-        self.waiting[key] = answer
+        answer = self.waiting[key] = self.loop.create_future()
         if octets_max:
             self.unproven[address] = answer
         try:
             return await self.send_repeatedly(octets, address, octets_max, answer)
         finally:
             del self.waiting[key]
-            self.unproven.pop(address, None)
+            if octets_max:
+                del self.unproven[address]
+                if not answer.done():
+                    answer.set_result(LOST)
 
     async def send_repeatedly(
         self, octets: bytes, address: Address, octets_max: int, answer: asyncio.Future[str]

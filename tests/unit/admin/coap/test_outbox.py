@@ -86,6 +86,23 @@ def test_a_guess_ends_what_is_sent_to_a_client_that_may_not_be_there_and_no_othe
     asyncio.run(go(0, LOST))
 
 
+def test_messages_to_a_client_that_may_not_be_there_wait_for_one_another() -> None:
+    async def go() -> None:
+        wire = Wire()
+        wire.answer_to, wire.outcome = 2, ACKNOWLEDGED
+        first, second = await asyncio.gather(wire.deliver(26 * 3), wire.deliver(26 * 3))
+        assert (first, second) == (ACKNOWLEDGED, LOST)
+        # The second is sent to a client that is there by then, as often as to any.
+        assert len(wire.sent) == 2 + MAX_RETRANSMIT + 1
+        wire = Wire()
+        first, second = await asyncio.gather(wire.deliver(26), wire.deliver(26))
+        assert (first, second) == (LOST, LOST)
+        assert len(wire.sent) == 2
+        assert not wire.outbox.unproven and not wire.outbox.waiting
+
+    asyncio.run(go())
+
+
 def test_message_ids_of_a_client_count_up_from_a_random_one() -> None:
     async def go() -> None:
         firsts = set()

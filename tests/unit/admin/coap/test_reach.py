@@ -35,7 +35,7 @@ def test_only_so_many_are_known() -> None:
 
 def exchange(number: int, now_s: float) -> tuple[CoapExchange, CoapMessage]:
     message = CoapMessage(CONFIRMABLE, 2, number, b"t")
-    return CoapExchange(HERE, message, 10, now_s), message
+    return CoapExchange(HERE, message, now_s), message
 
 
 def test_a_request_is_remembered_for_its_lifetime_if_it_changed_something() -> None:
