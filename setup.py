@@ -53,6 +53,7 @@ COMPILED = [
     "broker/consuming/consumers.py",
     "broker/consuming/settling.py",
     "broker/consuming/dispatcher.py",
+    "broker/consuming/message_sessions.py",
     "broker/upkeep.py",
     "broker/publish/admission.py",
     "broker/clients.py",
