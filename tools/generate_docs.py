@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from the code: options, commands, operations, HTTP, conformance to MQTT.
+"""Write the pages of docs/ that are made from the code: options, commands, operations, HTTP, conformance.
 
 `tests/docs/test_generated.py` compares; `make docs` writes.
 """
@@ -40,6 +40,7 @@ from forebay.message.events import TYPES
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it
+from tools.amqp10_conformance import amqp10_conformance_page  # noqa: E402
 from tools.http_reference import http_page  # noqa: E402
 from tools.metrics_reference import metrics_page  # noqa: E402
 from tools.mqtt_conformance import conformance_page  # noqa: E402
@@ -222,6 +223,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "http-reference.md": lambda: http_page(HEAD),
     "metrics-reference.md": lambda: metrics_page(HEAD),
     "mqtt-conformance.md": lambda: conformance_page(HEAD),
+    "amqp10-conformance.md": lambda: amqp10_conformance_page(HEAD),
 }
 
 

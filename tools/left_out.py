@@ -45,6 +45,7 @@ NEEDED_BY = {
         "docs/how-to/web-page.md",
     ],
     "node": [
+        "docs/reference/amqp10.md",
         "docs/tutorials/first-steps.md",
         "docs/tutorials/iot.md",
         "tests/cluster/test_node_clients.py",

@@ -29,6 +29,7 @@ import yaml
 from forebay.server.config.sources import load_options
 from tests.broker_process import BrokerProcess
 from tests.interop import npm, test_amqplib, test_mqttjs
+from tests.interop.amqp10 import rhea_client
 
 ROOT = Path(__file__).parent.parent.parent
 FENCE = re.compile(r"^```(\w+) ([\w ]*\b(?:test|output)\b[\w ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,7 +40,12 @@ RELATIVE = re.compile(r'Location",\s*"(?!/|file:)[^"]*"|\.(?:save|load|parquet|j
 SPARK_S_MAX = 400  # a session of Spark starts slowly on a busy machine
 BASH_S_MAX = 300  # a guard against a hang: some blocks start Spark
 # Packages of npm that blocks in JavaScript may require.
-PACKAGES = {"amqplib": test_amqplib.VERSION, "mqtt": test_mqttjs.VERSION}
+PACKAGES = {
+    "amqplib": test_amqplib.VERSION,
+    "mqtt": test_mqttjs.VERSION,
+    "rhea": rhea_client.VERSION,
+    "ws": rhea_client.WS_VERSION,
+}
 # The port that a page writes, and the listener that is meant.
 PORTS = {
     "1883": "mqtt",

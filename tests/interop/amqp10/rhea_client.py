@@ -12,6 +12,7 @@ from tests.broker_process import BrokerProcess
 from tests.interop import npm
 
 VERSION = "3.0.5"
+WS_VERSION = "8.18.3"  # of the package `ws`, over which it speaks through WebSockets
 SCRIPT = Path(__file__).with_name("rhea_client.js")
 WAIT_S = 90
 

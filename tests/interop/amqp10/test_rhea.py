@@ -10,9 +10,7 @@ import pytest
 from tests.broker_process import BrokerProcess, running
 from tests.certificates import Certificates
 from tests.interop import npm
-from tests.interop.amqp10.rhea_client import run
-
-WS_VERSION = "8.18.3"
+from tests.interop.amqp10.rhea_client import WS_VERSION, run
 
 
 @pytest.fixture(scope="module")
