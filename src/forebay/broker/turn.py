@@ -102,7 +102,8 @@ class Turn(PendingBytes):
                 self.wake_watches(other)
             if other.trace is not None:
                 other.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, other.log.stamp_us, "")
-            self.mark(other)
+            if other.work_groups or other.met_marks or other.trace is not None or other.needs_group():
+                self.mark(other)
 
     def wake_watches(self, queue: Queue) -> None:
         """Tell who waits for the queue that there is more to read, if there is."""

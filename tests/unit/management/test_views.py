@@ -13,7 +13,7 @@ from forebay.management.definitions.configured import configured_arguments, decl
 from forebay.management.definitions.exported import queue_entry, queues_of
 from forebay.management.definitions.imported import ImportPlan
 from forebay.management.explain.explain import absence
-from forebay.management.operations.queues import pin_fields, queue_fields, source_fields, views_left
+from forebay.management.operations.queues import pin_fields, queue_fields, view_fields, views_left
 from forebay.queue.totals import QueueTotals
 from forebay.queue.work.work_group import WorkGroup
 from tests.vhosts import OneVhost
@@ -55,12 +55,12 @@ def pins(broker: OneVhost, queue: bytes) -> Fields:
 
 def test_a_stream_names_its_views_and_a_view_its_stream(broker: OneVhost) -> None:
     vhost = broker.vhost
-    assert source_fields(vhost, vhost.catalog.queue(b"orders")) == {"views": ["risk", "billing"]}
-    assert source_fields(vhost, vhost.catalog.queue(b"risk")) == {"source": {"stream": "orders", "deleted": False}}
+    assert view_fields(vhost, vhost.catalog.queue(b"orders")) == {"views": ["risk", "billing"]}
+    assert view_fields(vhost, vhost.catalog.queue(b"risk")) == {"source": {"stream": "orders", "deleted": False}}
     broker.declare(b"plain")
-    assert source_fields(vhost, vhost.catalog.queue(b"plain")) == {}
+    assert view_fields(vhost, vhost.catalog.queue(b"plain")) == {}
     vhost.upkeep.delete_queue(b"orders", False, False)
-    assert source_fields(vhost, vhost.catalog.queue(b"risk")) == {"source": {"stream": "orders", "deleted": True}}
+    assert view_fields(vhost, vhost.catalog.queue(b"risk")) == {"source": {"stream": "orders", "deleted": True}}
 
 
 def test_octets_of_a_log_count_once(broker: OneVhost) -> None:
@@ -80,13 +80,11 @@ def test_an_order_that_takes_from_the_stream_says_what_its_views_keep(broker: On
     catalog = broker.vhost.catalog
     broker.vhost.upkeep.purge(b"orders")
     broker.settle()
-    assert views_left(catalog.views_of(catalog.queue(b"orders"))) == {
-        "views": [
-            {"queue": "risk", "messages": 6, "offset": 4},
-            {"queue": "billing", "messages": 10, "offset": 0},
-        ]
-    }
-    assert views_left(catalog.views_of(catalog.queue(b"risk"))) == {}
+    assert views_left(catalog.views_of(catalog.queue(b"orders"))) == [
+        {"queue": "risk", "messages": 6, "offset": 4},
+        {"queue": "billing", "messages": 10, "offset": 0},
+    ]
+    assert views_left(catalog.views_of(catalog.queue(b"risk"))) == []
 
 
 def test_who_keeps_the_log_is_named_with_its_queue(broker: OneVhost) -> None:

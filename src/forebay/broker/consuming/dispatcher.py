@@ -156,6 +156,8 @@ class Dispatcher:
                             self.store.note(RETURNS, queue.id, group.id, returns, False)
                         if progress:
                             self.store.note(SETTLED, queue.id, group.id, progress, False)
+            if queue.source.is_shared:
+                queue.needed_from()  # moves its own start, whoever holds the log back
             queue.source.truncate()
         except Exception as error:
             note_half_change(error)

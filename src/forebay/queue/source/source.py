@@ -69,9 +69,13 @@ class LogSource:
 
     def truncate(self) -> None:
         """Let the log forget what no reader needs any more."""
-        floor = self.needed_from()
-        if floor > self.log.start:
-            self.log.truncate(floor)
+        start = self.log.start
+        floor: i64 = NOT_HELD if self.readers else start
+        for reader in self.readers:
+            floor = min(floor, reader.needed_from())
+            if floor <= start:
+                return
+        self.log.truncate(floor)
 
     def hold_pinned(self) -> None:
         """Have the log keep what retention pins hold by now, and none that only pins of before held."""
