@@ -15,7 +15,7 @@ from forebay.log.block import Block
 from forebay.message.formats.format import Format
 from forebay.message.formats.table import HAS_SECTIONS, format_of
 from forebay.message.properties import properties_of
-from forebay.message.rendered import rendered_at
+from forebay.message.rendered import rendered, rendered_at
 
 # Properties by number: comparing numbers costs nothing, and a filter asks once a record.
 QUEUE: Final = 1
@@ -205,6 +205,49 @@ class RecordSubject(StoredSubject):
     def read_body(self) -> bytes:
         block = self.block
         return format_of(block.format(self.index)).payload(block.body(self.index))
+
+
+@final
+class PublishedSubject(StoredSubject):
+    """A message that is being published, and is in no queue yet: see `queue.declaration.arguments.LATER`."""
+
+    def __init__(
+        self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
+    ) -> None:
+        super().__init__()
+        self.annotations = annotations
+        self.format: i64 = format
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.encoded = properties
+        self.content = body
+
+    def is_of(self, format: i64, routing_key: bytes, properties: bytes, body: bytes) -> bool:
+        """Return whether this is the message with these very objects, which another queue has asked for before."""
+        return (
+            self.content is body
+            and self.encoded is properties
+            and self.routing_key is routing_key
+            and self.format == format
+            and not self.annotations
+        )
+
+    def stored(self, number: i64) -> object:
+        if number == ROUTING_KEY:
+            return self.routing_key
+        if number == EXCHANGE:
+            return self.exchange
+        if number == OCTETS:
+            return len(self.read_body())
+        if number in (TOPIC, PROTOCOL, QOS):
+            return address_property(number, format_of(self.format), self.format, self.routing_key)
+        return None
+
+    def read_properties(self) -> Properties:
+        return properties_of(self.format, rendered(self.format, self.encoded, self.annotations))
+
+    def read_body(self) -> bytes:
+        return format_of(self.format).payload(self.content)
 
 
 def address_property(number: i64, format: Format, octet: i64, routing_key: bytes) -> object:

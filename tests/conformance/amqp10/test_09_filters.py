@@ -8,9 +8,11 @@ import pytest
 
 from tests.broker_process import AnyBroker
 from tests.conformance.amqp10.raw import (
+    ACCEPTED,
     ATTACH,
     DETACH,
     RECEIVER,
+    REJECTED,
     Described,
     Raw,
     Symbol,
@@ -22,6 +24,7 @@ from tests.conformance.amqp10.raw import (
     encode,
     flow,
     message,
+    performative,
     source,
     target,
     transfer,
@@ -111,3 +114,116 @@ def test_a_subscription_with_an_invalid_filter_leaves_no_queue(broker: AnyBroker
     raw.send(attach("lasting", 2, RECEIVER, None, target(None)))
     assert raw.expect(ATTACH)[5] is None
     assert raw.expect(DETACH)[2].value[0] == "amqp:not-found"
+
+
+# ---- subscriptions
+
+
+def subscribed(raw: Raw, name: str, handle: int, selector: str, is_durable: bool = False) -> None:
+    """Subscribe to the topic `news` with a selector."""
+    filters = {Symbol("selector"): Described(Symbol(SELECTOR), selector)}
+    lasting = [Uint(2), Symbol("never")] if is_durable else [None, None]
+    terminus = source("news", *lasting, *[None] * 4, filters, None, None, [Symbol("topic")])
+    raw.send(attach(name, handle, RECEIVER, terminus, target(None)))
+    assert raw.expect(ATTACH)[5].value[7]
+
+
+def publish_news(broker: AnyBroker, *numbers: int) -> list[int]:
+    """Publish numbered messages to the topic, and return the outcomes' codes."""
+    raw = begun(broker)
+    raw.publisher("news", 9)
+    for place, each in enumerate(numbers):
+        marks = encode(Described(APPLICATION_PROPERTIES, {"n": each}))
+        raw.send(transfer(place, marks + message(b"%d" % each), 9))
+    codes: list[int] = []
+    while len(codes) < len(numbers):
+        first, last, code = raw.outcome()
+        codes += [code] * (last - first + 1)
+    return codes
+
+
+def queue_lengths(raw: Raw, broker: AnyBroker, name: str) -> int:
+    """Return the number of messages that a queue has, by a link without a filter."""
+    raw.send(attach("counter", 8, RECEIVER, source(f"/queues/{name}"), target(None)))
+    raw.expect(ATTACH)
+    raw.send(flow(8, 0, echo=True))
+    ready = raw.flow(8)[7]
+    raw.send(performative(0, DETACH, Uint(8), True))
+    raw.expect(DETACH)
+    return int(ready)
+
+
+def test_a_subscription_stores_only_what_its_selector_wants(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    subscribed(raw, "lasting", 1, "n > 2", is_durable=True)
+    subscribed(raw, "passing", 2, "n = 1")
+    assert publish_news(broker, 1, 2, 3, 4) == [ACCEPTED] * 4
+    assert queue_lengths(raw, broker, "subscription.raw.lasting") == 2
+    raw.send(flow(2, 9))
+    assert body_of(raw.delivery()[1]) == b"1"
+    raw.send(flow(1, 9))
+    assert [body_of(raw.delivery()[1]) for _ in range(2)] == [b"3", b"4"]
+    raw.quiet_session()
+
+
+def test_what_no_selector_wants_is_accepted_and_gone(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    subscribed(raw, "passing", 2, "n = 1")
+    assert publish_news(broker, 5) == [ACCEPTED]
+    raw.send(flow(2, 9, echo=True))
+    assert raw.flow(2)[7] == 0
+
+
+def test_a_durable_subscription_comes_back_with_its_selector(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    subscribed(raw, "lasting", 1, "n > 2", is_durable=True)
+    raw.send(performative(0, DETACH, Uint(1), False))
+    raw.expect(DETACH)
+    publish_news(broker, 1, 3)
+    raw.send(attach("lasting", 2, RECEIVER, None, target(None)))
+    assert raw.expect(ATTACH)[5].value[0] == "news"
+    raw.send(flow(2, 9))
+    assert body_of(raw.delivery()[1]) == b"3"
+    raw.quiet_session()
+    publish_news(broker, 2, 4)
+    assert body_of(raw.delivery()[1]) == b"4"
+
+
+def test_another_selector_is_another_subscription(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    subscribed(raw, "lasting", 1, "n > 2", is_durable=True)
+    publish_news(broker, 3)
+    raw.send(performative(0, DETACH, Uint(1), False))
+    raw.expect(DETACH)
+    subscribed(raw, "lasting", 2, "n < 2", is_durable=True)
+    raw.send(flow(2, 9, echo=True))
+    assert raw.flow(2)[7] == 0, "it begins anew"
+    publish_news(broker, 1, 3)
+    assert body_of(raw.delivery()[1]) == b"1"
+    raw.quiet_session()
+
+
+def test_a_filter_on_what_only_the_queue_knows_is_the_consumers(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    wanted = {Symbol("x-filter"): "offset > 0"}
+    raw.send(attach("r", 1, RECEIVER, source("news"), target(None), properties=wanted))
+    raw.expect(ATTACH)
+    raw.send(flow(1, 9))
+    publish_news(broker, 1, 2)
+    assert body_of(raw.delivery()[1]) == b"2"
+    raw.quiet_session()
+
+
+def test_a_queue_with_a_filter_looks_at_every_message(broker: AnyBroker) -> None:
+    declare(broker, "wide", {"x-publish-filter": "routing_key = 'wide' AND /a = 1", "x-max-length": 1,
+                             "x-overflow": "reject-publish"})  # fmt: skip
+    raw = begun(broker)
+    raw.publisher("/queues/wide", 9)
+    codes = []
+    for number, body in enumerate((b'{"a": 2}', b'{"a": 1}', b"no JSON", b'{"a": 1}')):
+        raw.send(transfer(number, message(body), 9))
+        codes.append(raw.outcome()[2])
+    assert codes == [ACCEPTED, ACCEPTED, ACCEPTED, REJECTED], "it is full for those that it wants alone"
+    raw.consumer("/queues/wide", 1, credit=9)
+    assert body_of(raw.delivery()[1]) == b'{"a": 1}'
+    raw.quiet_session()

@@ -45,6 +45,7 @@ GOOD: dict[str, object] = {
     "x-visibility-timeout": 10,
     "x-leasing": "sublet",
     "x-max-message-size": 1000,
+    "x-publish-filter": "priority > 3",
     "x-retry-timeout": 1000,
     "x-primary-group": "workers",
     "x-source": "orders",

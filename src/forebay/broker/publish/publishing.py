@@ -35,13 +35,16 @@ from forebay.message.address import TOPIC_EXCHANGE
 from forebay.message.formats.table import AT_QOS_0, MARKED_LATE, format_of
 from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered
+from forebay.message.subject import PublishedSubject
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import SHARE, Queue
+from forebay.queue.ready.selector import look_cost
 from forebay.routing.exchange import text
 from forebay.routing.flow import ExchangeCounts
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 MARKS: Final = EXPIRES | KEYED
+SUBJECT_OCTETS_MAX: Final = 1 << 16  # of the body of a message that is remembered for the next queue with a filter
 
 
 @final
@@ -59,6 +62,7 @@ class Publishing:
 
     published  messages so far
     refused    by queues that want them at their dead-letter exchange, which the end of the turn sends there
+    subject    the message that a queue's filter has looked at last
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Publishing:
         self.events = catalog.events
         self.published: i64 = 0
         self.refused: list[RefusedMessage] = []
+        self.subject: PublishedSubject | None = None
 
     def publish(
         self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"", owed: bool = False
@@ -111,7 +116,7 @@ class Publishing:
                 stored = format & STORED_MASK | (u8(format_of(i64(format)).marks(properties)) if properties else u8(0))
             for queue in queues:
                 writer = queue.log.writer
-                if queue.limits.refuses and queue.refuses(len(body)):
+                if queue.limits.refuses and self.leaves_out(queue, route, format, properties, body, annotations):
                     outcome = self.refuse(outcome, queue, stored, route, properties, body, annotations)
                     continue
                 if is_long and writer.count:
@@ -146,6 +151,25 @@ class Publishing:
         except Exception as error:
             note_half_change(error)
             raise
+
+    def leaves_out(
+        self, queue: Queue, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes
+    ) -> bool:
+        """Return whether a queue does not take a message: see `refuse`."""
+        return queue.refuses(len(body)) or not self.wants(queue, route, format, properties, body, annotations)
+
+    def wants(self, queue: Queue, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes) -> bool:
+        """Return whether the filter of a queue, if it has one, lets a message in."""
+        condition = queue.limits.publish_filter
+        if condition is None:
+            return True
+        subject = self.subject
+        if subject is None or not subject.is_of(i64(format), route.routing_key, properties, body):
+            subject = PublishedSubject(i64(format), route.exchange, route.routing_key, properties, body, annotations)
+        self.subject = subject if len(body) <= SUBJECT_OCTETS_MAX else None
+        matches = condition.matches(subject)
+        queue.properties.looks.charge(look_cost(condition, i64(len(body))), subject)
+        return matches
 
     def miss(self, flow: ExchangeCounts) -> PublishOutcome:
         """A message leads nowhere."""
@@ -224,7 +248,12 @@ class Publishing:
         body: bytes,
         annotations: bytes,
     ) -> PublishOutcome:
-        """Return the outcome of a publish that a queue refuses, too: it is full, or the message is too long for it."""
+        """Return the outcome of a publish that a queue refuses, too: it is full, or the message is too long for it.
+
+        A message that the queue's filter leaves out is none of its publisher's business.
+        """
+        if not self.wants(queue, route, format, properties, body, annotations):
+            return outcome
         self.admission.rejected += 1
         queue.counts.refused += 1
         if queue.limits.overflow == REJECT_PUBLISH_DLX and queue.limits.dead_letter_exchange is not None:

@@ -13,6 +13,7 @@ from typing import Final, final
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.option_names import CLASSIC_TYPE, QUEUE_TYPES, QUORUM_TYPE, STREAM_TYPE
 from forebay.core.reading.nearest import hint
+from forebay.filter.parser import parse
 from forebay.routing.exchange import type_name
 
 # Which types of queue know an argument; bits.
@@ -43,6 +44,7 @@ CHOICE: Final = 10
 AGE: Final = 11
 EXCHANGE: Final = 12
 FACTOR: Final = 13  # a number >= 1
+CONDITION: Final = 14  # a filter on what publishers say
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -57,6 +59,8 @@ DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
 BACKOFF: Final = "delayed-retry-backoff"
 MULTIPLIER: Final = "delayed-retry-multiplier"
 FACTOR_MAX: Final = 1_000_000
+# What filters may ask for, and is not known of a message before it is in a queue.
+LATER: Final = frozenset(["age_ms", "deliveries", "failures", "offset", "queue", "stored_ms"])
 DURATIONS: Final = ("expires", "message-ttl", "retry-timeout", "visibility-timeout")  # ms, none above EXPIRY_MS_MAX
 
 
@@ -106,6 +110,8 @@ class Setting:
         if not isinstance(value, str):
             # Octets that are no UTF-8 are still a name or a key.
             return "" if isinstance(value, bytes) and check in {TEXT, EXCHANGE} else unacceptable(value)
+        if check == CONDITION:
+            return condition_fault(value)
         if check == CHOICE and value not in self.choices:
             return self.refusal.replace("{}", value)
         if check == AGE and age_us(value) < 0:
@@ -200,6 +206,7 @@ SETTINGS: Final = (
     Setting("max-message-size", ON_ALL, POSITIVE, OPERATOR, "message size"),
     Setting("nack-counts", ON_WORK, BOOLEAN, USER, "truth value"),
     Setting("retry-timeout", ON_WORK, POSITIVE, USER, "retry timeout"),
+    Setting("publish-filter", ON_WORK, CONDITION, NOBODY, "filter"),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
@@ -248,6 +255,15 @@ def factor_fault(value: object) -> str:
     if not 1 <= value <= FACTOR_MAX:
         return f'"{value} is not within 1 .. {FACTOR_MAX}"'
     return ""
+
+
+def condition_fault(text: str) -> str:
+    """The fault of a filter on what is published to a queue; empty if it has none."""
+    try:
+        later = LATER & parse(text).properties
+    except RequestError as error:
+        return f'"{error.text}"'
+    return f'"filter: {min(later)} is not known before the message is in the queue"' if later else ""
 
 
 def unacceptable(value: object) -> str:

@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
+from forebay.filter.parser import Filter, parse
 from forebay.queue.declaration.arguments import BY_KEY, DEAD_LETTER_EXCHANGE, DEAD_LETTER_KEY, age_us, type_bit
 from forebay.queue.declaration.spec import QueueSpec
 
@@ -57,6 +58,7 @@ class Limits:
     expires_us      how long the queue may be unused; 0 for ever
     max_messages, max_octets  ready ones at most; -1 is no limit; of a stream: what retention keeps
     max_body_octets  of a message that is published to it; -1 is no limit
+    publish_filter  it takes only messages of which this holds; None: all
     refuses         it may be that it does not take a message
     dead_letter_exchange      None: what dies is gone
     dead_letter_key           None: the message's own
@@ -80,6 +82,7 @@ class Limits:
         self.max_octets: i64 = -1
         self.max_body_octets: i64 = -1
         self.overflow: i64 = DROP_HEAD
+        self.publish_filter: Filter | None = None
         self.refuses = False
         self.dead_letter_exchange: bytes | None = None
         self.dead_letter_key: bytes | None = None
@@ -109,6 +112,7 @@ class Limits:
         self.max_octets = other.max_octets
         self.max_body_octets = other.max_body_octets
         self.overflow = other.overflow
+        self.publish_filter = other.publish_filter
         self.refuses = other.refuses
         self.dead_letter_exchange = other.dead_letter_exchange
         self.dead_letter_key = other.dead_letter_key
@@ -187,10 +191,14 @@ def limits_of(
     limits.max_octets = capped(asked.lowest("max-length-bytes", -1))
     limits.max_body_octets = capped(asked.lowest("max-message-size", -1))
     limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]
+    condition = spec.arguments.get("x-publish-filter")
+    if isinstance(condition, str):
+        limits.publish_filter = parse(condition)
     if SOURCE in spec.arguments:  # a view takes no publish that it could refuse
         limits.overflow = DROP_HEAD
         limits.max_body_octets = -1
-    limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0
+        limits.publish_filter = None
+    limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0 or limits.publish_filter is not None
     limits.dead_letter_exchange = asked.octets(DEAD_LETTER_EXCHANGE)
     limits.dead_letter_key = asked.octets(DEAD_LETTER_KEY)
     if limits.dead_letter_exchange is None and name and asked.switch("dlq", False):

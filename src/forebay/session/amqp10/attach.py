@@ -60,6 +60,8 @@ from forebay.session.amqp10.subscriptions import (
     find_subscription,
     make_temporary,
     subscribe,
+    subscription_queue,
+    take_condition,
 )
 from forebay.session.shared.topology import declare_queue
 from forebay.session.shared.unsettled import UnsettledDeliveries
@@ -265,6 +267,7 @@ def attach_consumer(
     source = attach.source
     if state.access is not None:
         return attach_entity_receiver(state, state.access, output, runs, attach, answer)
+    is_found = source is None
     if source is None:
         source = attach.source = find_subscription(state, attach)
     answer.target = attach.target if attach.target is not None else LinkTarget()
@@ -283,7 +286,10 @@ def attach_consumer(
     arguments = arguments_in(attach.properties, source.filter)  # before a queue is made that a wrong filter would leave
     is_durable = bool(address.topic) and (source.durable > 0 or source.expiry_policy == NEVER)
     if address.topic:
-        owned = subscribe(state, attach.name, address.topic, source.capabilities, is_durable)
+        if is_found:
+            owned = subscription_queue(state, attach.name, source.capabilities)
+        else:
+            owned = subscribe(state, attach, address.topic, is_durable, take_condition(arguments))
         name = owned
         if SHARED in source.capabilities and not is_durable:
             owned = b""  # the queue goes with its last consumer, and not with this one

@@ -10,15 +10,19 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
+from forebay.filter.parser import parse
 from forebay.message.address import TOPIC_EXCHANGE
+from forebay.queue.declaration.arguments import LATER
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 from forebay.session.amqp10.context import LinkContext
+from forebay.session.amqp10.outgoing.consumer_arguments import FILTER
 from forebay.session.shared.topology import bind_queue, declare_queue, delete_queue
 from forebay.wire.amqp10.performatives import Attach
 from forebay.wire.amqp10.termini import NEVER, LinkSource
 
 CONSUMER_NAMES_MAX: Final = 255
+PUBLISH_FILTER: Final = "x-publish-filter"
 UNSETTLED_STATE: Final = 2  # durability of a terminus that keeps all
 
 # Capabilities of a source.
@@ -27,36 +31,58 @@ GLOBAL: Final = "global"
 TOPIC: Final = "topic"
 
 
-def subscribe(state: LinkContext, link: str, topic: bytes, capabilities: list[str], is_durable: bool) -> bytes:
+def subscribe(state: LinkContext, attach: Attach, topic: bytes, is_durable: bool, condition: str) -> bytes:
     """Return the queue of a subscription to a topic, which is made if it is not there.
 
-    capabilities  of the source
-    is_durable    the queue keeps what comes while no link is attached
+    is_durable  the queue keeps what comes while no link is attached
+    condition   of the messages that it takes; "" for all
     """
+    assert attach.source is not None
+    link, capabilities = attach.name, attach.source.capabilities
+    arguments: dict[str, object] = {PUBLISH_FILTER: condition} if condition else {}
     is_shared = SHARED in capabilities
     if not is_durable and not is_shared:
-        name = make_temporary(state)
+        name = make_temporary(state, arguments)
     else:
         name = subscription_queue(state, link, capabilities, is_durable)
         found = subscribed_topic(state, name)
-        if found and found != topic:  # it has been made for another one, and begins anew
+        if found and (found != topic or condition != subscribed_condition(state, name)):
+            # It has been made for something else, and begins anew.
             if state.vhost.any_queue(name).consumer_count():
                 raise RequestError(PRECONDITION, f"attach: name '{link}': is in use for topic '{text(found)}'")
             delete_queue(state.session, name, True, False)
         if not is_durable and not state.vhost.has_queue(name):
             state.temporary = name  # to be deleted if the attach fails
-        declare_queue(state.session, name, is_durable, False, not is_durable, {})
+        declare_queue(state.session, name, is_durable, False, not is_durable, arguments)
     bind_queue(state.session, name, TOPIC_EXCHANGE, topic, {})
     return name
 
 
-def make_temporary(state: LinkContext) -> bytes:
+def take_condition(arguments: dict[str, object]) -> str:
+    """Take a filter out of a consumer's arguments that the consumer's queue can have instead; "" if there is none.
+
+    What does not match is not in the queue then. What depends on the queue itself the consumer has to look at.
+    """
+    condition = arguments.get(FILTER)
+    if not isinstance(condition, str) or LATER & parse(condition).properties:
+        return ""
+    del arguments[FILTER]
+    return condition
+
+
+def subscribed_condition(state: LinkContext, name: bytes) -> str:
+    """Return the condition of a subscription; "" if it takes all messages."""
+    condition = state.vhost.any_queue(name).spec.arguments.get(PUBLISH_FILTER, "")
+    return condition if isinstance(condition, str) else ""
+
+
+def make_temporary(state: LinkContext, arguments: dict[str, object] | None = None) -> bytes:
     """Return the name of a new queue that only this connection may consume, and that ends with its link.
 
     An attach that comes again, as a right was asked for, has the queue that it had before.
     """
     if not state.temporary:
-        state.temporary = declare_queue(state.session, b"", False, True, True, {}).name
+        state.temporary = declare_queue(state.session, b"", False, True, True, arguments or {}).name
     return state.temporary
 
 
