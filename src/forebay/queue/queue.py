@@ -18,6 +18,7 @@ from forebay.queue.properties import NoProperties, PropertyReader
 from forebay.queue.source.pins import RetentionPins
 from forebay.queue.source.reader import Keeper, SourceReader
 from forebay.queue.source.source import LogSource
+from forebay.queue.stream.browse_group import BrowseGroup
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.trace import QueueTrace
 from forebay.queue.turn import SCAN_RECORDS
@@ -50,6 +51,7 @@ class Queue(SourceReader):
     met_marks  marks of records that came into the source by another queue, and that this one has to look into
     limits   what is in force; this one object for the queue's life
     groups   by group id
+    browsers by number, which is negative: they are no groups, and nothing of them is written down
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
     next_group   number of the next group: none has that of one before it
     keyed    messages of one group are delivered one at a time: some message named its group
@@ -88,6 +90,7 @@ class Queue(SourceReader):
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
+        self.browsers: dict[int, BrowseGroup] = {}
         self.work_groups: i64 = 0
         self.next_group: i64 = 1
         self.crowded = False
@@ -191,6 +194,11 @@ class Queue(SourceReader):
         for group in self.groups.values():
             group.trace = trace
 
+    def group_of(self, consumer: Consumer) -> Group | None:
+        """Return the group, or the browser, that a consumer belongs to."""
+        group = self.groups.get(consumer.group)
+        return group if group is not None else self.browsers.get(consumer.group)
+
     def drop_group(self, group: Group) -> None:
         if isinstance(group, WorkGroup):
             self.work_groups -= 1
@@ -201,6 +209,13 @@ class Queue(SourceReader):
         found: list[Consumer] = []
         for group in self.groups.values():
             found += group.consumers
+        return found
+
+    def browsing(self) -> list[Consumer]:
+        """Return the consumers that browse."""
+        found: list[Consumer] = []
+        for browser in self.browsers.values():
+            found += browser.consumers
         return found
 
     def consumer_count(self) -> i64:
@@ -263,6 +278,22 @@ class Queue(SourceReader):
                     more = True
             except DamagedBlock as error:
                 group.reader.halt(error)
+        return (len(self.browsers) > 0 and self.dispatch_copies(now_us, out)) or more
+
+    def dispatch_copies(self, now_us: i64, out: list[Delivery]) -> bool:
+        """Deliver copies to browsers of what no group has taken in this turn; return as `dispatch`."""
+        more = False
+        for browser in self.browsers.values():
+            browser.turn.most_octets = self.properties.looks.octets
+            group = self.find_group(group_key(browser.name, browser.filter))
+            browser.shown = group if isinstance(group, WorkGroup) else None
+            try:
+                if browser.reader.damage is None and browser.dispatch(now_us, out):
+                    more = True
+                elif browser.draining:
+                    browser.end_drain()
+            except DamagedBlock as error:
+                browser.reader.halt(error)
         return more
 
     # ---- what it needs of its source

@@ -244,7 +244,7 @@ class Topology:
             self.bindings.routes.drop_key(DEFAULT_EXCHANGE, view.name)
         if queue is self.fallback:
             self.set_fallback(None)
-        self.turn.cancelled += queue.consumers()
+        self.turn.cancelled += queue.consumers() + queue.browsing()
         for watch in queue.watches:
             self.turn.next_turn.wake(watch)
         self.leave_source(queue)

@@ -30,6 +30,7 @@ from forebay.message.events import QUEUE_NAME
 from forebay.queue.group import Group, leave
 from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
+from forebay.queue.stream.browse_group import BrowseGroup
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.stream.stream_values import Selection, StreamValues
 from forebay.queue.work.work_group import WorkGroup
@@ -131,6 +132,42 @@ class Consumers:
             note_half_change(error)
             raise
 
+    def browse(
+        self, queue: bytes, session_id: i64, channel: i64, tag: bytes, no_ack: bool, arguments: dict[str, object]
+    ) -> Consumer:
+        """Attach a consumer that gets copies of what waits in a queue, the oldest first, and takes nothing of it.
+
+        The parameters are those of `consume`. Of the arguments a name of a group, and a filter, have a meaning.
+        """
+        try:
+            name, filter = queue_and_filter(queue)
+            where = self.catalog.queue(name)
+            self.catalog.check_owner(where, session_id)
+            self.dispatcher.catch_up(where)
+            asked = ConsumerArguments(arguments, self.name, where.name)
+            octets = consumer_octets(tag, arguments)
+            self.catalog.memory.check(session_id, octets, f"consumer of '{text(where.name)}'")
+            id = -self.next_id
+            group = BrowseGroup(
+                id, asked.group, filter, where.log, where.start(), where.limits, where.properties, asked.filter
+            )
+            consumer = Consumer(self.next_id, where.id, id, session_id, channel, tag, no_ack, UNLIMITED)
+            self.next_id += 1
+            consumer.arguments = arguments or None
+            consumer.filter = "" if asked.filter is None else asked.filter.text
+            consumer.queue_name = where.name
+            consumer.paused = session_id in self.paused
+            group.add(consumer)
+            where.browsers[int(id)] = group
+            where.unused_since_us = 0
+            self.by_session.setdefault(session_id, []).append(consumer)
+            self.catalog.memory.add(session_id, octets)
+            self.turn.mark(where)
+            return consumer
+        except Exception as error:
+            note_half_change(error)
+            raise
+
     def tell_consumer(self, type: str, queue: Queue, consumer: Consumer) -> None:
         """Tell listeners to events of a consumer, unless that is how they listen."""
         if queue.kind == SHARE or queue.name == QUEUE_NAME:
@@ -215,7 +252,7 @@ class Consumers:
         """Give a consumer nothing more; it may settle what it holds, and `cancel` takes that back."""
         try:
             queue = self.catalog.queues_by_id.get(consumer.queue)
-            group = None if queue is None else queue.groups.get(consumer.group)
+            group = None if queue is None else queue.group_of(consumer)
             if queue is not None and group is not None:
                 group.detach(consumer)
                 self.leave_unused(queue)
@@ -241,7 +278,7 @@ class Consumers:
         """
         try:
             queue = self.catalog.queues_by_id.get(consumer.queue)
-            group = None if queue is None else queue.groups.get(consumer.group)
+            group = None if queue is None else queue.group_of(consumer)
             if queue is not None and group is not None:
                 group.flow(consumer, credit, drains)
                 self.turn.mark(queue)
@@ -263,11 +300,14 @@ class Consumers:
             queue = self.catalog.queues_by_id.get(consumer.queue)
             if queue is None:
                 return
-            group = queue.groups.get(consumer.group)
+            group = queue.group_of(consumer)
             if group is None:
                 return
             group.remove(consumer, self.parting)
             self.dispatcher.forget(consumer)
+            if isinstance(group, BrowseGroup):
+                del queue.browsers[group.id]
+                return
             if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
                 queue.drop_group(group)
             self.turn.mark(queue)

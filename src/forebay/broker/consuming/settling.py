@@ -43,7 +43,7 @@ class Settling:
         if not queue.dirty:
             queue.dirty = True
             self.turn.dirty.append(queue)
-        return queue.groups.get(lease.consumer.group)
+        return queue.group_of(lease.consumer)
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
         """Settle records of a lease; how many were held by it until now."""

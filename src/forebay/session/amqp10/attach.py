@@ -368,11 +368,13 @@ def consume(
     state.rights.check_queue(READ, queue_name)
     state.rights.check_made(name, False)
     assert attach.source is not None
-    if attach.source.distribution_mode == COPY and vhost.any_queue(queue_name).kind != STREAM:
-        raise RequestError(NOT_IMPLEMENTED, "attach: source: distribution-mode 'copy': a queue cannot be browsed")
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
     session = state.session
-    consumer = vhost.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, not is_entity)
+    browses = attach.source.distribution_mode == COPY and "x-stream-offset" not in arguments
+    if browses and vhost.any_queue(queue_name).kind != STREAM:
+        consumer = vhost.browse(name, session.id, output.channel, tag, is_settled, arguments)
+    else:
+        consumer = vhost.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, not is_entity)
     vhost.set_credit(consumer, 0, False)
     session.has_delivered = True
     queue = vhost.queue_of(consumer)
@@ -393,7 +395,7 @@ def source_in_force(source: LinkSource, link: SendingLink, dynamic: bytes) -> Li
     if effect is not None:
         link.default_how = effect.kind
     made.capabilities = source.capabilities
-    made.distribution_mode = COPY if link.queue.kind == STREAM else MOVE
+    made.distribution_mode = COPY if link.queue.kind == STREAM or link.consumer.group < 0 else MOVE
     made.filter = filters_in_force(source.filter)
     if dynamic:
         made.dynamic = True
