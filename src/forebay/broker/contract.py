@@ -268,6 +268,12 @@ class VhostContract(OpenVhost):
         """Attach a consumer to a group of a queue: see `Consumers.consume`."""
 
     @abstractmethod
+    def browse(
+        self, queue: bytes, session_id: i64, channel: i64, tag: bytes, no_ack: bool, arguments: dict[str, object]
+    ) -> Consumer:
+        """Attach a consumer of copies of what waits in a queue: see `Consumers.browse`."""
+
+    @abstractmethod
     def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
         """Attach a consumer of direct replies."""
 

@@ -310,7 +310,6 @@ class Vhost(VhostContract):
     def browse(
         self, queue: bytes, session_id: i64, channel: i64, tag: bytes, no_ack: bool, arguments: dict[str, object]
     ) -> Consumer:
-        """Attach a consumer of copies of what waits in a queue: see `Consumers.browse`."""
         return self.consumers.browse(queue, session_id, channel, tag, no_ack, arguments)
 
     def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:

@@ -113,7 +113,8 @@ const programs = {
   // The next messages {address, count}, accepted.
   receive() {
     const connection = connect();
-    const receiver = connection.open_receiver({ source: given.address, credit_window: given.window || 100 });
+    const source = given.copy ? { address: given.address, distribution_mode: "copy" } : given.address;
+    const receiver = connection.open_receiver({ source, credit_window: given.window || 100 });
     const found = [];
     receiver.on("message", ({ message }) => {
       if (given.lengths) found.push(message.body.content.length);
@@ -171,6 +172,7 @@ const programs = {
       if (outcome === "accept") delivery.accept();
       else if (outcome === "release") delivery.release();
       else if (outcome === "modify") delivery.modified({ delivery_failed: true });
+      else if (outcome === "refuse") delivery.modified({ undeliverable_here: true });
       else delivery.reject({ condition: "app:bad", description: "no good" });
       if (found.length === given.outcomes.length) setTimeout(() => finish(found, connection), 100);
     });

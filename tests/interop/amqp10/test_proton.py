@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proton import ConnectionException, Disposition, Message, symbol, timestamp, ulong
-from proton.reactor import AtMostOnce, LinkOption, Selector
+from proton.reactor import AtMostOnce, Copy, LinkOption, Selector
 from proton.utils import BlockingConnection, LinkDetached, SendException
 
 from tests.broker_process import BrokerProcess
@@ -235,3 +235,33 @@ def test_a_selector(connection: BlockingConnection) -> None:
     assert [each.body for each in take(others, 2)] == ["0", "2"]
     with pytest.raises(LinkDetached, match=r"amqp:invalid-field.*position 9"):
         connection.create_receiver("colors", name="wrong", options=[QUEUE, Selector("color = ")])
+
+
+def test_a_queue_is_browsed(connection: BlockingConnection) -> None:
+    sender = connection.create_sender("shown", options=[QUEUE])
+    for each in range(3):
+        sender.send(Message(str(each)))
+    browser = connection.create_receiver("shown", credit=10, options=[QUEUE, Copy()])
+    assert [each.body for each in take(browser, 3)] == ["0", "1", "2"]
+    browser.close()
+    receiver = connection.create_receiver("shown", name="taker", options=[QUEUE])
+    assert [(each.body, each.delivery_count) for each in take(receiver, 3)] == [("0", 0), ("1", 0), ("2", 0)]
+
+
+def test_what_one_receiver_cannot_take_goes_to_another(broker: BrokerProcess, connection: BlockingConnection) -> None:
+    sender = connection.create_sender("passed", options=[QUEUE])
+    for body in ("first", "second"):
+        sender.send(Message(body))
+    receiver = connection.create_receiver("passed", credit=5, options=[QUEUE])
+    assert receiver.receive(WAIT_S).body == "first"
+    refused = receiver.fetcher.unsettled.popleft()
+    refused.local.undeliverable = True
+    refused.local.annotations = {symbol("x-opt-reason"): "not mine", symbol("x-opt-tries"): 2}
+    refused.update(Disposition.MODIFIED)
+    refused.settle()
+    assert [each.body for each in take(receiver, 1)] == ["second"]
+    sender.send(Message("third"))  # which sends what was settled
+    channel = pika_connect(broker).channel()
+    _, properties, body = next(channel.consume("passed", auto_ack=True))
+    headers = properties.headers
+    assert (body, headers["x-opt-reason"], headers["x-opt-tries"]) == (b"first", "not mine", 2)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from proton import Message as ProtonMessage
 from rabbitmq_amqp_python_client import (
     AddressHelper,
     AMQPMessagingHandler,
@@ -20,14 +21,17 @@ from rabbitmq_amqp_python_client import (
     Message,
     OffsetSpecification,
     OutcomeState,
+    QuorumConsumerOptions,
     QuorumQueueSpecification,
     StreamConsumerOptions,
     StreamSpecification,
     ValidationCodeException,
 )
+from rabbitmq_amqp_python_client.entities import ConsumerSettleStrategy
 from rabbitmq_amqp_python_client.publisher import SendException
 
 from tests.broker_process import BrokerProcess, running
+from tests.interop.amqp10 import proton_client
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +174,31 @@ def test_a_publisher_whose_messages_say_where_they_go(connection: Connection) ->
     publisher.close()
     management.delete_queue("named")
     management.close()
+
+
+class Answers(AMQPMessagingHandler):  # type: ignore[misc]
+    """Take one direct reply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Any] = []
+
+    def on_amqp_message(self, event: Any) -> None:
+        self.found.append(bytes(event.message.body))
+        raise Done
+
+
+def test_direct_reply_to(broker: BrokerProcess, connection: Connection) -> None:
+    connection.management().declare_queue(ClassicQueueSpecification("requests"))
+    answers = Answers()
+    options = QuorumConsumerOptions(settle_strategy=ConsumerSettleStrategy.DirectReplyTo)
+    consumer = connection.consumer(message_handler=answers, consumer_options=options)
+    request = Message(b"question", inferred=True, reply_to=consumer.address)
+    status = connection.publisher(AddressHelper.queue_address("requests")).publish(request)
+    assert status.remote_state == OutcomeState.ACCEPTED
+    with proton_client.connected(broker) as other:
+        (found,) = proton_client.take(other.create_receiver("/queues/requests", credit=1), 1)
+        other.create_sender(found.reply_to).send(ProtonMessage(b"answer", inferred=True))
+        with pytest.raises(Done):
+            consumer.run()
+    assert answers.found == [b"answer"]

@@ -75,3 +75,12 @@ def test_websocket(tmp_path: Path, secure: bool) -> None:
         more = {"count": len(lengths), "lengths": True, "websocket": websocket}
         assert run(broker, "receive", address="$queue/web", **more) == lengths
         assert run(broker, "many", address="$queue/many", count=3000, websocket=websocket)["got"] == 3000
+
+
+def test_a_browser_and_a_message_that_is_undeliverable_to_one(broker: BrokerProcess) -> None:
+    run(broker, "send", address="$queue/looked-at", messages=texts("a", "b"))
+    shown = run(broker, "receive", address="$queue/looked-at", count=2, copy=True)
+    assert [each["body"] for each in shown] == ["a", "b"]
+    found = run(broker, "outcomes", address="$queue/looked-at", outcomes=["refuse", "release", "accept"])
+    assert found == [["a", 0], ["b", 0], ["b", 0]], "the first does not come back to this receiver"
+    assert [each["body"] for each in run(broker, "receive", address="$queue/looked-at", count=1)] == ["a"]

@@ -256,6 +256,7 @@ class WorkGroup(Group):
         if ready.octets.measuring:
             ready.octets.count -= octets
         attempts: i64 = self.attempts.of(first) if self.attempts.by_offset else 0
+        modified = self.attempts.modified.of(first) if attempts else b""  # one record alone, see `ReadyQueue.alike`
         lease: Lease | None = None
         if consumer.no_ack:
             consumer.send(count)
@@ -268,9 +269,8 @@ class WorkGroup(Group):
             delivery.deliveries = deliveries_in(attempts) + 1
             delivery.failures = failures_in(attempts)
             delivery.redelivered = True
-            modified = self.attempts.modified.by_offset
-            if modified and first in modified:  # one record alone, see `ReadyQueue.alike`
-                delivery.block = annotated_block(block, index, modified[first])
+            if modified:
+                delivery.block = annotated_block(block, index, modified)
                 delivery.index = 0
         elif block.base < self.reader.log.crash_end:
             delivery.redelivered = True  # no block was written across a crash

@@ -10,9 +10,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.publish.replies import REPLY_PREFIX
 from forebay.core.errors import (
     INVALID,
     NOT_ALLOWED,
+    NOT_FOUND,
     NOT_IMPLEMENTED,
     REFUSED,
     TOO_MANY,
@@ -89,6 +91,7 @@ from forebay.wire.amqp10.termini import (
 )
 
 NAME_CHARACTERS_MAX: Final = 255
+VOLATILE_QUEUE: Final = "rabbitmq:volatile-queue"  # capability of a source of direct replies
 LINK_OCTETS: Final = 2048  # of memory, beside its consumer
 TRANSACTION_CAPABILITIES: Final = ("amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn")
 
@@ -210,7 +213,10 @@ def attach_publisher(
         answer.target = dynamic_target(target, owned)
     elif target.address is not None:
         address = parse_target(text_of(target.address, "target"), target.capabilities, queue_addresses(state))
-        if address.queue:
+        if address.queue.startswith(REPLY_PREFIX):
+            if address.queue not in state.vhost.replies.by_name:
+                raise RequestError(NOT_FOUND, f"no consumer of replies '{text(address.queue)}'")
+        elif address.queue:
             find_queue(state, address.queue, address.is_declared)  # which may be another connection's own: a reply's
     if address is not None:
         raw = address.exchange + b"\0" + address.routing_key
@@ -276,6 +282,8 @@ def attach_consumer(
         answer.snd_settle_mode = SENDER_SETTLED
         return ManagementResponses(state, output, attach.name, attach.handle, MANAGEMENT)
     owned = b""
+    if source.dynamic and VOLATILE_QUEUE in source.capabilities:
+        return attach_replies(state, output, runs, attach, answer)
     if source.dynamic:
         owned = make_temporary(state)
         address = ConsumeAddress(owned)
@@ -333,7 +341,7 @@ def attach_entity_receiver(
     if asks_for_session(source.filter):
         lock_until = state.vhost.now_us() + link.consumer.timeout_us
         try:
-            lock = lock_session(state, link.queue, asked_session(source.filter), lock_until)
+            lock = lock_session(state, state.vhost.queue_of(link.consumer), asked_session(source.filter), lock_until)
             answer.properties = {**(attach.properties or {}), **give_session(state, link, lock)}
         except RequestError:
             link.release(True)
@@ -378,10 +386,42 @@ def consume(
     vhost.set_credit(consumer, 0, False)
     session.has_delivered = True
     queue = vhost.queue_of(consumer)
-    link = SendingLink(
-        state, output, runs, attach.name, attach.handle, consumer, queue, DeliveryEncoder(queue, is_entity)
-    )
+    encoder = DeliveryEncoder(queue.kind == STREAM, queue.id, is_entity)
+    link = SendingLink(state, output, runs, attach.name, attach.handle, consumer, queue, encoder)
     state.receivers[consumer.id] = link
+    return link
+
+
+def attach_replies(
+    state: LinkContext, output: SessionOutput, runs: UnsettledDeliveries, attach: Attach, answer: Attach
+) -> SendingLink:
+    """Return the link of a client that receives direct replies: no queue has them, and no disk.
+
+    What comes while the client has given no credit is lost, as is what comes after the link has ended.
+    """
+    source = attach.source
+    assert source is not None
+    if attach.snd_settle_mode != SENDER_SETTLED:
+        raise RequestError(INVALID, f"attach: source: {VOLATILE_QUEUE}: snd-settle-mode must be settled")
+    if source.durable or source.expiry_policy == NEVER:
+        raise RequestError(INVALID, f"attach: source: {VOLATILE_QUEUE}: durable must be 0, expiry-policy link-detach")
+    session = state.session
+    tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
+    opened = state.vhost.consume_replies(session.id, output.channel, tag)
+    opened.consumer.queue_name = opened.name
+    link = SendingLink(state, output, runs, attach.name, attach.handle, opened.consumer, None, DeliveryEncoder(False))
+    state.receivers[opened.consumer.id] = link
+    session.has_delivered = True
+    made = LinkSource(queue_path(opened.name))
+    made.dynamic = True
+    made.expiry_policy = LINK_DETACH
+    made.dynamic_properties = {"lifetime-policy": LifetimePolicy(DELETE_ON_CLOSE)}
+    made.capabilities = [VOLATILE_QUEUE]
+    made.distribution_mode = MOVE
+    made.outcomes = list(OUTCOMES)
+    made.default_outcome = IS_RELEASED
+    answer.source = made
+    answer.snd_settle_mode = SENDER_SETTLED
     return link
 
 
@@ -395,7 +435,8 @@ def source_in_force(source: LinkSource, link: SendingLink, dynamic: bytes) -> Li
     if effect is not None:
         link.default_how = effect.kind
     made.capabilities = source.capabilities
-    made.distribution_mode = COPY if link.queue.kind == STREAM or link.consumer.group < 0 else MOVE
+    is_copied = link.encoder.is_stream or link.consumer.group < 0
+    made.distribution_mode = COPY if is_copied else MOVE
     made.filter = filters_in_force(source.filter)
     if dynamic:
         made.dynamic = True

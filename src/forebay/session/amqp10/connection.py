@@ -315,6 +315,11 @@ class Amqp10Session(Session):
     def deliver(self, delivery: Delivery) -> None:
         link = self.state.receivers.get(delivery.consumer.id)
         if isinstance(link, SendingLink):
+            if link.queue is None:
+                replies = link.cut_replies(delivery)
+                if replies is None:
+                    return
+                delivery = replies
             self.endpoints[int(link.output.channel)].deliveries.deliver(link, delivery)
 
     def cancelled(self, consumer: Consumer) -> None:

@@ -247,7 +247,7 @@ class SessionEndpoint:
             held_ms = consumer.timeout_us // US_PER_MS
             self.detach(link, PRECONDITION, f"a message was held for more than {held_ms} ms, the consumer's timeout")
         else:
-            self.detach(link, RESOURCE_DELETED, f"queue '{text(link.queue.name)}' was deleted")
+            self.detach(link, RESOURCE_DELETED, f"queue '{text(consumer.queue_name)}' was deleted")
 
     # ---- turns, and the end
 

@@ -21,7 +21,7 @@ SHARED_SUBSCRIPTIONS: Final = "SHARED-SUBS"  # as JMS clients look for
 REFUSED: Final = "amqp:connection-establishment-failed"
 
 # Clients of RabbitMQ refuse a broker of another name, or of a version that is too low: they are told these.
-RABBITMQ_VERSION: Final = "4.1.0"
+RABBITMQ_VERSION: Final = "4.2.0"
 RABBITMQ_CLIENTS: Final = ("rabbitmq", "rabbit")  # in the names that clients give themselves, in small letters
 
 

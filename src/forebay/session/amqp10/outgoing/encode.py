@@ -18,7 +18,6 @@ from forebay.message.formats.conversion import convert
 from forebay.message.formats.table import format_of
 from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Delivery
-from forebay.queue.queue import STREAM, Queue
 from forebay.routing.exchange import text
 from forebay.wire.amqp10.decoder import value_end
 from forebay.wire.amqp10.encoder import put_descriptor, put_u32
@@ -76,6 +75,7 @@ class DeliveryEncoder:
 
     What depends on the address and the properties of a record is made once for as long as they are the same.
 
+    is_stream  the records are those of a stream, which say where they stand
     for_...  of the record for which `head` was made
     head     the sections before the body
     wraps    the body becomes a data section
@@ -85,10 +85,10 @@ class DeliveryEncoder:
     has_sections  the body of another protocol's message is sections of AMQP 1.0, which came this way before
     """
 
-    def __init__(self, queue: Queue, is_entity: bool = False) -> None:
-        self.is_stream = queue.kind == STREAM
+    def __init__(self, is_stream: bool, queue_id: i64 = 0, is_entity: bool = False) -> None:
+        self.is_stream = is_stream
         self.is_entity = is_entity
-        self.queue_id: i64 = queue.id
+        self.queue_id: i64 = queue_id
         self.is_numbered = self.is_stream or is_entity
         self.entity_state: i64 = 0
         self.for_format: i64 = 0

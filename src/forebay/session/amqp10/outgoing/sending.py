@@ -32,7 +32,7 @@ class SendingLink(LinkEndpoint):
     """One link by which a client consumes.
 
     consumer    of the queue
-    queue       that it takes from
+    queue       that it takes from; None for direct replies
     runs        the unsettled deliveries of the session
     limit       delivery-count at which the credit ends
     waiting     records that are the link's already and wait for the session's window
@@ -56,7 +56,7 @@ class SendingLink(LinkEndpoint):
         name: str,
         handle: i64,
         consumer: Consumer,
-        queue: Queue,
+        queue: Queue | None,
         encoder: DeliveryEncoder,
     ) -> None:
         super().__init__(name, handle, False)
@@ -99,10 +99,10 @@ class SendingLink(LinkEndpoint):
 
         RabbitMQ's clients call this outcome `discard`: what comes from them always goes to the dead letters.
         """
-        limits = self.queue.limits
-        if limits.dead_letter_exchange is None and not limits.dlq:
+        queue = self.queue
+        if queue is None or (queue.limits.dead_letter_exchange is None and not queue.limits.dlq):
             return how
-        group = self.queue.groups.get(self.consumer.group)
+        group = queue.groups.get(self.consumer.group)
         is_alone = group is None or len(group.consumers) < 2
         return REJECT if is_alone or self.state.knows_rabbitmq else how
 
@@ -182,7 +182,7 @@ class SendingLink(LinkEndpoint):
         flow = self.output.link_flow(self.handle)
         flow.delivery_count = self.delivery_count
         flow.link_credit = max(0, serial_difference(self.limit, self.delivery_count))
-        flow.available = max(0, self.queue.ready())
+        flow.available = 0 if self.queue is None else max(0, self.queue.ready())
         flow.drain = drain
         self.output.put_flow(flow)
 
@@ -191,6 +191,13 @@ class SendingLink(LinkEndpoint):
         return self.is_draining or self.owes_flow
 
     # ---- records out
+
+    def cut_replies(self, delivery: Delivery) -> Delivery | None:
+        """Return those of some direct replies that the client has given credit for; the others are lost."""
+        room = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
+        if delivery.count <= room:
+            return delivery
+        return Delivery(delivery.consumer, delivery.block, delivery.index, room, None) if room else None
 
     def deliver(self, delivery: Delivery) -> None:
         raise AssertionError("the session writes the deliveries of its links")
@@ -208,19 +215,22 @@ class SendingLink(LinkEndpoint):
         if not self.is_lost:
             self.runs.take_back(self, BY_DEFAULT)
         self.runs.forget(self)
+        queue = self.queue
+        if queue is None:
+            self.vhost.replies.close(self.consumer)
         self.vhost.cancel(self.consumer)
-        if not self.owned:
+        if not self.owned or queue is None:
             return
         if not self.is_durable:
             drop_queue(self.state, self.owned)
-        elif is_closed and not self.queue.consumer_count():
+        elif is_closed and not queue.consumer_count():
             drop_queue(self.state, self.owned)
-            self.state.session.note_change("queue.delete", {"queue": self.owned, "messages": int(self.queue.ready())})
+            self.state.session.note_change("queue.delete", {"queue": self.owned, "messages": int(queue.ready())})
 
     def describe(self) -> dict[str, object]:
         return {
-            "source_address": queue_path(self.queue.name),
-            "queue_name": text(self.queue.name),
+            "source_address": queue_path(self.consumer.queue_name),
+            "queue_name": text(self.consumer.queue_name),
             "credit": int(max(0, serial_difference(self.limit, self.delivery_count))),
             "send_settled": self.consumer.no_ack,
         }

@@ -11,7 +11,7 @@ from forebay.log.block import Block
 from forebay.message.formats.table import format_of
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.leases.page import DELAYED, LEASED, PAGE_BITS, RETURNED
-from forebay.queue.queue import Queue
+from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.attempts import failures_in
 from forebay.queue.work.deferral import deferred_runs, is_in
 from forebay.queue.work.work_group import WorkGroup
@@ -31,7 +31,7 @@ class EntityMessages:
         self.vhost = vhost
         self.queue = queue
         self.log = queue.log
-        self.encoder = DeliveryEncoder(queue, True)
+        self.encoder = DeliveryEncoder(queue.kind == STREAM, queue.id, True)
         self.nobody = Consumer(0, queue.id, 0, 0, 0, b"", True, 0)
 
     def encode(self, delivery: Delivery, is_deferred: bool) -> bytes:

@@ -69,9 +69,9 @@ def lock_session(context: LinkContext, queue: Queue, session: bytes | None, unti
 
 def give_session(context: LinkContext, link: SendingLink, lock: SessionLock) -> dict[str, object]:
     """Have a link receive the messages of its session alone; return the properties of the answer to its attach."""
-    group = link.queue.groups.get(link.consumer.group)
+    group = context.vhost.queue_of(link.consumer).groups.get(link.consumer.group)
     if not isinstance(group, WorkGroup):
-        raise RequestError(NOT_IMPLEMENTED, f"queue '{text(link.queue.name)}' has no sessions")
+        raise RequestError(NOT_IMPLEMENTED, f"queue '{text(link.consumer.queue_name)}' has no sessions")
     link.session_lock = lock
     select_group(group, link.consumer, lock.group)
     return {LOCKED_UNTIL: int(TICKS_AT_EPOCH + lock.until_us * TICKS_PER_US)}
