@@ -347,3 +347,19 @@ def test_consumers_leave_from_anywhere_and_the_others_stay_in_their_order(tmp_pa
     for gone in (0, 6, 3, 3):  # the last time nothing is there to take out
         group.detach(consumers[gone])
     assert group.consumers == [consumers[number] for number in (1, 2, 4, 5)]
+
+
+def test_a_consumer_whose_messages_were_all_extended_is_not_cancelled(tmp_path: Path) -> None:
+    group = group_on(filled(tmp_path, 2))
+    consumer = Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED)
+    consumer.timeout_us = 100
+    consumer.cancels = True
+    group.add(consumer)
+    lease = dispatch(group, 1)[0].lease
+    assert lease is not None
+    assert group.leases.extend(lease, 0, 2, 500) == 2
+    assert dispatch(group, 200) == []
+    assert (group.overdue, consumer.timed_out, lease.left) == ([], False, 2)
+    group.ack(lease, 0, 1)
+    dispatch(group, 600)
+    assert (group.overdue, consumer.timed_out) == ([consumer], True)

@@ -172,7 +172,8 @@ class Settling:
             if not isinstance(group, WorkGroup):
                 return 0
             length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
-            return group.leases.extend(lease, first, count, self.turn.now_us + length_us)
+            now_us = self.catalog.store.clock.now_us()  # the turn knows that of the one before
+            return group.leases.extend(lease, first, count, now_us + length_us)
         except Exception as error:
             note_half_change(error)
             raise

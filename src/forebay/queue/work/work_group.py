@@ -473,10 +473,11 @@ class WorkGroup(Group):
         leases = self.leases
         lease = leases.take_over(now_us)
         while lease is not None:
+            ended: i64 = 0
             for first, count in leases.ended_runs(lease, now_us):
-                self.give_back(lease, first, count, 0, FAILED)
+                ended += self.give_back(lease, first, count, 0, FAILED)
             consumer = lease.consumer
-            if consumer.cancels and not consumer.timed_out:
+            if ended and consumer.cancels and not consumer.timed_out:  # not where all of them were extended
                 consumer.timed_out = True
                 self.overdue.append(consumer)
                 self.detach(consumer)
