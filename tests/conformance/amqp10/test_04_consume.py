@@ -326,3 +326,40 @@ def test_a_stream_is_read_from_where_the_filter_says(broker: AnyBroker) -> None:
     assert [body_of(each) for each in found] == [b"3", b"4"]
     marks = [each.value for sections in found for each in sections if each.code == ANNOTATIONS]
     assert [each["x-stream-offset"] for each in marks] == [3, 4]
+
+
+# ---- more time
+
+
+def timed_consumer(raw: Raw, handle: int, timeout_ms: int, credit: int) -> None:
+    asked = {Symbol("rabbitmq:consumer-timeout"): Uint(timeout_ms)}
+    raw.send(attach(f"timed {handle}", handle, RECEIVER, source(QUEUE), target(None), 0, properties=asked))
+    raw.expect(ATTACH)
+    raw.send(flow(handle, credit))
+
+
+def test_received_gives_more_time(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    fill(raw, 3)
+    timed_consumer(raw, 1, 3000, 3)
+    taken(raw, 3)
+    for _ in range(3):
+        broker.wait_out(2)
+        raw.send(disposition(0, 2**32 - 1, Described(0x23, [Uint(0), Ulong(0)]), settled=False))
+        raw.quiet_session()
+    raw.send(disposition(0, 1))
+    raw.quiet_session()
+    broker.wait_out(4)
+    condition, text = raw.error(DETACH)
+    assert (condition, "3000 ms" in text) == ("amqp:precondition-failed", True)
+
+
+def test_received_for_deliveries_that_are_not_there(broker: AnyBroker) -> None:
+    raw = begun(broker)
+    fill(raw, 1)
+    raw.consumer(QUEUE, credit=2)
+    taken(raw, 1)
+    for first, last in ((7, 9), (2**32 - 5, 2), (1, 2**31)):
+        raw.send(disposition(first, last, Described(0x23, [Uint(0), Ulong(0)]), settled=False))
+    raw.send(disposition(0, state=Described(RELEASED, [])))
+    assert taken(raw, 1) == [b"0"]

@@ -44,11 +44,13 @@ from forebay.wire.amqp10.states import (
     STOLEN,
     UNATTACHED_HANDLE,
     Modified,
+    Received,
     Rejected,
     TransactionalState,
 )
 
 HANDLES_MAX: Final = 20_000  # of one connection, links that were refused and are not detached yet included
+EXTENDED_MAX: Final = 1000  # deliveries that one disposition lets the client hold for longer
 LOOK_SHIFT: Final = 6  # of the meter: runs of deliveries that are looked through a point
 
 
@@ -167,6 +169,9 @@ class SessionEndpoint:
             state = state.outcome
         effect = settle_how(state, read.settled, self.state.vhost.now_us())
         if effect is None:
+            if isinstance(state, Received):
+                count = self.runs.extend(max(first, 0), min(last, self.output.next_tag - 1), EXTENDED_MAX)
+                self.state.meter.take(count >> LOOK_SHIFT)
             return
         if not read.settled:
             answer = encode_value(bare_state(read.state))

@@ -163,6 +163,23 @@ class UnsettledDeliveries:
                 if start < stop:
                     self.settling.modify(run.lease, run.first + start - run.tag, stop - start, annotations)
 
+    def extend(self, first: i64, last: i64, most: i64) -> i64:
+        """Let the consumers hold messages as long as if these were delivered now; return how many were looked at.
+
+        most  of the unsettled deliveries between two tags, the first ones
+        """
+        at = self.find(first)
+        count: i64 = 0
+        while count < most and at < len(self.runs) and self.runs[at].tag <= last:
+            run = self.runs[at]
+            at += 1
+            start = max(first, run.next)
+            stop = min(last + 1, run.end, start + most - count)
+            if run.left and start < stop:
+                self.settling.extend(run.lease, run.first + start - run.tag, stop - start, 0)
+                count += stop - start
+        return count
+
     def unsettled_ranges(self, first: i64, last: i64) -> list[tuple[int, int]]:
         """Return the first and last tags of consecutive unsettled deliveries between two tags."""
         found: list[tuple[int, int]] = []
