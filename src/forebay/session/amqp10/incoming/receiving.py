@@ -78,6 +78,7 @@ class ReceivingLink(LinkEndpoint):
     parts         of a message that comes in several frames, of `octets` so far; None between messages
     kept          what they take of the connection's memory
     delivery_id   of that message, `is_settled`, `is_foreign`, `is_batch` and `transaction` of it
+    is_ignored    that message is a resumed one
     owned         queue that ends with the link; b"" for none
     """
 
@@ -112,6 +113,7 @@ class ReceivingLink(LinkEndpoint):
         self.is_settled = False
         self.is_foreign = False
         self.is_batch = False
+        self.is_ignored = False
         self.transaction = b""
         self.traffic = confirms.traffic
         self.taken: i64 = 0
@@ -127,18 +129,22 @@ class ReceivingLink(LinkEndpoint):
         parts = self.parts
         if parts is None:
             self.check_first(transfer)
-            if not transfer.more and not transfer.aborted:
+            if not transfer.more and not transfer.aborted and not transfer.resume:
                 if end - at > self.state.message_octets_max:
                     raise self.too_large(end - at)
                 self.finish(data[at:end])
                 self.complete()
                 return
+            self.is_ignored = transfer.resume  # nothing is unsettled here that it could be a part of (2.7.5)
         elif transfer.delivery_id >= 0 and transfer.delivery_id != self.delivery_id:
             raise self.wrong(f"transfer: delivery-id {transfer.delivery_id} before the end of {self.delivery_id}")
         elif transfer.settled:
             self.is_settled = True
-        if transfer.aborted:
+        if transfer.aborted or (self.is_ignored and not transfer.more):
             self.complete()
+            return
+        if self.is_ignored:
+            self.parts = []
             return
         octets = end - at + (self.octets if parts is not None else 0)
         if octets > self.state.message_octets_max:
