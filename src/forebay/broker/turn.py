@@ -102,7 +102,7 @@ class Turn(PendingBytes):
                 self.wake_watches(other)
             if other.trace is not None:
                 other.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, other.log.stamp_us, "")
-            if other.work_groups or other.met_marks or other.trace is not None or other.needs_group():
+            if other.work_groups or other.met_marks or other.needs_group():
                 self.mark(other)
 
     def wake_watches(self, queue: Queue) -> None:
