@@ -32,7 +32,7 @@ async def perform(
     """
     waits = app.control.waits(name)
     if waits:
-        app.store.hurry()
+        app.hurry()
     fields = await run(app, caller, name, given_of(values), as_client)
     if waits:
         await app.on_disk()
@@ -66,7 +66,7 @@ async def in_portions(
     if left is not None and left < 1:
         raise RequestError(INVALID, f"limit: {left} is below 1")
     while True:
-        app.store.hurry()
+        app.hurry()
         most = LIMIT_DEFAULT if left is None else min(left, LIMIT_DEFAULT)
         fields = await run(app, caller, name, {**given, "limit": most, "scan": SCAN_SLICE})
         end = number(fields, "end") if end is None else end

@@ -58,7 +58,7 @@ class Caller:
 
     def rights(self, vhost: bytes) -> Rights:
         """The caller's rights in a vhost, as a client of it; RequestError(NOT_ALLOWED) where it may not enter."""
-        return self.app.vhosts.directory.users.rights(self.principal, vhost)
+        return self.app.directory.rights(self.principal, vhost)
 
 
 async def login_by_header(app: BrokerView, header: str, loopback: bool, place: LoginContext) -> Principal:

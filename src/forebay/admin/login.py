@@ -37,8 +37,7 @@ async def client_of(request: Request) -> Caller:
         principal = await principal_of(app, request, place, loopback)
     except LoginRefused as error:
         if "authorization" in request.headers:  # without credentials nobody has guessed anything
-            app.auth.refuse_at(place, error)
-            app.schedule()
+            app.refuse_login(place, error)
         raise
     if principal.authorizer is not None:
         # Handlers ask who may enter which vhost, and cannot wait for others to say so.

@@ -11,15 +11,17 @@ import asyncio
 import logging
 import resource
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final, TypeVar, cast
 
 from forebay.broker.joining import Joining
 from forebay.core.units import S_PER_US
 from forebay.directory.logins.authorizer import Principal, Proof, Undecided
-from forebay.directory.logins.login import NOWHERE, LoginContext
+from forebay.directory.logins.login import NOWHERE, LoginContext, LoginRefused
 from forebay.log.room import Growth
 from forebay.log.store import Job
 from forebay.log.wal import Commit
+from forebay.management.directory_reader import DirectoryReader
 from forebay.node.broker import TICKS_A_SECOND
 from forebay.node.peer import Peer
 from forebay.node.ready import Ready
@@ -32,6 +34,7 @@ from forebay.server.config.definitions import import_definitions
 from forebay.server.listen import Closable, Endpoint, MakeProtocol
 from forebay.server.net import Connection, Host
 from forebay.server.process import Process
+from forebay.server.readings import Readings
 from forebay.server.system.disk import FreeSpace
 from forebay.server.system.disk_work import Work
 from forebay.server.system.handles import room_for_connections
@@ -80,7 +83,9 @@ class App(Host):
         self.node = process.node
         self.broker = broker = self.node.lead()
         self.store = broker.store
+        self.readings = Readings(broker)
         self.vhosts = broker.vhosts
+        self.directory = DirectoryReader(self.vhosts.directory)
         self.auth = broker.auth
         self.auth.backends = make_backends(self.options)
         load_acl(self.vhosts.directory.users.acl, self.options.mqtt_acl)
@@ -159,6 +164,18 @@ class App(Host):
         """The time, in microseconds."""
         return self.clock.now_us()
 
+    def hurry(self) -> None:
+        """Have settlements written with the next commit."""
+        self.store.hurry()
+
+    def debt_of_user(self, user: str, messages: int, octets: int) -> float:
+        """Charge a user for what it has published; return in how many seconds that is paid."""
+        return self.rates.debt_of_user(user, messages, octets, self.now_us())
+
+    def certificate_expiry(self) -> datetime | None:
+        """Return when the certificate of the TLS listeners expires; None where there is none."""
+        return self.tls.expiry()
+
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
         """Open a listener; it and the address that it really has. OptionError where it cannot be had."""
         return await self.process.peers.listen(make, endpoint)
@@ -184,6 +201,11 @@ class App(Host):
             principal = self.auth.conclude(proof, loopback)
         self.auth.throttle.succeeded(place.address, user)
         return principal
+
+    def refuse_login(self, place: LoginContext, error: LoginRefused) -> None:
+        """Note that a caller without a session was refused."""
+        self.auth.refuse_at(place, error)
+        self.schedule()
 
     async def decided(self, check: Callable[[], T]) -> T:
         """The result of a check for a caller without a session, once everybody has been asked whom it needs."""

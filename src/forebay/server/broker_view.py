@@ -7,28 +7,25 @@ broker is named in one place, and a broker in another process can be shown by wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from forebay.broker.vhosts import Vhosts
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
-from forebay.directory.logins.login import NOWHERE, Auth, LoginContext
-from forebay.log.store import Store
+from forebay.directory.logins.login import NOWHERE, LoginContext, LoginRefused
 from forebay.management.control import Control
-from forebay.node.back_pressure.flow_control import FlowControl
+from forebay.management.directory_reader import DirectoryReader
 from forebay.node.back_pressure.hold_view import HoldView
-from forebay.node.back_pressure.newcomers import Newcomers
-from forebay.node.back_pressure.pressure import Pressure
-from forebay.node.back_pressure.rates import Rates
 from forebay.node.peer import Peer
-from forebay.node.telemetry.alarms import Alarms
 from forebay.node.telemetry.events import Announcer
 from forebay.node.telemetry.stats import BrokerStats
 from forebay.node.telemetry.tracing import Tracer
 from forebay.server.faults import Faults
 from forebay.server.listen import Closable, Endpoint, MakeProtocol
 from forebay.server.net import Connection
+from forebay.server.readings import Readings
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
 from forebay.server.telemetry.histograms import Histograms
@@ -44,14 +41,12 @@ class BrokerView(Protocol):
     """A broker as administrators see it.
 
     control      operations, configuration, webhooks, and the cluster
-    vhosts       vhosts with their queues, and the directory of users and parameters
-    auth         logins that were refused, and who has to wait for the next
-    store        log of the node: files, cache, and how far it is written
+    vhosts       vhosts with their queues
+    directory    users, what they may do, and parameters: values
     connections  those with a session, by its number; `open` has the others, too
-    stats, totals, rates, histograms  counters and times since the start
-    newcomers    connections that have not logged in
-    flow, holds  connections that are held back, by what and why
-    pressure, alarms  what is short, and who is held back for it
+    stats, totals, histograms  counters and times since the start
+    readings     the log, what the broker lacks, and what clients ask of it: values at one moment
+    holds        connections that are held back, by what and why
     announcer    tells of events
     faults       errors of our own
     door         limits of all connections over HTTP
@@ -66,19 +61,14 @@ class BrokerView(Protocol):
     disk: DataDisk
     control: Control
     vhosts: Vhosts
-    auth: Auth
-    store: Store
+    directory: DirectoryReader
     connections: dict[int, Connection]
     open: dict[Connection, None]
+    readings: Readings
     stats: BrokerStats
     totals: Totals
-    rates: Rates
-    newcomers: Newcomers
-    flow: FlowControl
     holds: HoldView
     histograms: Histograms
-    pressure: Pressure
-    alarms: Alarms
     announcer: Announcer
     faults: Faults
     door: Door
@@ -95,6 +85,9 @@ class BrokerView(Protocol):
     async def login(self, user: str, password: str, loopback: bool, place: LoginContext = NOWHERE) -> Principal:
         """Return the user that a caller without a session has proven to be; LoginRefused."""
 
+    def refuse_login(self, place: LoginContext, error: LoginRefused) -> None:
+        """Note that a caller without a session was refused: who guesses has to wait for the next login."""
+
     async def decided(self, check: Callable[[], T]) -> T:
         """Return the result of a check, once everybody has been asked whom it needs."""
 
@@ -104,8 +97,17 @@ class BrokerView(Protocol):
     async def on_disk(self) -> None:
         """Wait until everything that was done until now is on the disk."""
 
+    def hurry(self) -> None:
+        """Have settlements written with the next commit, and not with the next that must be on the disk."""
+
     def schedule(self) -> None:
         """Have a turn."""
+
+    def debt_of_user(self, user: str, messages: int, octets: int) -> float:
+        """Charge a user for what it has published; return in how many seconds that is paid."""
+
+    def certificate_expiry(self) -> datetime | None:
+        """Return when the certificate of the TLS listeners expires; None where there is none."""
 
     def sessions_begun(self) -> int:
         """Return how many sessions there have been since the start."""

@@ -15,8 +15,9 @@ Probe = tuple[int, dict[str, str]]  # status and fields of an answer
 
 def health_of(app: BrokerView) -> Probe:
     """Return the answer of /health: turns go on, or nobody would answer, and the disk answers."""
-    if app.store.no_answer:
-        return UNAVAILABLE, {"status": "unhealthy", "reason": app.pressure.disk_answer.words()}
+    fault = app.readings.disk_fault()
+    if fault:
+        return UNAVAILABLE, {"status": "unhealthy", "reason": fault}
     return OK, {"status": "healthy"}
 
 
@@ -27,4 +28,4 @@ def readiness_of(app: BrokerView) -> Probe:
     """
     if app.leaving:
         return UNAVAILABLE, {"status": "leaving", "reason": "the broker is about to stop"}
-    return OK, {"status": "degraded" if app.alarms.names() else "ready"}
+    return OK, {"status": "degraded" if app.readings.alarm_names() else "ready"}

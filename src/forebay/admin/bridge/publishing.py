@@ -99,19 +99,19 @@ async def publish_request(app: BrokerView, caller: Caller, vhost: str, wanted: P
 
 async def pay(app: BrokerView, caller: Caller, messages: int, octets: int) -> None:
     """Keep a caller waiting who publishes faster than a user may."""
-    await asyncio.sleep(app.rates.debt_of_user(caller.user, messages, octets, app.now_us()))
+    await asyncio.sleep(app.debt_of_user(caller.user, messages, octets))
 
 
 async def with_room(app: BrokerView) -> None:
     """Wait where only too much is on its way to the disk: over TCP such a publisher would not be read."""
-    while app.pressure.over_limit() and not app.pressure.alarms():
+    while app.readings.is_over_limit() and not app.readings.alarms():
         await app.on_disk()
 
 
 def publish(app: BrokerView, vhost: Vhost, message: Message, user: str) -> PublishAnswer:
     """Publish a user's checked message; nothing of what is refused is on its way."""
-    if app.pressure.over_limit():
-        alarms = ", ".join(app.pressure.alarms()) or "too much is not on the disk yet"
+    if app.readings.is_over_limit():
+        alarms = ", ".join(app.readings.alarms()) or "too much is not on the disk yet"
         return PublishAnswer(UNAVAILABLE, f"the broker takes in nothing for now: {alarms}")
     vhost.touch()
     identity = message.identity

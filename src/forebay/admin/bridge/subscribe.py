@@ -195,7 +195,7 @@ async def settle(app: Broker, caller: Client, settlement: SettleRequest, vhost: 
                 settled += settle_one(where, lease, offset, settlement)
     except RequestError as error:
         return refused(error)
-    app.store.hurry()
+    app.hurry()
     await app.on_disk()
     return as_json({"settled": settled})
 

@@ -148,7 +148,7 @@ async def begin_session(
     raises  RequestError: the caller may not enter. PeerError: there are as many connections as there may be
     """
     principal = caller.principal
-    await app.decided(lambda: app.vhosts.directory.users.rights(principal, vhost.name))
+    await app.decided(lambda: app.directory.rights(principal, vhost.name))
     address = split_name(peer.name)[0]
     context = LoginContext(address, caller.origin.protocol, peer=peer.name, loopback=peer.loopback)
     login = Login(principal=principal, vhost=vhost.name, context=context)

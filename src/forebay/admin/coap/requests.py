@@ -156,8 +156,7 @@ class CoapRequests:
             else:
                 principal = await self.app.login(user or "", values.get("password", ""), peer.loopback, place)
         except LoginRefused as error:
-            self.app.auth.refuse_at(place, error)
-            self.app.schedule()
+            self.app.refuse_login(place, error)
             raise
         return Caller(self.app, principal, address[0], COAP)
 

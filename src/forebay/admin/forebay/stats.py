@@ -13,7 +13,6 @@ from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import answers
 from forebay.admin.rights import Monitor
 from forebay.admin.web.router import RouteGroup
-from forebay.broker.limits.hold_reasons import SEND_BUFFER
 from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 
@@ -93,33 +92,31 @@ router = RouteGroup(prefix="/api/forebay", tags=["metrics"])
 
 def memory_of(app: BrokerView) -> dict[str, object]:
     """The fields of `Memory`."""
-    cache = app.store.logs.cache
-    files = app.store.logs.files
+    log = app.readings.log()
     return {
         "octets": resident_octets(),
         "octets_max": app.options.memory_octets_max,
-        "cache_octets": int(cache.octets),
+        "cache_octets": log.cache_octets,
         "cache_octets_max": app.options.cache_octets_max,
-        "cache_blocks": int(cache.count),
-        "blocks_read": int(files.reads),
-        "octets_read": int(files.octets_read),
+        "cache_blocks": log.cache_blocks,
+        "blocks_read": log.blocks_read,
+        "octets_read": log.octets_read,
     }
 
 
 def disk_of(app: BrokerView) -> dict[str, object]:
     """The fields of `DiskUse`."""
-    store = app.store
-    segment_files, segment_octets = store.logs.segment_totals()
+    log = app.readings.log()
     return {
         "free_octets": app.disk.free_octets(),
         "free_min_octets": app.options.disk_free_min_octets,
-        "full": store.full,
-        "pending_octets": store.pending(),
-        "wal_files": len(store.wals),
-        "wal_octets": sum(wal.tail for wal in store.wals),
-        "segment_files": segment_files,
-        "segment_octets": segment_octets,
-        "rewriting": store.job_running is not None,
+        "full": log.full,
+        "pending_octets": log.pending_octets,
+        "wal_files": log.wal_files,
+        "wal_octets": log.wal_octets,
+        "segment_files": log.segment_files,
+        "segment_octets": log.segment_octets,
+        "rewriting": log.rewriting,
     }
 
 
@@ -133,9 +130,9 @@ async def server_stats(app: Broker, caller: Monitor) -> Response:
             "time_us": now_us,
             "uptime_us": now_us - app.stats.topics.started_us,
             "cpu_s": used.user + used.system,
-            "alarms": app.alarms.names(),
-            "choked": app.pressure.choked(),
-            "slow": len(app.flow.held[SEND_BUFFER]),
+            "alarms": app.readings.alarm_names(),
+            "choked": app.readings.intake(now_us).choked,
+            "slow": app.readings.load().slow_readers,
             "histograms": {name: each.fields() for name, each in app.histograms.all().items()},
             "memory": memory_of(app),
             "disk": disk_of(app),

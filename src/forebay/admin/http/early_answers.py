@@ -77,8 +77,7 @@ class EarlyAnswers:
             caller.check_tags(MONITORS)
         except LoginRefused as error:
             if header:  # without credentials nobody has guessed anything
-                self.app.auth.refuse_at(place, error)
-                self.app.schedule()
+                self.app.refuse_login(place, error)
             status, reason, fields = refused_login(error, bool(request.field(REQUESTED_WITH.encode())))
             return refusal_of(status, reason, fields)
         except RequestError as error:

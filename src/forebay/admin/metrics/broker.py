@@ -17,10 +17,7 @@ from forebay.admin.metrics.look import MetricsLook, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
 from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION, own_node
 from forebay.admin.samples.rates import number_of
-from forebay.broker.limits.hold_reasons import QUEUE_SHARE, SEND_BUFFER
 from forebay.core.units import US_PER_S
-from forebay.node.back_pressure.pressure import DISK, MEMORY
-from forebay.node.telemetry.losses import sessions_over_quota
 from forebay.server.broker_view import BrokerView
 from forebay.server.system.heap import resident_octets
 from forebay.server.telemetry.histograms import Histogram
@@ -50,7 +47,7 @@ def webhook_events(look: MetricsLook) -> dict[tuple[str, ...], Number]:
 
 def expiry_of(look: MetricsLook) -> float | None:
     """The end of the certificate's validity, in seconds since 1970."""
-    until = look.app.tls.expiry()
+    until = look.app.certificate_expiry()
     return None if until is None else until.timestamp()
 
 
@@ -157,11 +154,11 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_without_login", family.NODE, "Connections whose clients have not logged in."),
-        lambda look: len(look.app.newcomers.links),
+        lambda look: look.load.newcomers,
     ),
     Row(
         gauge("forebay_login_buffers_octets", family.NODE, "Unfinished packets of clients that have not logged in."),
-        lambda look: look.app.newcomers.octets,
+        lambda look: look.load.login_octets,
     ),
     Row(
         counter(
@@ -169,7 +166,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
             family.NODE,
             "Connections ended before a login because of connections_login_max or login_buffers_octets_max.",
         ),
-        lambda look: sum(look.app.newcomers.ended.values()),
+        lambda look: look.load.newcomers_ended,
     ),
     Row(
         gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; the name is RabbitMQ's."),
@@ -177,11 +174,11 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("rabbitmq_alarms_memory_used_watermark", family.NODE, "1 during a memory alarm."),
-        lambda look: int(MEMORY in look.app.pressure.alarms()),
+        lambda look: int(look.intake.low_memory),
     ),
     Row(
         gauge("rabbitmq_alarms_free_disk_space_watermark", family.NODE, "1 during a disk alarm."),
-        lambda look: int(DISK in look.app.pressure.alarms()),
+        lambda look: int(look.intake.low_disk),
     ),
     Row(
         gauge(
@@ -190,25 +187,25 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
             "Seconds for which the disk has not answered a write or sync; 0 while it answers within "
             "`disk_answer_timeout_ms`.",
         ),
-        lambda look: look.app.pressure.disk_answer.waited_s(look.now_us),
+        lambda look: look.intake.disk_unanswered_s,
     ),
     Row(
         gauge(
             "forebay_damaged_blocks", family.NODE, "Blocks of messages that a reader asked for and that cannot be read."
         ),
-        lambda look: len(look.app.store.logs.files.damages),
+        lambda look: look.log.damaged_blocks,
     ),
     Row(
         gauge("forebay_connections_choked", family.NODE, "Publishers that the broker does not read now."),
-        lambda look: look.app.pressure.choked(),
+        lambda look: look.intake.choked,
     ),
     Row(
         gauge("forebay_connections_slow", family.NODE, "Connections that do not read."),
-        lambda look: len(look.app.flow.held[SEND_BUFFER]),
+        lambda look: look.load.slow_readers,
     ),
     Row(
         gauge("forebay_send_buffer_bytes", family.NODE, "Octets that wait for clients to take them."),
-        lambda look: look.app.pressure.buffers.total,
+        lambda look: look.intake.send_buffer_octets,
     ),
     Row(
         gauge("forebay_send_buffer_limit_bytes", family.NODE, "Octets that may wait for all clients together."),
@@ -216,43 +213,43 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("forebay_connections_slowed", family.NODE, "Publishers slowed down because a queue is over its share."),
-        lambda look: len(look.app.flow.held[QUEUE_SHARE]),
+        lambda look: look.load.slowed,
     ),
     Row(
         gauge("forebay_queues_crowded", family.NODE, "Queues over their share of disk or memory."),
-        lambda look: len(look.app.vhosts.shared.shares.crowded),
+        lambda look: look.load.queues_over_share,
     ),
     Row(
         counter("forebay_connections_refused", family.NODE, "Connections refused by a rate limit."),
-        lambda look: look.app.rates.refused,
+        lambda look: look.load.connections_refused,
     ),
     Row(
         counter("forebay_logins_put_off", family.NODE, "Logins refused without a check after too many wrong ones."),
-        lambda look: look.app.auth.throttle.put_off,
+        lambda look: look.load.logins_put_off,
     ),
     Row(
         counter("forebay_rate_limited", family.NODE, "Times that a rate limit stopped reading from a connection."),
-        lambda look: look.app.rates.slowed,
+        lambda look: look.load.rate_limited,
     ),
     Row(
         counter("forebay_reads_put_off", family.NODE, "Times that a read had more than fits into one turn."),
-        lambda look: look.app.flow.put_off,
+        lambda look: look.load.reads_put_off,
     ),
     Row(
         gauge("forebay_mqtt_sessions_over_quota", family.NODE, "MQTT sessions over mqtt_session_octets_max."),
-        lambda look: sessions_over_quota(look.app.vhosts),
+        lambda look: look.load.sessions_over_quota,
     ),
     Row(
         counter("forebay_filters_put_off", family.NODE, "Turns in which filters had to stop: see filter_work_a_turn."),
-        lambda look: int(look.app.vhosts.shared.budgets.filters.put_off),
+        lambda look: look.load.filters_put_off,
     ),
     Row(
         counter("forebay_filter_looks_cut", family.NODE, "Evaluations that a filter's limit cut short."),
-        lambda look: int(look.app.vhosts.shared.budgets.filters.cut),
+        lambda look: look.load.filters_cut,
     ),
     Row(
         counter("forebay_connections_slow_ended", family.NODE, "Connections ended because they did not read."),
-        lambda look: look.app.pressure.buffers.ended_slow,
+        lambda look: look.intake.slow_ended,
     ),
     Row(
         gauge("forebay_http_connections", family.NODE, "Connections over HTTP, on all listeners."),
@@ -315,40 +312,40 @@ LOG_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("rabbitmq_io_read_ops", family.PERSISTER, "Blocks read that were not in memory."),
-        lambda look: int(look.app.store.logs.files.reads),
+        lambda look: look.log.blocks_read,
     ),
     Row(
         counter("rabbitmq_io_read_bytes", family.PERSISTER, "Octets of these."),
-        lambda look: int(look.app.store.logs.files.octets_read),
+        lambda look: look.log.octets_read,
     ),
-    Row(gauge("forebay_wal_files", family.LOG, "Files of the write-ahead log."), lambda look: len(look.app.store.wals)),
+    Row(gauge("forebay_wal_files", family.LOG, "Files of the write-ahead log."), lambda look: look.log.wal_files),
     Row(
         gauge("forebay_wal_bytes", family.LOG, "Octets used in these."),
-        lambda look: sum(wal.tail for wal in look.app.store.wals),
+        lambda look: look.log.wal_octets,
     ),
     Row(
         gauge("forebay_segment_files", family.LOG, "Segment files of queues."),
-        lambda look: look.app.store.logs.segment_totals()[0],
+        lambda look: look.log.segment_files,
     ),
     Row(
         gauge("forebay_segment_bytes", family.LOG, "Octets of these."),
-        lambda look: look.app.store.logs.segment_totals()[1],
+        lambda look: look.log.segment_octets,
     ),
     Row(
         gauge("forebay_log_pending_bytes", family.LOG, "Octets accepted that are not on disk yet."),
-        lambda look: look.app.store.pending(),
+        lambda look: look.log.pending_octets,
     ),
     Row(
         gauge("forebay_log_full", family.LOG, "1 while the disk has no room for more messages."),
-        lambda look: int(look.app.store.full),
+        lambda look: int(look.log.full),
     ),
     Row(
         gauge("forebay_log_rewriting", family.LOG, "1 while files are rewritten in the background."),
-        lambda look: int(look.app.store.job_running is not None),
+        lambda look: int(look.log.rewriting),
     ),
     Row(
         gauge("forebay_cache_bytes", family.LOG, "Blocks of records in memory."),
-        lambda look: int(look.app.store.logs.cache.octets),
+        lambda look: look.log.cache_octets,
     ),
     Row(
         gauge("forebay_cache_limit_bytes", family.LOG, "Memory that these may take."),
@@ -382,7 +379,7 @@ SPREADS: Final[tuple[Spread, ...]] = (
     ),
     Spread(
         gauge("forebay_connections_held", family.NODE, "Connections that are not read, or sent nothing.", ("reason",)),
-        lambda look: {(reason,): count for reason, count in look.app.holds.counts().items()},
+        lambda look: {(reason,): count for reason, count in look.load.held.items()},
     ),
     Spread(
         counter("forebay_http_refused", family.NODE, "HTTP connections refused or ended.", ("why",)),

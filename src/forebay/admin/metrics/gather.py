@@ -226,6 +226,9 @@ class Gathering:
         return MetricsLook(
             app=app,
             now_us=self.now_us,
+            log=app.readings.log(),
+            intake=app.readings.intake(self.now_us),
+            load=app.readings.load(),
             totals=totals,
             traffic=traffic,
             counts=self.counts,

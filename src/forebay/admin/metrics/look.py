@@ -10,6 +10,7 @@ from forebay.core.metrics import Totals
 from forebay.queue.counts import Counts
 from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
+from forebay.server.readings import IntakeReading, LoadReading, LogReading
 from forebay.server.telemetry.histograms import Histogram
 from forebay.session.traffic import Traffic
 
@@ -25,6 +26,9 @@ class MetricsLook:
 
     app: BrokerView
     now_us: int
+    log: LogReading
+    intake: IntakeReading
+    load: LoadReading
     totals: Totals
     traffic: Traffic
     counts: Counts

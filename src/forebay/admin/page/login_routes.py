@@ -44,8 +44,7 @@ async def login(request: Request, broker: Broker, credentials: Credentials) -> R
     try:
         principal = await broker.login(credentials.username, credentials.password, loopback, place)
     except LoginRefused as error:
-        broker.auth.refuse_at(place, error)
-        broker.schedule()
+        broker.refuse_login(place, error)
         raise
     caller = Caller(broker, principal, host)
     if not caller.tags.intersection(TAGS):

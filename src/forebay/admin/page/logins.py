@@ -108,7 +108,7 @@ class WebLogins:
         """The digest of what is kept of the user's password; another text where there is no such user any more."""
         if principal.authorizer is not None:
             return ""
-        user = self.app.vhosts.directory.users.by_name.get(principal.user)
+        user = self.app.directory.find_user(principal.user)
         return "gone" if user is None else digest(f"{user.hash} {user.exported}").hex()
 
     # ---- over a restart

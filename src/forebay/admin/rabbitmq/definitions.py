@@ -106,17 +106,17 @@ EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
 async def export_all(broker: Broker, caller: Administrator, download: Download = "") -> Response:
     """Everything but messages and connections, as RabbitMQ's definitions files say it."""
     vhosts = sorted(broker.vhosts.all(), key=lambda vhost: bytes(vhost.name))
-    users = broker.vhosts.directory.users
+    directory = broker.directory
     name = cluster_name(broker)
     async with broker.door.long:
         document: dict[str, object] = {
             **head("cluster"),
             "original_cluster_name": name,
             "explanation": f"Definitions of cluster '{name}'",
-            "users": await sliced([user for _, user in sorted(users.by_name.items())], partial(user_entry, users)),
+            "users": await sliced(directory.users(), user_entry),
             "vhosts": await sliced(vhosts, vhost_entry),
-            "permissions": await sliced(users.list_permissions(), permission_fields),
-            "topic_permissions": await sliced(users.list_topic_permissions(), topic_fields),
+            "permissions": await sliced(directory.permissions(), permission_fields),
+            "topic_permissions": await sliced(directory.topic_permissions(), topic_fields),
             "parameters": parameters_of(broker, vhosts),
             "global_parameters": global_parameters(broker),
             **await content_of(vhosts),
@@ -189,7 +189,7 @@ async def content_of(vhosts: list[Vhost]) -> dict[str, object]:
 
 
 def global_parameters(app: BrokerView) -> list[dict[str, object]]:
-    values = app.vhosts.directory.parameters.values
+    values = app.directory.global_parameters()
     return [{"name": name, "value": values[name]} for name in sorted(values) if name != IMPORTED]
 
 

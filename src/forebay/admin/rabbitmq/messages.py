@@ -63,8 +63,8 @@ async def publish_message(
     name = exchange_named(exchange)
     if name not in where.catalog.bindings.exchanges:
         raise RequestError(NOT_FOUND, f"exchange_not_found: no exchange '{text(exchange)}' in vhost '{vhost}'")
-    if broker.pressure.over_limit():
-        return refusal(UNAVAILABLE, f"the broker takes in nothing for now: {', '.join(broker.pressure.alarms())}")
+    if broker.readings.is_over_limit():
+        return refusal(UNAVAILABLE, f"the broker takes in nothing for now: {', '.join(broker.readings.alarms())}")
     properties = octets_of_properties(body.properties)
     where.touch()
     outcome = publish(where, caller, name, body.routing_key.encode(), properties, payload_of(body))
@@ -119,7 +119,7 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
     caller.rights(where.name).check_queue(READ, name)
     async with broker.door.long:
         answers = await got(where, name, body)
-        broker.store.hurry()  # settlements alone would wait for the next that must be on the disk
+        broker.hurry()  # settlements alone would wait for the next that must be on the disk
         await broker.on_disk()
         return as_json(answers)
 

@@ -21,10 +21,10 @@ from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhos
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.directory.users import Users
 from forebay.directory.vhost_settings import UNLIMITED
 from forebay.management.definitions.exported import policy_value
-from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
+from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of
+from forebay.management.directory_reader import UserReading
 from forebay.routing.exchange import text
 from forebay.server.broker_view import BrokerView
 
@@ -118,7 +118,7 @@ async def delete_parameter(
 @router.get("/global-parameters")
 async def list_global_parameters(broker: Broker, caller: Policymaker, wanted: Wanted) -> Response:
     """The parameters of the broker itself."""
-    values = broker.vhosts.directory.parameters.values
+    values = broker.directory.global_parameters()
     found: list[dict[str, object]] = [{"name": name, "value": values[name]} for name in sorted(values)]
     return await answer_list(found, name_of, dict, wanted)
 
@@ -128,7 +128,7 @@ async def show_global_parameter(
     broker: Broker, caller: Policymaker, parameter: ParameterName, wanted: Wanted
 ) -> Response:
     """One parameter of the broker itself."""
-    values = broker.vhosts.directory.parameters.values
+    values = broker.directory.global_parameters()
     if parameter not in values:
         raise RequestError(NOT_FOUND, f"name: there is no global parameter '{parameter}'")
     return answer_one({"name": parameter, "value": values[parameter]}, wanted)
@@ -139,7 +139,7 @@ async def put_global_parameter(
     broker: Broker, caller: Administrator, parameter: ParameterName, body: ValueBody
 ) -> Response:
     """Set a global parameter."""
-    is_new = parameter not in broker.vhosts.directory.parameters.values
+    is_new = parameter not in broker.directory.global_parameters()
     values: dict[str, object] = {"name": parameter, "value": body.value}
     return await changed(broker, caller, "global_parameter.set", values, put_status(is_new))
 
@@ -155,7 +155,7 @@ def parameters_of(app: BrokerView, vhosts: list[Vhost], component: str | None = 
     found: list[dict[str, object]] = []
     for vhost in vhosts:
         where = text(vhost.name)
-        for each in app.vhosts.directory.parameters.listed(vhost.name, component):
+        for each in app.directory.parameters(vhost.name, component):
             found.append({"value": each["value"], "vhost": where, "component": each["component"], "name": each["name"]})
         limits = limits_of(vhost)
         if limits and component in {None, LIMITS}:
@@ -227,8 +227,7 @@ async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: Vhost
 @limits.get("/user-limits")
 async def list_user_limits(broker: Broker, caller: Administrator) -> Response:
     """The limits of users; only of those who have some."""
-    users = broker.vhosts.directory.users
-    return as_json([user_fields(users, name) for name in sorted(users.limits)])
+    return as_json([limits_of_one(user) for user in broker.directory.users() if user.limits is not None])
 
 
 @limits.get("/user-limits/{user:name}")
@@ -236,9 +235,8 @@ async def show_user_limits(broker: Broker, caller: Manager, user: UserName) -> R
     """The limits of one user: a list of one, or of nothing where it has none. Everybody may ask for the own ones."""
     if user != caller.user:
         caller.check_administrator()
-    users = broker.vhosts.directory.users
-    users.user(user)
-    return as_json([user_fields(users, user)] if user in users.limits else [])
+    found = broker.directory.user(user)
+    return as_json([] if found.limits is None else [limits_of_one(found)])
 
 
 @limits.put("/user-limits/{user:name}/{limit:name}", status=DONE_STATUS, responses=CHANGED)
@@ -268,5 +266,5 @@ def limits_fields(vhost: Vhost) -> dict[str, object]:
     return {"vhost": text(vhost.name), "value": limits_of(vhost)}
 
 
-def user_fields(users: Users, name: str) -> dict[str, object]:
-    return {"user": name, "value": limits_of_user(users, name)}
+def limits_of_one(user: UserReading) -> dict[str, object]:
+    return {"user": user.name, "value": user.limits}

@@ -24,14 +24,14 @@ router = RouteGroup(prefix="/api", tags=["permissions"], around=noted)
 @router.get("/permissions")
 async def list_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """The permissions of users in vhosts."""
-    return await answer_list(broker.vhosts.directory.users.list_permissions(), user_of, permission_fields, wanted)
+    return await answer_list(broker.directory.permissions(), user_of, permission_fields, wanted)
 
 
 @router.get("/permissions/{vhost:name}/{user:name}")
 async def show_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """The permissions of a user in a vhost."""
     check_place(broker, caller, vhost, user)
-    found = broker.vhosts.directory.users.list_permissions(user, vhost.encode())
+    found = broker.directory.permissions(user, vhost.encode())
     if not found:
         raise none_given(vhost, user)
     return as_json(permission_fields(found[0]))
@@ -43,7 +43,7 @@ async def put_permission(
 ) -> Response:
     """Let a user enter a vhost, and say what it may do there."""
     check_both(broker, vhost, user)
-    is_new = (user, vhost.encode()) not in broker.vhosts.directory.users.permissions
+    is_new = not broker.directory.has_permission(user, vhost.encode())
     values = {"vhost": vhost, "user": user, **asdict(body)}
     return await changed(broker, caller, "permission.set", values, put_status(is_new))
 
@@ -52,8 +52,8 @@ async def put_permission(
 async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """Delete a user's permissions in a vhost, which it then cannot enter."""
     check_place(broker, caller, vhost, user)
-    if (user, vhost.encode()) not in broker.vhosts.directory.users.permissions:
-        if broker.vhosts.directory.users.user(user).is_free():
+    if not broker.directory.has_permission(user, vhost.encode()):
+        if broker.directory.user(user).is_free:
             raise RequestError(INVALID, f"permissions: those of user '{user}' come with the configuration")
         raise none_given(vhost, user)
     return await changed(broker, caller, "permission.clear", {"vhost": vhost, "user": user})
@@ -62,14 +62,14 @@ async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostN
 @router.get("/topic-permissions")
 async def list_topic_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """List the restrictions of users on topic exchanges."""
-    return await answer_list(broker.vhosts.directory.users.list_topic_permissions(), user_of, topic_fields, wanted)
+    return await answer_list(broker.directory.topic_permissions(), user_of, topic_fields, wanted)
 
 
 @router.get("/topic-permissions/{vhost:name}/{user:name}")
 async def show_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """The restrictions of one user on topic exchanges of a vhost."""
     check_place(broker, caller, vhost, user)
-    found = broker.vhosts.directory.users.list_topic_permissions(user, vhost.encode())
+    found = broker.directory.topic_permissions(user, vhost.encode())
     if not found:
         raise none_given(vhost, user)
     return as_json([topic_fields(each) for each in found])
@@ -87,7 +87,7 @@ async def put_topic_permission(
 async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
     """Lift the restrictions of a user on topic exchanges of a vhost."""
     check_place(broker, caller, vhost, user)
-    if (user, vhost.encode()) not in broker.vhosts.directory.users.topics:
+    if not broker.directory.restricted_exchanges(user, vhost.encode()):
         raise none_given(vhost, user)
     return await changed(broker, caller, "topic_permission.clear", {"vhost": vhost, "user": user})
 
@@ -99,7 +99,7 @@ async def show_topic_permission(
     """The restriction of one user on one topic exchange of a vhost, as a list of one."""
     check_place(broker, caller, vhost, user)
     name = exchange_named(exchange)
-    given = broker.vhosts.directory.users.list_topic_permissions(user, vhost.encode())
+    given = broker.directory.topic_permissions(user, vhost.encode())
     found = [each for each in given if each["exchange"] == text(name)]
     if not found:
         raise none_given(vhost, user, f" on exchange '{text(name)}'")
@@ -132,7 +132,7 @@ async def delete_topic_permission(
 ) -> Response:
     """Lift the restriction of a user on one topic exchange; no error if there are only others in the vhost."""
     check_place(broker, caller, vhost, user)
-    if (user, vhost.encode()) not in broker.vhosts.directory.users.topics:
+    if not broker.directory.restricted_exchanges(user, vhost.encode()):
         raise none_given(vhost, user)
     values: dict[str, object] = {"vhost": vhost, "user": user, "exchange": exchange_named(exchange)}
     return await changed(broker, caller, "topic_permission.clear", values)
@@ -144,7 +144,7 @@ async def set_topic_permission(
     """Set a user's restriction on the topic exchange that the body names."""
     check_both(app, vhost, user)
     exchange = body.exchange.encode("utf-8", "replace")
-    is_new = exchange not in app.vhosts.directory.users.topics.get((user, vhost.encode()), {})
+    is_new = exchange not in app.directory.restricted_exchanges(user, vhost.encode())
     values = {"vhost": vhost, "user": user, **asdict(body), "exchange": exchange}
     return await changed(app, caller, "topic_permission.set", values, put_status(is_new))
 
@@ -152,12 +152,12 @@ async def set_topic_permission(
 def check_place(app: BrokerView, caller: Caller, vhost: str, user: str) -> None:
     """RequestError(NOT_FOUND) unless there are both."""
     check_vhost(app, caller, vhost)
-    app.vhosts.directory.users.user(user)
+    app.directory.user(user)
 
 
 def check_both(app: BrokerView, vhost: str, user: str) -> None:
     """RequestError(INVALID), as RabbitMQ has it where something is set, unless there are both."""
-    if vhost.encode() not in app.vhosts.by_name or user not in app.vhosts.directory.users.by_name:
+    if vhost.encode() not in app.vhosts.by_name or app.directory.find_user(user) is None:
         raise RequestError(INVALID, f"vhost_or_user_not_found: vhost '{vhost}', user '{user}'")
 
 

@@ -49,8 +49,8 @@ async def show_quorum_status(app: Broker, caller: Manager, vhost: VhostName, que
     cluster = app.control.cluster
     nodes = Nodes(app)
     if cluster is None:
-        last = int(app.store.lsn) - 1
-        return as_json([log_fields(nodes.own, "leader", "voter", last, last, int(app.store.durable), 0)])
+        log = app.readings.log()
+        return as_json([log_fields(nodes.own, "leader", "voter", log.last, log.last, log.durable, 0)])
     status = cluster.status()
     end, committed, term = (status[each] for each in ("frame", "committed", "epoch"))
     assert isinstance(end, int)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 from starlette.responses import Response
 
@@ -21,8 +20,8 @@ from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
 from forebay.directory.logins.passwords import SALT_OCTETS, hash_password, imported_hash
 from forebay.directory.provisioning import check_user
-from forebay.directory.user_table import User
 from forebay.management.definitions.exported import user_entry
+from forebay.management.directory_reader import UserReading
 from forebay.server.system.chance import SystemRandom
 
 router = RouteGroup(prefix="/api/users", tags=["users"], around=noted)
@@ -33,28 +32,26 @@ PASSWORD_CHARACTERS_MAX = 4096
 @router.get("")
 async def list_users(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """All users."""
-    users = [user for _, user in sorted(broker.vhosts.directory.users.by_name.items())]
-    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.directory.users), wanted)
+    return await answer_list(broker.directory.users(), name_of, user_entry, wanted)
 
 
 @router.get("/without-permissions")
 async def list_users_without_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """Users who may enter no vhost."""
-    known = broker.vhosts.directory.users
-    placed = {name for name, _ in known.permissions}
-    users = [user for name, user in sorted(known.by_name.items()) if name not in placed and not user.is_free()]
-    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.directory.users), wanted)
+    placed = broker.directory.permitted_users()
+    users = [user for user in broker.directory.users() if user.name not in placed and not user.is_free]
+    return await answer_list(users, name_of, user_entry, wanted)
 
 
 @router.post("/bulk-delete", status=DONE_STATUS, responses=GONE)
 async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -> Response:
     """Take several users away; those that are not there do not matter."""
-    users = broker.vhosts.directory.users
+    directory = broker.directory
     for name in body.users:
-        if name in users.by_name:
-            users.changeable(name)
+        if directory.find_user(name) is not None:
+            directory.check_changeable(name)
     for name in dict.fromkeys(body.users):
-        if name in users.by_name:
+        if directory.find_user(name) is not None:
             await run(broker, caller, "user.delete", {"user": name})
     return await finished(broker)
 
@@ -62,7 +59,7 @@ async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -
 @router.get("/{user:name}")
 async def show_user(broker: Broker, caller: Administrator, user: UserName, wanted: Wanted) -> Response:
     """One user."""
-    return answer_one(user_entry(broker.vhosts.directory.users, broker.vhosts.directory.users.user(user)), wanted)
+    return answer_one(user_entry(broker.directory.user(user)), wanted)
 
 
 @router.put("/{user:name}", status=201, responses=MADE, is_plain=True)
@@ -73,7 +70,7 @@ async def put_user_named(broker: Broker, caller: Administrator, user: UserName, 
     tags = texts_of(body.tags)
     check_user(user, "", tags)
     hash = await kept_hash(body.password, body.password_hash, body.hashing_algorithm)
-    is_new = user not in broker.vhosts.directory.users.by_name
+    is_new = broker.directory.find_user(user) is None
     return await changed(broker, caller, "user.put", {"user": user, "hash": hash, "tags": tags}, put_status(is_new))
 
 
@@ -86,15 +83,15 @@ async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> 
 @router.get("/{user:name}/permissions")
 async def list_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """The permissions of a user, by vhost."""
-    broker.vhosts.directory.users.user(user)
-    return as_json([permission_fields(each) for each in broker.vhosts.directory.users.list_permissions(user)])
+    broker.directory.user(user)
+    return as_json([permission_fields(each) for each in broker.directory.permissions(user)])
 
 
 @router.get("/{user:name}/topic-permissions")
 async def list_topic_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """The restrictions of a user on topic exchanges."""
-    broker.vhosts.directory.users.user(user)
-    return as_json([topic_fields(each) for each in broker.vhosts.directory.users.list_topic_permissions(user)])
+    broker.directory.user(user)
+    return as_json([topic_fields(each) for each in broker.directory.topic_permissions(user)])
 
 
 async def kept_hash(password: str | None, hash: str | None, algorithm: str | None) -> str:
@@ -113,5 +110,5 @@ async def kept_hash(password: str | None, hash: str | None, algorithm: str | Non
     return await asyncio.to_thread(hash_password, password, SystemRandom().octets(SALT_OCTETS))
 
 
-def name_of(user: User) -> str:
+def name_of(user: UserReading) -> str:
     return user.name

@@ -53,8 +53,8 @@ async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, bod
     if vhost.encode() in broker.vhosts.by_name:
         return await changed(broker, caller, "vhost.set", values)
     answer = await changed(broker, caller, "vhost.add", values, CREATED)
-    user = broker.vhosts.directory.users.by_name.get(caller.user)
-    if user is not None and not user.is_free():  # as with RabbitMQ, its maker may do everything in it
+    user = broker.directory.find_user(caller.user)
+    if user is not None and not user.is_free:  # as with RabbitMQ, its maker may do everything in it
         everything: dict[str, object] = {"configure": ".*", "write": ".*", "read": ".*"}
         await perform(broker, caller, "permission.set", {"vhost": vhost, "user": caller.user, **everything})
     return answer
@@ -92,14 +92,14 @@ async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, n
 async def list_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """The permissions of users in a vhost."""
     name = check_vhost(broker, caller, vhost).name
-    return as_json([permission_fields(each) for each in broker.vhosts.directory.users.list_permissions(None, name)])
+    return as_json([permission_fields(each) for each in broker.directory.permissions(None, name)])
 
 
 @router.get("/{vhost:name}/topic-permissions")
 async def list_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """The restrictions of users on topic exchanges of a vhost."""
     name = check_vhost(broker, caller, vhost).name
-    return as_json([topic_fields(each) for each in broker.vhosts.directory.users.list_topic_permissions(None, name)])
+    return as_json([topic_fields(each) for each in broker.directory.topic_permissions(None, name)])
 
 
 def settings_of(body: VhostBody) -> dict[str, object]:

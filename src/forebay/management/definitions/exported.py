@@ -10,9 +10,7 @@ from typing import Final
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.directory.logins.passwords import exported_hash
-from forebay.directory.user_table import User
-from forebay.directory.users import Users
-from forebay.management.definitions.limits import limits_of_user
+from forebay.management.directory_reader import UserReading
 from forebay.message.shown import plain
 from forebay.queue.queue import CLASSIC, QUORUM, STREAM, Queue
 from forebay.routing.exchange import Binding, Exchange, text
@@ -25,7 +23,7 @@ EVERYTHING: Final = ("vhosts", "users", "permissions", "topic_permissions", "par
 OF_VHOST: Final = ("policies", "queues", "exchanges", "bindings")
 
 
-def user_entry(users: Users, user: User) -> Entry:
+def user_entry(user: UserReading) -> Entry:
     """A user with what is kept of its password."""
     hash, algorithm = exported_hash(user.hash or user.exported)
     return {
@@ -33,7 +31,7 @@ def user_entry(users: Users, user: User) -> Entry:
         "password_hash": hash,
         "hashing_algorithm": algorithm,
         "tags": list(user.tags),
-        "limits": limits_of_user(users, user.name),
+        "limits": user.limits or {},
     }
 
 

@@ -67,8 +67,9 @@ def check_alarms(app: BrokerView, alarms: list[str]) -> Response:
         return healthy()
     node = own_node(app)
     reason = "resource alarm(s) in effect"
-    if app.store.no_answer:
-        reason += f": {app.pressure.disk_answer.words()}"
+    fault = app.readings.disk_fault()
+    if fault:
+        reason += f": {fault}"
     return unhealthy(reason, alarms=[{"node": node, "resource": each} for each in alarms])
 
 
@@ -110,13 +111,13 @@ def quorum_queues(
 @router.get("/health/checks/alarms", responses=CHECK)
 async def no_alarms(app: Broker, caller: Manager) -> Response:
     """Checks whether there is enough of everything, and every file can be read: no alarm is set."""
-    return check_alarms(app, app.alarms.names())
+    return check_alarms(app, app.readings.alarm_names())
 
 
 @router.get("/health/checks/local-alarms", responses=CHECK)
 async def no_local_alarms(app: Broker, caller: Manager) -> Response:
     """The same of this node alone, which there is no other beside."""
-    return check_alarms(app, app.alarms.names())
+    return check_alarms(app, app.readings.alarm_names())
 
 
 @router.get("/health/checks/certificate-expiration/{within}/{unit:name}", responses=CHECK)
@@ -124,7 +125,7 @@ async def certificates_last(app: Broker, caller: Manager, within: Within, unit: 
     """Checks whether the certificate of the TLS listeners is valid for so long yet."""
     if unit not in DAYS:
         raise RequestError(INVALID, f"unit: '{unit}' is none of {', '.join(DAYS)}")
-    until = app.tls.expiry()
+    until = app.certificate_expiry()
     if until is None or until > datetime.now(UTC) + timedelta(days=within * DAYS[unit]):
         return healthy()
     path = app.options.tls_certificate
@@ -271,7 +272,7 @@ async def has_room_for_connections(app: Broker) -> Response:
 async def is_ready(app: Broker) -> Response:
     """Checks whether clients can connect and publish: it takes connections, there is enough of everything, and in a
     cluster enough nodes are in sync for messages to be confirmed. No login is needed."""
-    room = check_alarms(app, app.pressure.alarms())
+    room = check_alarms(app, app.readings.alarms())
     others = await is_in_service(app), await has_room_for_connections(app)
     for answer in (*others, room, check_in_sync(app)):
         if answer.status_code != 200:
@@ -282,7 +283,7 @@ async def is_ready(app: Broker) -> Response:
 @router.get("/healthchecks/node", responses=CHECK)
 async def node_works(app: Broker, caller: Manager) -> Response:
     """Checks whether the node works, for tools that ask as RabbitMQ's did before each check was of one thing."""
-    return check_alarms(app, app.pressure.alarms())
+    return check_alarms(app, app.readings.alarms())
 
 
 @router.get("/healthchecks/node/{node:name}", responses=CHECK)
@@ -291,7 +292,7 @@ async def named_node_works(app: Broker, caller: Manager, node: NodeName) -> Resp
     check_node(app, node)
     if node not in Nodes(app).running:
         return unhealthy("nodedown")
-    return check_alarms(app, app.pressure.alarms())
+    return check_alarms(app, app.readings.alarms())
 
 
 @router.get("/aliveness-test/{vhost:name}", responses=CHECK)

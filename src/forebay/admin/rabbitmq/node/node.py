@@ -14,7 +14,6 @@ from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.core.option_table import split_address
 from forebay.core.units import US_PER_MS
-from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.routing.kinds import KINDS
 from forebay.server.broker_view import BrokerView
 from forebay.session.amqp091.sasl import MECHANISMS
@@ -94,7 +93,7 @@ def contexts(app: BrokerView) -> list[dict[str, object]]:
 
 def node_fields(app: BrokerView, rates: RateSamples, asked: Windows) -> dict[str, object]:
     """The node: what it is, what it uses, and how much of that there is."""
-    alarms = app.pressure.alarms()
+    intake = app.readings.intake(app.now_us())
     usage = rates.usage.numbers(rates.usage.traffic())
     descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
@@ -110,10 +109,10 @@ def node_fields(app: BrokerView, rates: RateSamples, asked: Windows) -> dict[str
         "run_queue": 0,
         "rates_mode": RATES_MODE,
         "mem_limit": app.options.memory_octets_max,
-        "mem_alarm": MEMORY in alarms,
+        "mem_alarm": intake.low_memory,
         "mem_calculation_strategy": "rss",
         "disk_free_limit": app.options.disk_free_min_octets,
-        "disk_free_alarm": DISK in alarms,
+        "disk_free_alarm": intake.low_disk,
         "fd_total": descriptors_max,
         "sockets_total": app.options.connections_max,
         "proc_total": threads_max if threads_max != resource.RLIM_INFINITY else 1 << 20,

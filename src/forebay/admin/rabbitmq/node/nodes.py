@@ -105,13 +105,12 @@ def memory_of(app: BrokerView, node: str) -> object:
 def memory_fields(app: BrokerView) -> dict[str, object]:
     """The memory of this process, as far as it is known: blocks that logs keep, what waits for the disk, and all."""
     resident = resident_octets()
-    cached = int(app.store.logs.cache.octets)
-    pending = int(app.store.pending())
+    log = app.readings.log()
     return {
         "strategy": "rss",
         "total": {"rss": resident, "allocated": resident},
         "msg_index": 0,
-        "binary": cached,
-        "queue_procs": pending,
-        "other_proc": max(0, resident - cached - pending),
+        "binary": log.cache_octets,
+        "queue_procs": log.pending_octets,
+        "other_proc": max(0, resident - log.cache_octets - log.pending_octets),
     }

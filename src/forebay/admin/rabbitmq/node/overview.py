@@ -29,7 +29,6 @@ from forebay.admin.samples.usage import count_channels
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhosts import Vhosts
 from forebay.directory.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.server.broker_view import BrokerView
 from forebay.session.traffic import Traffic
@@ -52,7 +51,7 @@ def cluster_name(app: BrokerView) -> str:
     """The name that an administrator has given it, else the configuration's; of a single broker its node's."""
     cluster = app.control.cluster
     own = own_node(app) if cluster is None else cluster.name
-    return str(app.vhosts.directory.parameters.values.get(CLUSTER_NAME_PARAMETER, own))
+    return str(app.directory.global_parameters().get(CLUSTER_NAME_PARAMETER, own))
 
 
 def settled_fields(app: BrokerView) -> dict[str, object]:
@@ -72,7 +71,7 @@ def settled_fields(app: BrokerView) -> dict[str, object]:
         "disable_stats": False,
         "enable_queue_totals": False,
         "is_op_policy_updating_enabled": True,
-        "default_queue_type": default_queue_type(app.vhosts),
+        "default_queue_type": default_queue_type(app),
         "statistics_db_event_queue": 0,
         "node": own_node(app),
         "cluster_name": cluster_name(app),
@@ -81,10 +80,10 @@ def settled_fields(app: BrokerView) -> dict[str, object]:
     }
 
 
-def default_queue_type(vhosts: Vhosts) -> str:
+def default_queue_type(app: BrokerView) -> str:
     """Return the type of queues declared without one in the default vhost; without that vhost, in a new one."""
-    vhost = vhosts.default()
-    return vhosts.directory.vhosts.default_queue_type if vhost is None else vhost.catalog.settings.default_queue_type
+    vhost = app.vhosts.default()
+    return app.directory.default_queue_type() if vhost is None else vhost.catalog.settings.default_queue_type
 
 
 @router.get("/overview", responses=OVERVIEW)
