@@ -1,6 +1,6 @@
 """List the short modules that one other module imports: candidates to go home to it.
 
-    python tools/small_modules.py [LINES] [FOLDER]
+python tools/small_modules.py [LINES] [FOLDER]
 """
 
 from __future__ import annotations

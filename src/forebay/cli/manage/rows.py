@@ -1,7 +1,7 @@
 """The table of commands that hand what was typed on to one operation; `from_rows.py` makes them.
 
-What the operation must have are the arguments of a command, what it may have its options; the table of parameters
-(`management/parameters.py`) describes them. `group.seek` is `forebay group seek`.
+What the operation must have are the arguments of a command, what it may have its options; the requests of operations
+(`management/requests`) describe them. `group.seek` is `forebay group seek`.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from forebay.log.queue_log import QueueLog
 from forebay.management.cluster_words import waits_of
 from forebay.management.control import Cluster, Connections
 from forebay.management.explain.fate import death_of, stuck_reason
-from forebay.management.explain.kept import pinned_reason
 from forebay.management.explain.places import MessagePlace, subject_at
 from forebay.management.explain.reasons import Reason, count, duration, worst_first
 from forebay.management.explain.streams import group_name, stream_reasons
 from forebay.management.explain.work import WorkReasons, state_in
 from forebay.management.operations.queues import pin_fields
+from forebay.management.requests.queues import PinFields
 from forebay.message.shown import record_shown
 from forebay.message.subject import RecordSubject
 from forebay.queue.group import Group
@@ -72,6 +72,33 @@ def explained(
     fields["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
     fields["reasons"] = [reason.shown() for reason in reasons]
     return fields
+
+
+def pinned_reason(pin: PinFields, offset: int, now_us: int) -> Reason | None:
+    """Return the one for whom alone the log keeps the message; None where it would be there anyway.
+
+    pin  as `pin_fields` has it
+    """
+    first, frees, active_ms = pin["offset"], pin["frees_messages"], pin["active_ms"]
+    assert isinstance(first, int) and isinstance(frees, int)
+    if not first <= offset < first + frees:
+        return None
+    is_reader = pin["kind"] == "reader"
+    keeper = f"{'reader' if is_reader else 'group'} '{pin['group']}'"
+    if pin["kind"] == "queue":
+        keeper = f"queue '{pin['queue']}'" if "queue" in pin else "the queue's next consumers"
+    elif "queue" in pin:
+        keeper += f" of queue '{pin['queue']}'"
+    words = f"the log keeps it for {keeper} alone, which is at offset "
+    words += f"{first}: {count(frees, 'message')} would go without it; "
+    if isinstance(active_ms, int):
+        did = "renewed that" if is_reader else "settled something"
+        words += f"it {did} last {duration(now_us - active_ms * US_PER_MS)} ago"
+    else:
+        words += "it has settled nothing since the broker started"
+    if not is_reader and not pin["consumers"]:
+        words += ", and has no consumers"
+    return Reason("pinned", words, dict(pin))
 
 
 def state(queue: Queue, offset: int) -> str:

@@ -22,7 +22,6 @@ from forebay.directory.logins.login import Auth
 from forebay.directory.permissions import Rights
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.login import MqttLogin
-from forebay.session.mqtt.client_fields import client_fields
 from forebay.session.mqtt.entry.auth import AuthExchange
 from forebay.session.mqtt.entry.connect import (
     GRACE_US,
@@ -408,3 +407,22 @@ class MqttSession(Session):
     def describe(self) -> dict[str, object]:
         fields = client_fields(self.inbox, self.outbox, self.client)
         return {"user": self.principal.user, "keep_alive_s": int(self.keep_alive_us // GRACE_US), **fields}
+
+
+def client_fields(inbox: Inbox, outbox: Outbox, client: ClientSession) -> dict[str, object]:
+    """Return the counts of both directions, and those of the client's session."""
+    return {
+        "protocol": "MQTT 5.0" if inbox.version == V5 else "MQTT 3.1.1",
+        "received": int(inbox.received),
+        "ignored": int(inbox.ignored),
+        "sent": int(outbox.encoder.sent),
+        "too_large": int(outbox.encoder.too_large),
+        "expired": int(outbox.encoder.expired),
+        "inflight": int(outbox.window.inflight),
+        "inflight_max": int(outbox.window.size),
+        "client_id": client.client_id.decode(),
+        "durable": client.durable,
+        "subscriptions": len(client.subscriptions),
+        "waiting": int(client.mqueue.count),
+        "dropped": int(client.mqueue.dropped),
+    }

@@ -11,7 +11,6 @@ from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import UserName, VhostName
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CONNECTIONS, ONE_CONNECTION, USER_CONNECTIONS
-from forebay.admin.rabbitmq.clients.words import library_of, why_slow
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost, is_monitor
 from forebay.admin.samples.rates import CONNECTION, RateSamples
@@ -22,6 +21,7 @@ from forebay.admin.web.router import RouteGroup
 from forebay.broker.limits.hold_reasons import CHOKED
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.units import US_PER_MS
+from forebay.management.cluster_words import waits_of
 from forebay.message.shown import plain
 from forebay.node.peer import split_name
 from forebay.server.broker_view import BrokerView
@@ -116,6 +116,33 @@ def tls_fields(connection: Connection) -> dict[str, object]:
 def name_text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
     """A certificate's name as one text."""
     return ",".join(f"{key}={value}" for part in name for key, value in part)
+
+
+LATE_US: Final = 500_000  # of a commit that other nodes do not have: less is said of nobody
+
+
+def library_of(described: dict[str, object]) -> str:
+    """The client's library and its version, as it says; empty where it says nothing."""
+    properties = plain(described.get("client"))
+    if not isinstance(properties, dict):
+        return ""
+    return " ".join(str(properties[name]) for name in ("product", "version") if properties.get(name))
+
+
+def why_slow(app: BrokerView, connection: Connection) -> str:
+    """The reason for which a connection is not read, or its client does not keep up; empty where there is none."""
+    return app.holds.lasting(connection) or unconfirmed(app, connection)
+
+
+def unconfirmed(app: BrokerView, connection: Connection) -> str:
+    """The node of a cluster that the confirms of a connection wait for; empty where none do."""
+    cluster, session = app.control.cluster, connection.session
+    if cluster is None or session is None or app.histograms.replicating_us() < LATE_US:
+        return ""
+    if not any(each["unconfirmed"] for each in session.describe_channels()):
+        return ""
+    waits = waits_of(cluster.status())
+    return f"its confirms wait: {waits}" if waits else ""
 
 
 def mqtt_fields(described: dict[str, object]) -> dict[str, object]:
