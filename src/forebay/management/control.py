@@ -1,8 +1,8 @@
 """The table of operations that may be asked of a running broker, and what they are given.
 
-An operation has a name (`noun.verb`), parameters whose types are checked before it runs, a need, which says who may
-run it, and a function. What carries requests (the block protocol's session, the HTTP APIs) calls `Control.run` or
-`Control.perform` and needs to know nothing else; docs/reference/control.md is made of the table.
+An operation has a name (`noun.verb`), a request, whose fields are checked before it runs, a need, which says who may
+run it, and a function, which declares the answer. What carries requests (the block protocol's session, the HTTP APIs)
+calls `Control.run` or `Control.perform` and needs to know nothing else; docs/reference/control.md is made of the table.
 """
 
 from __future__ import annotations

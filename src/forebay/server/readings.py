@@ -37,7 +37,7 @@ class LogReading(Struct, frozen=True):
 
 
 class IntakeReading(Struct, frozen=True):
-    """What the broker lacks to take in more, and who is held back for it.
+    """The resources that are short, and the clients that are held back for it.
 
     low_memory, low_disk  there is too little
     is_over_limit    nobody who publishes is read
@@ -58,7 +58,7 @@ class IntakeReading(Struct, frozen=True):
 
 
 class LoadReading(Struct, frozen=True):
-    """What clients ask of the broker, and the limits that they have met.
+    """The clients' demands on the broker, and the limits that they have met.
 
     slow_readers     connections that do not read
     slowed           publishers slowed down because a queue is over its share

@@ -15,16 +15,6 @@ def answers(schema: dict[str, object]) -> dict[int | str, dict[str, Any]]:
     return {200: good, **REFUSALS}
 
 
-def fields(**types: str) -> dict[str, object]:
-    """JSON Schema of an object that has at least these fields."""
-    return {
-        "type": "object",
-        "properties": {name: {"type": type} for name, type in types.items()},
-        "required": list(types),
-    }
-
-
-OBJECT: Final = answers({"type": "object"})
-LIST: Final = answers(fields(items="array"))
-DONE: Final = answers(fields(done="integer", scanned="integer"))
-EMPTY: Final[dict[int | str, dict[str, Any]]] = {200: {"description": "Done, and on disk."}, **REFUSALS}
+def answer_of(model: Any) -> dict[int | str, dict[str, Any]]:
+    """Return the answers of which the good one is of this type."""
+    return {200: {"description": "What was asked for.", "model": model}, **REFUSALS}

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from forebay.admin.asking import answer, given_of
 from forebay.admin.caller import Caller
-from forebay.admin.forebay.answers import answers
+from forebay.admin.forebay.answers import answer_of
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.fields import Query
@@ -19,37 +19,11 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.management.control import operation_named
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.places import Search
+from forebay.management.requests.explain import ExplainAnswer
 from forebay.server.broker_view import BrokerView
 
 STEPS_MAX: Final = 2000  # of one search
 FOUND_MAX: Final = 20
-FOUND: Final = answers(
-    {
-        "type": "object",
-        "required": ["found", "complete"],
-        "properties": {
-            "complete": {"type": "boolean", "description": "Whether everything was searched."},
-            "found": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["summary", "reasons"],
-                    "properties": {
-                        "summary": {"type": "string"},
-                        "reasons": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "required": ["code", "text"],
-                                "properties": {"code": {"type": "string"}, "text": {"type": "string"}},
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    }
-)
 router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 
 InVhost = Annotated[str, Query(description="The vhost.")]
@@ -61,7 +35,7 @@ OfUser = Annotated[str | None, Query(description="And the user whose session it 
 OnTopic = Annotated[str | None, Query(description="And the topic on which it was published.")]
 
 
-@router.get("/explain", responses=FOUND)
+@router.get("/explain", responses=answer_of(ExplainAnswer))
 async def explain_message(
     app: Broker,
     caller: Asker,

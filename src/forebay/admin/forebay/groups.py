@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypedDict
 
 from starlette.responses import Response
 
 from forebay.admin.asking import perform
-from forebay.admin.forebay.answers import OBJECT
+from forebay.admin.forebay.answers import answer_of
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.router import RouteGroup
 from forebay.management.requests.fields import LIMIT_MAX
+from forebay.management.requests.groups import TransactionFields
+from forebay.management.requests.queues import GroupFields
 
 GROUP: Final = "/groups/{vhost:name}/{queue:octets}/{group:name}"
 DELAYED: Final = "/delayed/{vhost:name}/{key:name}"
@@ -36,7 +38,14 @@ add_operations(
 )
 
 
-@router.get("/pipelines/{vhost:name}", responses=OBJECT)
+class Pipelines(TypedDict):
+    """Spark's queries: those that read queues, and those that publish."""
+
+    readers: list[GroupFields]
+    sinks: list[TransactionFields]
+
+
+@router.get("/pipelines/{vhost:name}", responses=answer_of(Pipelines))
 async def list_pipelines(app: Broker, caller: Asker, vhost: VhostName) -> Response:
     """Spark's queries: `readers` of queues with their lag and how long their hold lasts, and `sinks` that publish."""
     page: dict[str, object] = {"vhost": vhost, "limit": LIMIT_MAX}

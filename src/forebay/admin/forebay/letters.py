@@ -8,7 +8,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from forebay.admin.asking import in_portions, messages
-from forebay.admin.forebay.answers import DONE, LIST
+from forebay.admin.forebay.answers import answer_of
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.forebay.queues import Body, Choice, First, Limit, Where
 from forebay.admin.http.answer import as_json
@@ -16,6 +16,7 @@ from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.router import RouteGroup
 from forebay.management.requests.fields import LIMIT_DEFAULT
+from forebay.management.requests.queues import MessagePage, PortionTotals
 
 router = RouteGroup(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
 add_operations(
@@ -30,7 +31,7 @@ class Redrive(Choice):
     to: Annotated[str, Meta(description="The queue that they go to; that in which each died first if not given.")] = ""
 
 
-@router.get("/{queue:octets}", responses=LIST)
+@router.get("/{queue:octets}", responses=answer_of(MessagePage))
 async def list_letters(
     app: Broker,
     caller: Asker,
@@ -47,7 +48,7 @@ async def list_letters(
     return as_json(await messages(app, caller, "dlq.show", values, limit))
 
 
-@router.post("/{queue:octets}/redrive", responses=DONE)
+@router.post("/{queue:octets}/redrive", responses=answer_of(PortionTotals))
 async def redrive(
     app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, choice: Redrive | None = None
 ) -> Response:

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 from starlette.responses import Response
 
 from forebay.admin.asking import in_portions, messages, perform
-from forebay.admin.forebay.answers import DONE, LIST
+from forebay.admin.forebay.answers import answer_of
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import QueueName, VhostName
@@ -18,6 +18,7 @@ from forebay.admin.web.fields import Query
 from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.requests.fields import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.requests.queues import MessagePage, PortionTotals
 
 router = RouteGroup(prefix="/api/forebay/queues/{vhost:name}/{queue:octets}", tags=["forebay"])
 add_operations(
@@ -67,7 +68,7 @@ class Move(Choice):
     routing_key: Annotated[str | None, Meta(description="Their routing key there; that of each if not given.")] = None
 
 
-@router.get("/messages", responses=LIST)
+@router.get("/messages", responses=answer_of(MessagePage))
 async def list_messages(
     app: Broker,
     caller: Asker,
@@ -90,7 +91,7 @@ async def list_messages(
     return as_json(await messages(app, caller, "queue.messages", values, limit))
 
 
-@router.delete("/messages", responses=DONE)
+@router.delete("/messages", responses=answer_of(PortionTotals))
 async def discard_messages(
     app: Broker,
     caller: Asker,
@@ -110,7 +111,7 @@ async def discard_messages(
     return as_json(await in_portions(app, caller, "queue.discard", values, choice.limit))
 
 
-@router.post("/move", responses=DONE)
+@router.post("/move", responses=answer_of(PortionTotals))
 async def move_messages(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, move: Move) -> Response:
     """Move the messages that wait and are chosen to another queue or an exchange; each is in one place at any time."""
     values = {**move.values(vhost, queue), "to": move.to, "exchange": move.exchange, "routing_key": move.routing_key}

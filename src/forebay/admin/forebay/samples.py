@@ -6,7 +6,7 @@ from typing import Annotated
 
 from starlette.responses import Response
 
-from forebay.admin.forebay.answers import answers, fields
+from forebay.admin.forebay.answers import answers
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Broker
@@ -25,7 +25,7 @@ Age = Annotated[
     Query(ge=1, le=DAY_S, description="Seconds back: up to 600 a sample every 5 seconds, beyond every 5 minutes."),
 ]
 After = Annotated[int, Query(ge=0, le=1 << 50, description="Only samples after this time, milliseconds since 1970.")]
-SAMPLES = answers(fields(step_s="integer"))
+SAMPLES = answers({"type": "object", "properties": {"step_s": {"type": "integer"}}, "required": ["step_s"]})
 
 
 @router.get("/samples", responses=SAMPLES)

@@ -7,13 +7,14 @@ from typing import Final
 from starlette.responses import Response
 
 from forebay.admin.asking import answer
-from forebay.admin.forebay.answers import answers, fields
+from forebay.admin.forebay.answers import answer_of
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched, vhost_searched
 from forebay.admin.forebay.operation_routes import OperationRoute, add_operations
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.web.router import RouteGroup
 from forebay.management.explain.history import history
+from forebay.management.requests.explain import HistoryAnswer
 
 router = RouteGroup(prefix="/api/forebay", tags=["forebay"])
 
@@ -30,7 +31,7 @@ add_operations(
 )
 
 
-@router.get("/history", responses=answers(fields(found="array", complete="boolean")))
+@router.get("/history", responses=answer_of(HistoryAnswer))
 async def message_history(
     app: Broker,
     caller: Asker,

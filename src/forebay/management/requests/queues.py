@@ -341,6 +341,18 @@ class PortionAnswer(TypedDict):
     next: NotRequired[int]
 
 
+class PortionTotals(TypedDict):
+    """The sums over all portions of one request over HTTP; `next` where it was cut short."""
+
+    done: int
+    held: int
+    scanned: int
+    gone: NotRequired[int]
+    refused: NotRequired[int]
+    refusal: NotRequired[str]
+    next: NotRequired[int]
+
+
 class UnsettledAnswer(TypedDict):
     """The unsettled offsets of a queue, as ranges [first, end), and the bounds of its log."""
 
