@@ -390,8 +390,8 @@ class VhostContract(OpenVhost):
         """Have a record wait until somebody asks for its offset; see `Settling.defer`."""
 
     @abstractmethod
-    def take_deferred(self, consumer: Consumer, offset: i64) -> Delivery | None:
-        """Lease a record that waits to be asked for; None if there is no such record."""
+    def take_deferred(self, consumer: Consumer, offsets: list[int]) -> list[Delivery]:
+        """Lease records that wait to be asked for; none if one of them does not."""
 
     # ---- batches of staged rows
 

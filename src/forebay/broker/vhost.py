@@ -403,8 +403,8 @@ class Vhost(VhostContract):
     def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
         return self.settling.defer(lease, offset, how)
 
-    def take_deferred(self, consumer: Consumer, offset: i64) -> Delivery | None:
-        return self.settling.take_deferred(consumer, offset)
+    def take_deferred(self, consumer: Consumer, offsets: list[int]) -> list[Delivery]:
+        return self.settling.take_deferred(consumer, offsets)
 
     # ---- the contract: batches of staged rows
 

@@ -93,11 +93,12 @@ class MessageSessions(LedgerLog):
 
     def next_group(self, queue: i64, order: Order) -> bytes | None:
         """Return the message group that is not locked and whose next message has waited longest; None for none."""
-        for offset in sorted(order.keys):
-            key = order.keys[offset]
-            if key and order.waits(offset) and (int(queue), key) not in self.locks:
-                return key
-        return None
+        first = -1
+        found: bytes | None = None
+        for offset, key in order.keys.items():
+            if (first < 0 or offset < first) and key and (int(queue), key) not in self.locks and order.waits(offset):
+                first, found = offset, key
+        return found
 
     # ---- states
 
@@ -210,6 +211,12 @@ class QueueSessions:
         found.turn.looks = SCAN_RECORDS
         found.ready_queue.take_in(order)
         return self.sessions.next_group(self.queue.id, order)
+
+    def group_count(self) -> int:
+        """Return the number of message groups that `next_group` looks at."""
+        found = self.queue.find_group(b"")
+        order = found.ready_queue.order if isinstance(found, WorkGroup) else None
+        return 0 if order is None else len(order.keys)
 
     def state(self, group: bytes) -> bytes | None:
         """Return the state of a message group; None if it has none."""

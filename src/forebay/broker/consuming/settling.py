@@ -148,14 +148,14 @@ class Settling:
             note_half_change(error)
             raise
 
-    def take_deferred(self, consumer: Consumer, offset: i64) -> Delivery | None:
-        """Lease a record that waits to be asked for to a consumer of its group; None if there is no such record."""
+    def take_deferred(self, consumer: Consumer, offsets: list[int]) -> list[Delivery]:
+        """Lease records that wait to be asked for to a consumer of their group; none if one of them does not."""
         try:
             queue = self.catalog.queues_by_id.get(consumer.queue)
             group = None if queue is None else queue.groups.get(consumer.group)
             if queue is None or not isinstance(group, WorkGroup):
-                return None
-            found = take_deferred(group, consumer, offset, self.turn.now_us)
+                return []
+            found = take_deferred(group, consumer, offsets, self.turn.now_us)
             self.turn.mark(queue)
             return found
         except Exception as error:

@@ -13,8 +13,6 @@ from mypy_extensions import i64
 from forebay.core.errors import TOO_MANY, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
-from forebay.queue.leases.page import DELAYED, PAGE_BITS
-from forebay.queue.ready.delayed import DelayedRecords
 from forebay.queue.work.sifting import take_out_delayed
 from forebay.queue.work.work_group import WorkGroup
 
@@ -42,42 +40,35 @@ def defer(group: WorkGroup, lease: Lease, offset: i64, now_us: i64, how: i64) ->
     return given
 
 
-def deferred_runs(delayed: DelayedRecords, now_us: i64) -> list[tuple[int, int]]:
-    """Return the runs of records that are deferred, as (first, count)."""
-    return [(first, count) for due_us, first, count in delayed.due_runs(now_us) if due_us - now_us > LATE_US]
+def deferred_offsets(group: WorkGroup, now_us: i64) -> set[int]:
+    """Return the offsets of the records that are deferred. Looks at all that wait for a time."""
+    found: set[int] = set()
+    for due_us, first, count in group.delayed.due_runs(now_us):
+        if due_us - now_us > LATE_US:
+            for offset in range(first, first + count):
+                found.add(offset)
+    return found
 
 
-def is_deferred(group: WorkGroup, offset: i64, now_us: i64) -> bool:
-    """Return whether a record is deferred."""
-    page = group.settlement.pages.get(offset >> PAGE_BITS)
-    if page is None or page.states[offset - page.base] != DELAYED:
-        return False
-    return is_in(deferred_runs(group.delayed, now_us), offset)
+def take_deferred(group: WorkGroup, consumer: Consumer, offsets: list[int], now_us: i64) -> list[Delivery]:
+    """Lease deferred records to a consumer, or settle them for one that settles nothing, whatever its credit.
 
-
-def is_in(runs: list[tuple[int, int]], offset: i64) -> bool:
-    """Return whether a record is in one of some runs."""
-    for first, count in runs:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
-        if first <= offset < first + count:
-            return True
-    return False
-
-
-def take_deferred(group: WorkGroup, consumer: Consumer, offset: i64, now_us: i64) -> Delivery | None:
-    """Lease a deferred record to a consumer, or settle it for one that settles nothing, whatever its credit.
-
-    Return None if there is no such record.
+    Return their deliveries; none if one of the offsets is not that of a deferred record.
     """
-    if not is_deferred(group, offset, now_us):
-        return None
-    block = group.reader.log.block(offset)
-    if block is None or block.base > offset:
-        return None
-    take_out_delayed(group.delayed, {int(offset)})
+    chosen = set(offsets)
+    if not chosen <= deferred_offsets(group, now_us):
+        return []
+    take_out_delayed(group.delayed, chosen)
     ready = group.ready_queue
-    if ready.octets.measuring:
-        ready.octets.count += block.body_span(offset - block.base, 1)  # which the delivery takes off again
     credit = consumer.credit
-    delivery = group.deliver(consumer, block, offset, 1, now_us)
+    found: list[Delivery] = []
+    for offset in offsets:
+        block = group.reader.log.block(offset)
+        if block is None or block.base > offset:
+            ready.settle(offset, 1)  # in the log no more, though no note says that it was settled
+            continue
+        if ready.octets.measuring:
+            ready.octets.count += block.body_span(offset - block.base, 1)  # which the delivery takes off again
+        found.append(group.deliver(consumer, block, offset, 1, now_us))
     consumer.credit = credit
-    return delivery
+    return found

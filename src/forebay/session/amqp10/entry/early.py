@@ -38,6 +38,7 @@ from forebay.wire.amqp10.performatives import (
 )
 
 FRAMES_MAX: Final = 32  # before the token
+OCTETS_MAX: Final = 16 << 10  # of these frames, beside the token's
 SESSIONS_MAX: Final = 4
 
 
@@ -45,7 +46,7 @@ SESSIONS_MAX: Final = 4
 class EarlyFrames:
     """The frames of a client behind its `open`, as long as it has no user.
 
-    frames    those that were answered
+    frames    those that were answered, of `octets` together
     outputs   of the sessions that the client has begun, by channel
     requests  links to `$cbs`, by channel and handle
     answers   links from `$cbs`, as (channel, handle, credit)
@@ -57,6 +58,7 @@ class EarlyFrames:
         self.options = options
         self.reader = PerformativeReader(options.table_depth_max)
         self.frames: list[bytes] = []
+        self.octets: i64 = 0
         self.outputs: dict[int, SessionOutput] = {}
         self.requests: set[tuple[int, int]] = set()
         self.answers: dict[tuple[int, int], int] = {}
@@ -69,8 +71,9 @@ class EarlyFrames:
         at, end = body_at(frame, 0), i64(len(frame))
         if at == end:
             return True  # a heartbeat
-        if len(self.frames) >= FRAMES_MAX:
-            raise PeerError(TOO_MANY, f"more than {FRAMES_MAX} frames before a token")
+        self.octets += end
+        if len(self.frames) >= FRAMES_MAX or self.octets > OCTETS_MAX + self.options.amqp_login_frame_octets_max:
+            raise PeerError(TOO_MANY, f"more than {FRAMES_MAX} frames, or {OCTETS_MAX} bytes, before a token")
         if performative_code(frame, at, end) == TRANSFER:
             self.read_token(channel, frame, at, end)
             return False

@@ -10,7 +10,6 @@ from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import Queue
-from forebay.queue.work.deferral import is_deferred
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.session.amqp10.context import LinkContext
@@ -40,6 +39,7 @@ MESSAGE_NOT_FOUND: Final = "com.microsoft:message-not-found"
 OUTCOMES: Final = {"completed": COMPLETE, "abandoned": ABANDON, "defered": DEFER, "suspended": DEAD_LETTER}
 RECEIVE_AND_DELETE: Final = 0
 PEEKED_MAX: Final = 1000
+LOOK_SHIFT: Final = 4  # of the meter: runs of records that wait for a time, a point
 SHARE_SHIFT: Final = 1  # of message_octets_max, that the messages of one answer take
 
 
@@ -79,6 +79,8 @@ class EntityLocks:
         session = session_in(fields)
         queue = self.find_queue()
         group = self.find_group(queue)
+        if group is not None:
+            self.take_points(group)
         octets = self.context.message_octets_max >> SHARE_SHIFT
         messages = EntityMessages(self.vhost, queue)
         first = min(max(first, 1), 1 << 62) - 1
@@ -132,31 +134,31 @@ class EntityLocks:
         locks = self.peek_locks()
         queue = self.find_queue()
         group = self.find_group(queue)
-        now_us = self.vhost.now_us()
-        for number in numbers:
-            if group is None or not is_deferred(group, number - 1, now_us):
-                name = text(self.queue)
-                raise RequestError(MESSAGE_NOT_FOUND, f"queue '{name}': no message {number} is deferred")
-        assert group is not None
+        if group is None:
+            raise not_deferred(self.queue)
+        self.take_points(group)
         locks.check_room(len(numbers))
         consumer = self.find_consumer(queue, group)
         messages = EntityMessages(self.vhost, queue)
         found: list[object] = []
-        for number in numbers:
-            delivery = self.vhost.take_deferred(consumer, number - 1)
-            if delivery is None:
-                continue  # what the log holds no more
-            message = messages.encode(delivery, True)
-            pairs: list[tuple[object, object]] = [("message", message)]
+        for delivery in self.vhost.take_deferred(consumer, [number - 1 for number in numbers]):
+            offset = delivery.block.base + delivery.index
+            pairs: list[tuple[object, object]] = [("message", messages.encode(delivery, True))]
             lease = delivery.lease
             if lease is not None and mode == RECEIVE_AND_DELETE:
-                self.vhost.settling.ack(lease, number - 1, 1)
+                self.vhost.settling.ack(lease, offset, 1)
             elif lease is not None:
-                pairs.insert(0, ("lock-token", Uuid(uuid_order(locks.hold(lease, number - 1).token))))
+                pairs.insert(0, ("lock-token", Uuid(uuid_order(locks.hold(lease, offset).token))))
             found.append(Map(pairs))
+        if not found:
+            raise not_deferred(self.queue)
         self.context.vhost.hurry()
         self.context.committed = True
         return Map([("messages", found)])
+
+    def take_points(self, group: WorkGroup) -> None:
+        """Count the work of a look at all records that wait for a time."""
+        self.context.meter.take(i64(len(group.delayed.heap)) >> LOOK_SHIFT)
 
     def find_consumer(self, queue: Queue, group: WorkGroup) -> Consumer:
         """Return a consumer of this connection by which deferred messages are locked.
@@ -181,6 +183,6 @@ class EntityLocks:
         return found
 
 
-def milliseconds(until_us: i64) -> Timestamp:
-    """Return a time as AMQP has it."""
-    return Timestamp(int(until_us // US_PER_MS))
+def not_deferred(queue: bytes) -> RequestError:
+    """Return the error of messages that cannot be received by their numbers."""
+    return RequestError(MESSAGE_NOT_FOUND, f"queue '{text(queue)}': not all of these messages are deferred")

@@ -13,7 +13,7 @@ from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.leases.page import DELAYED, LEASED, PAGE_BITS, RETURNED
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.attempts import failures_in
-from forebay.queue.work.deferral import deferred_runs, is_in
+from forebay.queue.work.deferral import deferred_offsets
 from forebay.queue.work.work_group import WorkGroup
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.wire.amqp10.values import Map
@@ -52,7 +52,7 @@ class EntityMessages:
         session  message group that they are of; None for all
         """
         found: list[object] = []
-        deferred = [] if group is None else deferred_runs(group.delayed, self.vhost.now_us())
+        deferred: set[int] = set() if group is None else deferred_offsets(group, self.vhost.now_us())
         octets: i64 = 0
         block: Block | None = None
         end = self.log.end
@@ -77,7 +77,7 @@ class EntityMessages:
                 delivery = Delivery(self.nobody, block, index, 1, None)
                 if group is not None:
                     delivery.failures = failures_in(group.attempts.of(offset))
-                message = self.encode(delivery, is_in(deferred, offset))
+                message = self.encode(delivery, int(offset) in deferred)
                 octets += len(message)
                 found.append(Map([("message", message)]))
             offset += 1

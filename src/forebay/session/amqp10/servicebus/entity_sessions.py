@@ -26,6 +26,7 @@ NONE_AVAILABLE: Final = "com.microsoft:timeout"
 TICKS_AT_EPOCH: Final = 621_355_968_000_000_000  # of 100 ns, from the year 1 to 1970
 TICKS_PER_US: Final = 10
 LISTED_MAX: Final = 1000
+LOOK_SHIFT: Final = 4  # of the meter: message groups that are looked at, a point
 
 
 # ---- links
@@ -57,6 +58,7 @@ def lock_session(context: LinkContext, queue: Queue, session: bytes | None, unti
     """
     sessions = context.vhost.message_sessions_of(queue)
     if session is None:
+        context.meter.take(i64(sessions.group_count()) >> LOOK_SHIFT)
         session = sessions.next_group()
         if session is None:
             name = text(queue.name)
