@@ -157,9 +157,9 @@ def test_a_deferred_record_does_not_hold_its_message_group_up(rig: OneVhost) -> 
 
 
 def test_deferrals_are_not_without_end(rig: OneVhost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferral, "DEFERRED_MAX", 2)
-    if deferral.DEFERRED_MAX == 2 and not hasattr(deferral.check_deferrals, "__code__"):
+    if not str(deferral.__file__).endswith(".py"):
         pytest.skip("compiled, a constant is not replaced")
+    monkeypatch.setattr(deferral, "DEFERRED_MAX", 2)
     publish(rig, 3)
     consume(rig)
     (lease,) = leases(rig)
