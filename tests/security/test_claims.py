@@ -30,6 +30,7 @@ from tests.conformance.amqp10.raw import (
 )
 from tests.conformance.amqp10.test_12_claims import node, request, signature, with_claims
 from tests.security.jwks import AUDIENCE, Issuer
+from tests.waiting import pause
 
 ALL = ("read:*/*", "write:*/*", "configure:*/*")
 OPTIONS: dict[str, Any] = {
@@ -122,7 +123,7 @@ def test_a_login_of_another_kind_is_renewed(broker: BrokerProcess, issuer: Issue
     raw = by_password(broker, issuer.token(*ALL, exp=int(time.time()) + 4))
     put(raw, issuer.token(*ALL), 0)
     assert status(raw) == 202
-    time.sleep(6)
+    pause(6)
     raw.send(publisher("$queue/jobs", 5))
     while (found := raw.frame())[2] == FLOW:
         pass
