@@ -28,6 +28,8 @@ from forebay.server.cluster.links.handshake import RELAY
 from forebay.server.cluster.links.links import OneContext
 from forebay.server.listen import Endpoint, endpoints, listen, make_protocol
 from forebay.server.transport.proxy import header_for
+from forebay.wire.amqp10.frames import AMQP_HEADER, TLS_HEADER, encode_frame
+from forebay.wire.amqp10.performatives import Open
 from tests.certificates import Certificates
 from tests.held_app import held_app
 from tests.links import TestNode, linked_node
@@ -189,6 +191,31 @@ def test_mqtt_over_tls_and_another_node_is_the_user_of_its_certificate(tmp_path:
                 await client.publish("t/1", b"x" * MIB, qos=1)
                 message = await anext(aiter(client.messages))
                 assert message.payload == b"x" * MIB
+
+    run_scene(scene)
+
+
+def test_tls_within_an_amqp_10_connection_over_another_node(tmp_path: Path) -> None:
+    """The leader does it: the node between passes on what it cannot read, and the certificate is the client's own."""
+    certificates = Certificates(tmp_path / "tls")
+    tls = certificates.options(
+        amqp="127.0.0.1:0", tls_client_ca=str(certificates.ca), tls_client_auth="optional", tls_identity="cn"
+    )
+
+    async def scene() -> None:
+        async with held_app(tmp_path / "data", users={"sensor-1": "unknown"}) as app, pair_of(tls) as pair:
+            serve_app(pair, app)
+            reader, writer = await pair.client("amqp")
+            writer.write(TLS_HEADER)
+            assert await reader.readexactly(8) == TLS_HEADER
+            await writer.start_tls(certificates.client("sensor-1"), server_hostname="127.0.0.1")
+            writer.write(AMQP_HEADER + encode_frame(0, Open("a")))
+            assert await reader.readexactly(8) == AMQP_HEADER
+            (link,) = app.connections.values()
+            assert (link.identity, link.session is not None) == ("sensor-1", True)
+            assert await reader.read(1)
+            writer.close()
+            await pair.until(lambda: not app.connections and not pair.relay.clients)
 
     run_scene(scene)
 
