@@ -85,7 +85,7 @@ class WebHost(Host):
 
     def __init__(self, rig: WebHeld) -> None:
         self.broker = rig.broker
-        self.sender = cast(FileSender, None)  # over WebSocket MQTT sends no files
+        self.sender = cast(FileSender, None)  # no client over WebSocket is sent files
         self.scheduled = False
 
     def schedule(self) -> None:
@@ -112,7 +112,7 @@ def talk(rig: WebHeld, host: WebHost, reads: Iterable[bytes]) -> int:
 def reads_of(chance: Random, mutator: Mutator) -> list[bytes]:
     """A handshake, and then packets of a client in frames; some of it spoilt, and cut anywhere."""
     lines = [step for step in mutator.make(chance).steps if step.kind == OCTETS and step.line == 0]
-    begin = request()
+    begin = request() if chance.random() < 0.6 else request("/amqp", Sec_WebSocket_Protocol="amqp")
     if chance.random() < 0.2:
         begin = begin.replace(chance.choice(LEFT_OUT), chance.choice((b"", b"X-Other", b"\xff")))
     frames = [begin]
