@@ -331,6 +331,21 @@ def test_an_order_that_others_need_stays(rig: Rig) -> None:
     assert rig.turn() == {2: [0, 1, 2]}
 
 
+def test_what_was_taken_and_came_back_first_waits_once_when_the_last_filter_has_gone(rig: Rig) -> None:
+    """Of a quorum queue: it has an entry where it stood, and one among those that go first."""
+    rig.group.filters.keep_ordered(True)
+    rig.publish("abab")
+    consumer = rig.join(B)
+    for lease in rig.leases():
+        rig.group.give_back(lease, lease.first, lease.count, 0, UNTRIED)
+    rig.group.detach(consumer)
+    order = rig.group.ready_queue.order
+    assert order is not None
+    assert (order.count, sum(level.count for level in order.all_levels())) == (4, 4)
+    rig.join()
+    assert rig.turn() == {2: [1, 3, 0, 2]}
+
+
 def test_what_is_not_acknowledged_needs_no_lease(rig: Rig) -> None:
     rig.publish("abab")
     rig.join(A, no_ack=True)

@@ -265,4 +265,22 @@ class Order(PriorityLevels):
         """End a selection: nobody takes records out of the middle any more."""
         for level in self.all_levels():
             self.rewrite(level)
+        if self.returned is not None and self.returned.count:
+            self.leave_out_returned(self.returned)
         self.selectors = []
+
+    def leave_out_returned(self, returned: PriorityLevel) -> None:
+        """Take records out of the levels of their priorities that wait among the returned ones.
+
+        A record that was taken out of the middle, and came back, has an entry in both.
+        """
+        again: set[int] = set()
+        for first, count in returned.all_runs():
+            again.update(range(first, first + count))
+        for level in self.levels:
+            runs = level.all_runs()
+            level.clear()
+            for first, count in runs:
+                for offset in range(first, first + count):
+                    if offset not in again:
+                        level.add(offset, 1)
