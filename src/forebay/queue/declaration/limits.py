@@ -191,14 +191,7 @@ def limits_of(
     limits.max_octets = capped(asked.lowest("max-length-bytes", -1))
     limits.max_body_octets = capped(asked.lowest("max-message-size", -1))
     limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]
-    condition = spec.arguments.get("x-publish-filter")
-    if isinstance(condition, str):
-        limits.publish_filter = parse(condition)
-    if SOURCE in spec.arguments:  # a view takes no publish that it could refuse
-        limits.overflow = DROP_HEAD
-        limits.max_body_octets = -1
-        limits.publish_filter = None
-    limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0 or limits.publish_filter is not None
+    set_refusals(limits, spec)
     limits.dead_letter_exchange = asked.octets(DEAD_LETTER_EXCHANGE)
     limits.dead_letter_key = asked.octets(DEAD_LETTER_KEY)
     if limits.dead_letter_exchange is None and name and asked.switch("dlq", False):
@@ -228,6 +221,18 @@ def limits_of(
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
     return limits
+
+
+def set_refusals(limits: Limits, spec: QueueSpec) -> None:
+    """Set the filter of what is published to the queue, and whether the queue may refuse a message or leave it out."""
+    condition = spec.arguments.get("x-publish-filter")
+    if isinstance(condition, str):
+        limits.publish_filter = parse(condition)
+    if SOURCE in spec.arguments:  # a view takes no publish that it could refuse
+        limits.overflow = DROP_HEAD
+        limits.max_body_octets = -1
+        limits.publish_filter = None
+    limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0 or limits.publish_filter is not None
 
 
 def set_priorities(limits: Limits, asked: Asked) -> None:
