@@ -13,6 +13,7 @@ from typing import Final, cast
 from forebay.broker.vhost import Vhost
 from forebay.core.options import Options, make_options
 from forebay.core.ports import Clock, Disk, Random
+from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, Job, Store
 from forebay.node.broker import NodeBroker
 from forebay.node.group.lone_member import LoneMember, NodeMember
@@ -30,6 +31,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.overdue import overdue
 from tests.stores import SMALL, TestClock, bodies
 
+DATA_SECTION: Final = b"\0\x80" + (0x75).to_bytes(8, "big") + b"\xb0"  # as the client of AMQP 1.0 writes it
 TURNS_MAX: Final = 1000  # of a broker that nobody talks to: then it goes round
 TICKS_A_SECOND: Final = 10
 DELAYED_MAX: Final = 1 << 20
@@ -324,7 +326,7 @@ class Inside:
         queue = self.vhost.catalog.queues_by_id.get(id)
         if queue is None:
             return None
-        found = bodies(queue.log)
+        found = payloads(queue.log)
         live = queue.needed(0, queue.log.end)
         offsets = [offset for first, end in live for offset in range(first, end) if offset in found]
         kept = [found[offset] for offset in offsets]
@@ -334,7 +336,7 @@ class Inside:
     def records(self, id: int) -> dict[int, bytes]:
         """The bodies in the log of the queue of that number by offset, whoever has settled them."""
         queue = self.vhost.catalog.queues_by_id.get(id)
-        return {} if queue is None else bodies(queue.log)
+        return {} if queue is None else payloads(queue.log)
 
     def end(self, id: int) -> int:
         """The offset of the next record of a queue."""
@@ -353,7 +355,7 @@ class Inside:
         found = None if queue is None else queue.groups.get(group)
         if queue is None or not isinstance(found, WorkGroup):
             return None
-        there = bodies(queue.log)
+        there = payloads(queue.log)
         live = found.settlement.unsettled(queue.log.start, queue.log.end)
         offsets = [offset for first, end in live for offset in range(first, end)]
         kept = [there[offset] for offset in offsets if offset in there]
@@ -411,3 +413,10 @@ class Inside:
         """The number of the message that is retained on each topic of clients."""
         retained = self.vhost.retained
         return {each.topic.decode(): number_of(each.body) for each in retained.matching(b"#", 0)}
+
+
+def payloads(log: QueueLog) -> dict[int, bytes]:
+    """The bodies in a log by offset, as clients know them."""
+    head = len(DATA_SECTION) + 4
+    found = bodies(log)
+    return {at: body[head:] if body.startswith(DATA_SECTION) else body for at, body in found.items()}

@@ -16,6 +16,7 @@ from forebay.log.store import Commit, FrameEntry
 from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import GatheredFrame
 from forebay.node.ready import Ready
+from forebay.queue.work.work_group import WorkGroup
 from tests.simulation.broker import Broker, SimBroker, SimStore
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import DEAD
@@ -283,6 +284,20 @@ class MixesVhosts(SimBroker):
             vhost.retained = self.vhosts.by_name[b"/"].retained
 
 
+class ForgetsRefusals(SimBroker):
+    """Delivers again to a link of AMQP 1.0 what the link has said it cannot take."""
+
+    def begin_turn(self, out: Ready, now_us: int) -> None:
+        super().begin_turn(out, now_us)
+        for vhost in self.vhosts.all():
+            for queue in vhost.catalog.queues.values():
+                for group in queue.groups.values():
+                    if isinstance(group, WorkGroup) and group.ready_queue.refused.waiting:
+                        for consumer in list(group.consumers):
+                            group.ready_queue.release_refused(consumer.id)
+                        vhost.turn.mark(queue)
+
+
 class TakesCrashesForStops(SimBroker):
     """Delivers as new what somebody may have had when the broker crashed."""
 
@@ -332,6 +347,7 @@ NODES: Final[dict[str, type[SimBroker]]] = {
     "a group that is back where it was": MovesBack,
     "a group that has settled what another has": MixesGroups,
     "a retained message that comes through to another vhost": MixesVhosts,
+    "a message back at a link that cannot take it": ForgetsRefusals,
     "a message that is not marked after a crash": TakesCrashesForStops,
     "a timer that a start does not set": ForgetsTimers,
 }

@@ -19,6 +19,7 @@ from tests.conformance.mqtt.raw import V5, V311
 from tests.simulation.broker import Broker
 from tests.simulation.clients.admin import Administrator
 from tests.simulation.clients.amqp import AmqpClient
+from tests.simulation.clients.amqp10 import Amqp10Client
 from tests.simulation.clients.client import Client
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.clients.visitor import Visitor
@@ -67,7 +68,7 @@ class Result:
 
 def act_weight(client: Client) -> float:
     """How often a client does something."""
-    if isinstance(client, (AmqpClient, MqttClient)):
+    if isinstance(client, (AmqpClient, Amqp10Client, MqttClient)):
         return 10 if client.model.name == DEFAULT else 4
     return 4 if isinstance(client, Administrator) else 1
 
@@ -141,6 +142,7 @@ class Simulation:
         return [
             *publishers,
             *sessions,
+            Amqp10Client("x0", model, others),
             Administrator("admin", self.vhosts, self.catch_up),
             Visitor("visitor", model),
         ]

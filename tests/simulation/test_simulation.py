@@ -17,6 +17,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "the place of readers forgotten": ("stream", "classic"),
     "a purge undone by a crash": ("classic", "quorum"),
     "a dead letter settled before it is stored": ("letters", "limited"),
+    "a message back at a link that cannot take it": ("classic", "quorum"),
     "a group's deletion undone by a restart": ("grouped", "classic"),
     "a group that is back where it was": ("grouped", "classic"),
     "a group that has settled what another has": ("grouped", "classic"),
