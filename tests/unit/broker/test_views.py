@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, RequestError
-from forebay.core.message import ACCEPTED, Properties
+from forebay.core.message import ACCEPTED, MQTT, Properties
 from forebay.core.stored.entry_kinds import RELEASED
 from forebay.management.groups import delete_group, find_group, move_group
 from forebay.message.formats.table import EXCHANGE_FORMAT
@@ -374,6 +374,17 @@ def test_a_publish_to_a_view_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(RequestError) as caught:
         broker.vhost.router.route_topic(b"$queue/v", None)
     assert "is a view" in caught.value.text
+
+
+def test_a_message_for_a_view_does_not_wait_for_its_time(tmp_path: Path) -> None:
+    broker = with_stream(tmp_path)
+    view(broker, b"v")
+    with pytest.raises(RequestError, match="is a view of stream 'orders'"):
+        broker.vhost.publishing.delay(b"", broker.clock.us + 10**6, MQTT, b"$queue/v/k", b"", b"x")
+    view(broker, b"w", x_publish_target="orders")
+    broker.vhost.publishing.delay(b"", broker.clock.us + 10**6, MQTT, b"$queue/w/k", b"", b"x")
+    broker.wait(2)
+    assert broker.kept(b"v") == [b"x"]
 
 
 def test_a_publish_goes_to_the_target(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from forebay.core.message import (
 )
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message import events
-from forebay.message.address import TOPIC_EXCHANGE
+from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE, queue_address
 from forebay.message.formats.table import AT_QOS_0, MARKED_LATE, format_of
 from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered
@@ -311,8 +311,10 @@ class Publishing:
         body: bytes,
         exchange: bytes = b"",
     ) -> PublishOutcome:
-        """Keep a message until its time: TAKEN, or why not. RequestError as `Delayed.put`."""
+        """Keep a message until its time: TAKEN, or why not. RequestError as `Delayed.put`, or for a view's address."""
         try:
+            if topic.startswith(QUEUE_PREFIX):
+                self.router.named_queue(queue_address(topic)[0])
             overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key)
             octets = len(properties) + len(body) + overhead + len(topic) + len(exchange)
             if not self.admission.take_room(octets):
