@@ -423,6 +423,7 @@ def test_nothing_is_bound_to_a_view(tmp_path: Path) -> None:
         ({"x_source": "orders", "x_queue_type": "stream"}, PRECONDITION, "rabbit_stream_queue"),
         ({"x_source": "orders", "x_overflow": "reject-publish"}, PRECONDITION, "x-overflow"),
         ({"x_source": "orders", "x_max_message_size": 5}, PRECONDITION, "x-max-message-size"),
+        ({"x_source": "orders", "x_publish_filter": "a = 1"}, PRECONDITION, "filters on input are not in force"),
         ({"x_source": "orders", "x_publish_target": "plain"}, PRECONDITION, "'plain' is not its source, 'orders'"),
         ({"x_source": "orders", "x_recovery_point": "soon"}, PRECONDITION, "'soon' is none of epoch, now"),
         ({"x_source": "orders", "x_recovery_point": True}, PRECONDITION, "True is none of epoch, now"),

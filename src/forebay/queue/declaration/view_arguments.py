@@ -18,6 +18,7 @@ RECOVERY_POINT: Final = BY_KEY["recovery-point"].argument
 PUBLISH_TARGET: Final = BY_KEY["publish-target"].argument
 OVERFLOW: Final = BY_KEY["overflow"].argument
 DIGITS_MAX: Final = 15  # of an offset, or of a time in milliseconds
+PUBLISH_FILTER: Final = BY_KEY["publish-filter"].argument
 MAX_MESSAGE_SIZE: Final = BY_KEY["max-message-size"].argument
 
 
@@ -77,6 +78,8 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
         raise invalid(OVERFLOW, place, "a view takes no publishes that it could reject: its stream does")
     if MAX_MESSAGE_SIZE in arguments:
         raise invalid(MAX_MESSAGE_SIZE, place, "a view takes no publishes that it could reject: its stream does")
+    if PUBLISH_FILTER in arguments:
+        raise invalid(PUBLISH_FILTER, place, "a view has all that is in its stream: filters on input are not in force")
     source, target = text_argument(arguments, SOURCE), text_argument(arguments, PUBLISH_TARGET)
     if PUBLISH_TARGET in arguments and target != source:
         raise invalid(PUBLISH_TARGET, place, f"'{target}' is not its source, '{source}'; nothing else is in force")
