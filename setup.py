@@ -58,7 +58,6 @@ COMPILED = [
     "broker/publish/admission.py",
     "broker/clients.py",
     "broker/consuming/consumer_arguments.py",
-    "broker/consuming/message_sessions.py",
     "broker/shared/*.py",
     "broker/vhosts.py",
     "directory/open_vhost.py",

@@ -360,7 +360,7 @@ def test_sessions_of_amqp_1_are_listed_with_their_links(client: httpx.Client, br
     (session,) = client.get(f"/api/connections/{name}/sessions").json()
     assert (session["channel_number"], session["remote_incoming_window"]) == (0, 1000)
     (incoming,), (outgoing,) = session["incoming_links"], session["outgoing_links"]
-    assert (incoming["handle"], incoming["target_address"]) == (1, "/queues/%24queue%2Flinks")
+    assert (incoming["handle"], incoming["target_address"]) == (1, "$queue/links")
     assert (outgoing["handle"], outgoing["queue_name"], outgoing["credit"]) == (2, "links", 5)
     (channel,) = client.get(f"/api/connections/{name}/channels").json()
     assert (channel["number"], channel["consumer_count"]) == (0, 1)

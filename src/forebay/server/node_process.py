@@ -50,6 +50,7 @@ class NodeProcess(Process):
 
     app  the broker with what serves its clients, while the node leads
     led  set once it does
+    has_ended_work  the threads of the disk have ended
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class NodeProcess(Process):
         self.app: App | None = None
         self.led = asyncio.Event()
         self.ended = False
+        self.has_ended_work = False
         short = make_commit_thread(self.disk, self.commit_done)
         if short is not None:
             loop.add_reader(short.fileno, self.guard, short.came_back)
@@ -166,10 +168,13 @@ class NodeProcess(Process):
     # ---- the end
 
     def end_commits(self) -> None:
-        if self.work.short is not None:
+        if self.work.short is not None and not self.has_ended_work:
             self.loop.remove_reader(self.work.short.fileno)
 
     def end_work(self) -> None:
+        if self.has_ended_work:
+            return
+        self.has_ended_work = True
         self.work.stop()
         self.disk.elsewhere = None
         self.node.member.store.log_room.is_ahead = False

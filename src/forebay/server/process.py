@@ -53,11 +53,11 @@ class Process(ABC):
 
     @abstractmethod
     def end_commits(self) -> None:
-        """Hear of no commit any more: none is under way."""
+        """Hear of no commit any more, as none is under way. A second call has no effect."""
 
     @abstractmethod
     def end_work(self) -> None:
-        """Wait for the disk, and have nothing run any more; on any thread."""
+        """Wait for the disk, and end its threads; on any thread. A second call has no effect."""
 
     @abstractmethod
     def guard(self, step: Callable[[], None]) -> None:

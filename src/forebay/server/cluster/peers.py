@@ -531,7 +531,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         await self.register.stop()
         if self.own_disk.silence.is_silent():
             process.faults.leave_disk(process.options.drain_timeout_ms)
+        process.end_commits()
+        process.end_work()  # which `drain` has done already if it took leave of the clients
         if process.app is None:
-            process.end_commits()
-            process.end_work()
             process.disk.close_all()
