@@ -52,6 +52,7 @@ NEEDED_BY = {
         "tests/docs/test_site.py",
         "tests/interop/amqp10/test_rhea.py",
         "tests/interop/amqp10/test_types.py",
+        "tests/interop/servicebus/test_javascript.py",
         "tests/interop/test_amqplib.py",
         "tests/interop/test_mqttjs.py",
         "tests/ui/test_reading.py",
@@ -72,6 +73,7 @@ NEEDED_BY = {
     "etcd": [
         "docs/tutorials/three-nodes.md",
         "tests/cluster/test_all_at_once.py",
+        "tests/cluster/test_coap.py",
         "tests/cluster/test_drain.py",
         "tests/cluster/test_faults.py",
         "tests/cluster/test_force.py",

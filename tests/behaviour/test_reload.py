@@ -18,6 +18,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
 from tests.broker_process import BrokerProcess
+from tests.certificates import Certificates
+from tests.security.test_certificates import revocations
 from tests.waiting import until
 
 WAIT_S = 60
@@ -99,7 +101,7 @@ def test_every_number_that_may_be_changed_is_in_force_afterwards(running: Reload
     assert back["unchanged"] == len(option_fields(Options)) - len(wanted)
 
 
-# Another value of every other option that may be changed; that of `mqtt_acl` is a file that the test makes.
+# Another value of every other option that may be changed; files are made by the test.
 OTHERS: dict[str, object] = {
     "mqtt_client_id_scope": "vhost",
     "address_queues": "refuse",
@@ -107,6 +109,7 @@ OTHERS: dict[str, object] = {
     "amqp_delivery_headers": "forebay",
     "amqp_product": "RabbitMQ",
     "amqp_queue_addresses": ["orders.*"],
+    "amqp_shared_access_keys": {"guest": "a long key"},
     "bindings": [{"source": "reloaded", "destination": "mqtt"}],
     "events": ["queue.*"],
     "exchanges": [{"name": "reloaded"}],
@@ -122,11 +125,11 @@ OTHERS: dict[str, object] = {
     "permissions": [{"user": "guest", "vhost": "/", "configure": "", "write": ".*", "read": ".*"}],
     "queue_type_equivalence_relaxed": True,
     "queues": [{"name": "mqtt"}],
-    "tls_certificate": "/none/certificate.pem",
+    "tls_certificate": "certificate",
     "tls_client_auth": "optional",
-    "tls_client_ca": "/none/ca.pem",
-    "tls_client_crl": "/none/crl.pem",
-    "tls_key": "/none/key.pem",
+    "tls_client_ca": "ca",
+    "tls_client_crl": "crl",
+    "tls_key": "key",
     "tls_minimum_version": "1.3",
     "users": {"guest": "guest", "bob": "words"},
     "vhosts": [{"name": "reloaded"}],
@@ -139,7 +142,11 @@ def test_every_other_option_that_may_be_changed_is_in_force_afterwards(running: 
     assert names == set(OTHERS) | {name for name, _ in RELOADABLE_NUMBERS}, "each has a value here"
     acl = tmp_path / "acl"
     acl.write_text("topic readwrite #\n")
-    wanted = {**OTHERS, "mqtt_acl": str(acl)}
+    made = Certificates(tmp_path / "certificates")
+    crl = tmp_path / "crl.pem"
+    crl.write_bytes(revocations(made))
+    trust = {"tls_client_ca": str(made.ca), "tls_client_crl": str(crl)}
+    wanted = {**OTHERS, "mqtt_acl": str(acl), **made.options(**trust)}
     found = running.reload(**wanted)
     assert {each["name"] for each in found["applied"]} == set(wanted)
     after = running.values()

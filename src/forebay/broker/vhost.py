@@ -139,6 +139,8 @@ class Vhost(VhostContract):
     def touch(self) -> None:
         if not self.touched:
             self.touched = True
+            # It may not have taken part in the last turns, and looks at times before the end of this one.
+            self.turn.now_us = self.budgets.filters.now_us = max(self.turn.now_us, self.next_turn.now_us)
             self.next_turn.vhosts.append(int(self.number))
 
     def fill(self, session_id: i64, is_full: bool) -> None:

@@ -89,7 +89,6 @@ class Vhosts:
     events   what happens, for whoever listens
     read_offers  the other members of a group that reads may go to, while this node leads one
     lobby    of administrators that have entered no vhost; it is no vhost of the directory
-    now_us   when the turn before ended, or the last tick was
     stopped_in_order  the broker that wrote the log did, so that nothing was held
     busy     those that took part in the turn
     syncing  those whose readers wait for the disk
@@ -111,7 +110,6 @@ class Vhosts:
         self.directory.users.secret = secret
         self.follow()
         self.lobby: Vhost | None = None
-        self.now_us: i64 = 0
         self.session_rights = SessionRights(self.directory.users, self.by_name)
         self.busy: list[Vhost] = []
         self.syncing: list[Vhost] = []
@@ -219,7 +217,7 @@ class Vhosts:
             self.follow()
             vhost = self.by_number[number]
             vhost.touch()
-            vhost.finish_recovery(int(self.now_us), True)
+            vhost.finish_recovery(int(self.shared.next_turn.now_us), True)
             self.events.note("vhost.created", name, {})
             return vhost
         except Exception as error:
@@ -276,7 +274,7 @@ class Vhosts:
         """`Vhost.end_turn` of all that may have something to do."""
         next_turn, trace = self.shared.next_turn, self.shared.trace
         self.withdraw_wills()
-        self.now_us = now_us
+        self.shared.next_turn.now_us = now_us
         out: list[Delivery] = []
         cancelled: list[Consumer] = []
         self.busy = []
@@ -357,7 +355,7 @@ class Vhosts:
 
     def tick(self, now_us: i64) -> bool:
         """Do what time alone brings, several times a second; whether a turn is due."""
-        self.now_us = now_us
+        self.shared.next_turn.now_us = now_us
         self.shared.next_turn.wake_overdue(now_us)
         if self.shared.crowding.count:
             self.shared.crowding.tick(now_us)
@@ -436,7 +434,7 @@ class Vhosts:
                 vhost = self.of_log(entry.queue) if entry.kind == INTERNAL else self.of_queue(entry.queue)
             if vhost is not None:  # else it was deleted while others still wrote down what they did in it
                 vhost.recover_entry(entry)
-        self.now_us = now_us
+        self.shared.next_turn.now_us = now_us
         for vhost in self.by_number.values():
             vhost.finish_recovery(now_us, self.stopped_in_order)
             self.first_queues += len(vhost.catalog.queues)

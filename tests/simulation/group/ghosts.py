@@ -14,6 +14,7 @@ from tests.conformance.amqp091.raw import method, number, publish, short
 from tests.simulation.broker import Line
 from tests.simulation.clients.admin import ERROR, HEAD_OCTETS
 from tests.simulation.clients.amqp import AmqpClient
+from tests.simulation.clients.amqp10 import Amqp10Client
 from tests.simulation.clients.channel import CONFIRMS, packed
 from tests.simulation.clients.client import Client
 from tests.simulation.clients.mqtt import MqttClient
@@ -23,6 +24,7 @@ from tests.simulation.model.queues import Message
 
 METHOD = 1
 CLOSE = number(raw.CLOSE[0], 2) + number(raw.CLOSE[1], 2)
+AMQP10_CLOSE = b"\x00\x53\x18"
 MQTT_DISCONNECT = 0xE0
 ACKNOWLEDGE_ALL = method(1, raw.ACK, number(0, 8) + number(1, 1))
 
@@ -31,6 +33,8 @@ def check_farewell(client: Client, octets: bytes) -> None:
     """A drained leader that leads no more has told a client to go, and nothing else."""
     if isinstance(client, AmqpClient):
         is_alone = octets[7:11] == CLOSE and len(octets) == 8 + int.from_bytes(octets[3:7], "big")
+    elif isinstance(client, Amqp10Client):
+        is_alone = octets[8:11] == AMQP10_CLOSE and len(octets) == int.from_bytes(octets[:4], "big")
     elif isinstance(client, MqttClient):
         is_alone = octets[0] == MQTT_DISCONNECT and len(octets) == 2 + octets[1]
     else:

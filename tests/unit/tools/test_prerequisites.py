@@ -23,6 +23,7 @@ STARTED_BY = {
         r'"amqp-(get|publish)", "|"-lrabbitmq"',
         r"\bamqp-(get|publish|consume|declare-queue|delete-queue) ",
     ),
+    "libcoap": (r'"coap-client-notls"', r"\bcoap-client-notls\b"),
     "curl": (r'\["curl", ', r"\bcurl\b"),
     "node": (r'which\("(node|npm)"\)|\["node", ', r"\b(node|npm|npx) "),
     "chromium": (r'which\("chromium"\)', r"\bchromium\b"),

@@ -16,9 +16,11 @@ class NextTurn:
     vhosts    numbers of vhosts in which something has changed, or may have
     sessions  of connections whose wait for a queue is over
     watches   of connections that wait until a queue has more
+    now_us    when the turn before ended, or the last tick was
     """
 
     def __init__(self) -> None:
+        self.now_us: i64 = 0
         self.vhosts: list[int] = []
         self.sessions: list[int] = []
         self.watches: list[Watch] = []

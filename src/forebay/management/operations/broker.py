@@ -52,7 +52,7 @@ def show_status(control: Control, given: BrokerStatusRequest) -> BrokerStatusAns
         totals.add(list(vhost.catalog.queues.values()))
         totals.counts.add(vhost.catalog.past_counts)
     server = control.server
-    now_us = int(control.vhosts.now_us) if server is None else server.now_us()
+    now_us = int(control.vhosts.shared.next_turn.now_us) if server is None else server.now_us()
     longest = [queue_stats(vhost, queue, now_us) for vhost, queue in placed(vhosts, totals.longest)]
     return {
         "version": forebay.__version__,
@@ -79,7 +79,7 @@ def show_status(control: Control, given: BrokerStatusRequest) -> BrokerStatusAns
 def list_stats(control: Control, given: QueueStatsRequest) -> QueueStatsPage:
     """The queues with what changes from second to second: lengths, consumers, the oldest message's age, counters."""
     vhosts = list(control.vhosts.by_name.values()) if given.vhost is None else [control.vhost_named(given.vhost)]
-    now_us = int(control.vhosts.now_us) if control.server is None else control.server.now_us()
+    now_us = int(control.vhosts.shared.next_turn.now_us) if control.server is None else control.server.now_us()
     queues = [
         partial(queue_stats, vhost, vhost.catalog.queues[name], now_us)
         for vhost in vhosts
