@@ -164,6 +164,17 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:
     assert rig.vhosts.busy == [one]
 
 
+def test_a_vhost_that_takes_part_again_knows_the_time_of_the_turn_before(rig: OneVhost) -> None:
+    one = rig.vhosts.add(b"one")
+    rig.turn()
+    rig.clock.us += 50_000  # and no tick, with which all learn what time it is
+    put(rig.vhosts.by_name[b"/"], b"nowhere", b"x")
+    rig.turn()
+    assert one.now_us() < rig.clock.us
+    one.touch()
+    assert one.now_us() == rig.clock.us, "or else what has expired since is delivered"
+
+
 def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     one.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
