@@ -84,6 +84,7 @@ static const u8 *await(int fd, int want) {      /* the list of the next frame, w
         if (code != FLOW) die("wanted performative 0x%02x, got 0x%02x", want, code);
     } }
 static void header(int fd, int id) { char h[9] = "AMQP\0\1\0\0", got[8]; h[4] = id; xwrite(fd, h, 8); xread(fd, got, 8); if (memcmp(h, got, 8)) die("the broker does not speak AMQP 1.0"); }
+static u32 first_id[1 << 16];           /* by connection: the broker's first next-outgoing-id, which need not be 0 */
 static int open_session(u32 *window) {          /* `window` of the broker's session */
     int fd = tcp_connect(host, port); header(fd, 3); await(fd, 0x40);
     wr w = mstart(0x41, 2); char sasl[512]; int n = snprintf(sasl, sizeof sasl, "%c%s%c%s", 0, user, 0, pass); symbol_(&w, "PLAIN"); text_(&w, 0xb0, sasl, n); msend(fd, &w, 1);
@@ -92,7 +93,7 @@ static int open_session(u32 *window) {          /* `window` of the broker's sess
     w = mstart(OPEN, 3); string_(&w, name); string_(&w, vh); uint_(&w, sizeof ib / 2); msend(fd, &w, 0);
     fields(await(fd, OPEN), f, 3); frame_max = MIN(frame_max, num(f[2], frame_max));
     w = mstart(BEGIN, 4); null_(&w); uint_(&w, 0); uint_(&w, WINDOW); uint_(&w, WINDOW); msend(fd, &w, 0);
-    fields(await(fd, BEGIN), f, 4); *window = num(f[2], 0);
+    fields(await(fd, BEGIN), f, 4); *window = num(f[2], 0); first_id[fd & 0xffff] = num(f[1], 0);
     return fd; }
 static void attach(int fd, const char *name, u32 handle, int receiver, int settled, const char *from, const char *to, int paired) {
     wr w = mstart(ATTACH, 14); string_(&w, name); uint_(&w, handle); bool_(&w, receiver); w8(&w, 0x50); w8(&w, settled); w8(&w, 0x50); w8(&w, 0);
@@ -100,8 +101,8 @@ static void attach(int fd, const char *name, u32 handle, int receiver, int settl
     if (paired) { u8 *m = compound(&w, 0xd1, 2); symbol_(&w, "paired"); bool_(&w, 1); finish(&w, m); } else null_(&w);
     msend(fd, &w, 0);
     const u8 *f[7]; fields(await(fd, ATTACH), f, 7); if (*f[receiver ? 5 : 6] == 0x40) await(fd, -1); }     /* refused: the detach says why */
-static wr link_flow(u32 seen, u32 handle, u32 n, u32 credit) {
-    wr w = mstart(FLOW, 7); uint_(&w, seen); uint_(&w, WINDOW); uint_(&w, 0); uint_(&w, WINDOW); uint_(&w, handle); uint_(&w, n); uint_(&w, credit); return w; }
+static wr link_flow(int fd, u32 seen, u32 handle, u32 n, u32 credit) {
+    wr w = mstart(FLOW, 7); uint_(&w, first_id[fd & 0xffff] + seen); uint_(&w, WINDOW); uint_(&w, 0); uint_(&w, WINDOW); uint_(&w, handle); uint_(&w, n); uint_(&w, credit); return w; }
 static const char *qn(int i) { static char b[4][256]; static int k; char *s = b[k++ & 3]; if (i) snprintf(s, 256, "%s.%d", qname, i); else snprintf(s, 256, "%s", qname); return s; }
 static const char *address(int i) {             /* of a queue, percent-encoded */
     static char b[800]; char *o = b + sprintf(b, "/queues/");
@@ -116,7 +117,7 @@ static void bye(int fd) {
 static int manager(void) {
     u32 window; int fd = open_session(&window);
     attach(fd, "management", 0, 0, 1, "/management", "/management", 1); attach(fd, "management", 1, 1, 1, "/management", "/management", 1);
-    wr w = link_flow(0, 1, 0, 100000); msend(fd, &w, 0); return fd; }
+    wr w = link_flow(fd, 0, 1, 0, 100000); msend(fd, &w, 0); return fd; }
 static void queue_op(int fd, const char *verb, int i) {
     static u32 id; wr w = mstart(TRANSFER, 5); uint_(&w, 0); uint_(&w, id); w8(&w, 0xa0); w8(&w, 4); w32(&w, id++); uint_(&w, 0); bool_(&w, 1); finish(&w, lst);
     u8 *p = described(&w, 0x73, 5); string_(&w, "1"); null_(&w); string_(&w, address(i)); string_(&w, verb); string_(&w, "$me"); finish(&w, p);
@@ -196,7 +197,7 @@ static void sub_put(conn *c, wr *w) { u32 n = mdone(w, 0); memcpy(conn_room(c, n
 static void sub_init(conn *c, int i) {
     sub *s = c->x = &S[i]; u32 window; s->q = i % nq; s->next = xz(8 * xpubs); c->fd = open_session(&window);
     attach(c->fd, "consumer", 0, 1, autoack, address(s->q), 0, 0);
-    wr w = link_flow(0, 0, 0, prefetch); msend(c->fd, &w, 0); }
+    wr w = link_flow(c->fd, 0, 0, 0, prefetch); msend(c->fd, &w, 0); }
 static void sub_ack(conn *c) {
     sub *s = c->x; if (!s->unacked || autoack) return;
     wr w = mstart(DISPOSITION, 5); bool_(&w, 1); uint_(&w, s->first); uint_(&w, s->last); bool_(&w, 1); u8 *l = described(&w, 0x24, 0); finish(&w, l);
@@ -207,7 +208,7 @@ static void on_transfer(conn *c, const u8 *list, const u8 *end, u64 now) {
     u32 n = v[0] == 0xa0 ? v[1] : g32(v + 1); v += v[0] == 0xa0 ? 2 : 5; s->got++;
     s->last = num(f[1], 0); if (!s->unacked) s->first = s->last;
     if (!autoack) { s->unacked++; if (s->unacked >= (u64)ackbatch) sub_ack(c); }
-    if (s->got - s->topped >= (u64)MAX(prefetch / 2, 1)) { s->topped = s->got; wr w = link_flow(s->got, 0, s->got, prefetch); sub_put(c, &w); }
+    if (s->got - s->topped >= (u64)MAX(prefetch / 2, 1)) { s->topped = s->got; wr w = link_flow(c->fd, s->got, 0, s->got, prefetch); sub_put(c, &w); }
     if (n != (u32)size) badsize++;
     if (n < STAMP) { alien++; return; }
     u64 t, q; u32 pb, rn; memcpy(&t, v, 8); memcpy(&pb, v + 8, 4); memcpy(&rn, v + 12, 4); memcpy(&q, v + 16, 8);
