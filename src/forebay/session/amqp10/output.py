@@ -56,6 +56,13 @@ class SessionOutput:
         """Write a flow."""
         put_flow(self.out, self.channel, flow)
 
+    def put_credit(self, handle: i64, delivery_count: i64, credit: i64) -> None:
+        """Write a flow that gives the client credit to send by a link."""
+        flow = self.link_flow(handle)
+        flow.delivery_count = delivery_count
+        flow.link_credit = credit
+        self.put_flow(flow)
+
     def put_outcome(self, delivery_id: i64, state: bytes) -> None:
         """Settle one delivery of the client with an encoded state."""
         put_disposition(self.out, self.channel, ROLE_RECEIVER, delivery_id, delivery_id, True, state)

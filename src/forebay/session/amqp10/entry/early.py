@@ -111,10 +111,7 @@ class EarlyFrames:
         if read.role == ROLE_SENDER:
             self.requests.add(key)
             output.put(answer_request_link(read, self.options.message_octets_max))
-            flow = output.link_flow(read.handle)
-            flow.delivery_count = max(0, read.initial_delivery_count)
-            flow.link_credit = REQUESTS_MAX
-            output.put_flow(flow)
+            output.put_credit(read.handle, max(0, read.initial_delivery_count), REQUESTS_MAX)
         else:
             self.answers[key] = 0
             output.put(answer_response_link(read))

@@ -60,10 +60,7 @@ class CoordinatorLink(LinkEndpoint):
         self.write_flow()
 
     def write_flow(self) -> None:
-        flow = self.output.link_flow(self.handle)
-        flow.delivery_count = self.delivery_count
-        flow.link_credit = COORDINATOR_CREDIT
-        self.output.put_flow(flow)
+        self.output.put_credit(self.handle, self.delivery_count, COORDINATOR_CREDIT)
 
     def on_transfer(self, transfer: Transfer, data: bytes, at: i64, end: i64) -> None:
         if transfer.aborted:
