@@ -65,7 +65,7 @@ class VhostContract(OpenVhost):
 
     @abstractmethod
     def touch(self) -> None:
-        """Have the next turn look at this vhost: something has changed here, or may have."""
+        """Add this vhost to the next turn, as something in it may have changed."""
 
     @abstractmethod
     def pause(self, session_id: i64, paused: bool) -> None:
@@ -111,7 +111,7 @@ class VhostContract(OpenVhost):
 
     @abstractmethod
     def come_again(self, session_id: i64) -> None:
-        """Have a connection take part in the next turn, as this one has no time left for its request."""
+        """Add a connection to the next turn, as this turn has no time left for its request."""
 
     @abstractmethod
     def is_deleted(self) -> bool:
@@ -387,7 +387,7 @@ class VhostContract(OpenVhost):
 
     @abstractmethod
     def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
-        """Have a record wait until somebody asks for its offset; see `Settling.defer`."""
+        """Defer a record until a client asks for its offset; see `Settling.defer`."""
 
     @abstractmethod
     def take_deferred(self, consumer: Consumer, offsets: list[int]) -> list[Delivery]:

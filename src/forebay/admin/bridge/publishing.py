@@ -51,7 +51,7 @@ class PublishAnswer:
         self.due_us = 0
 
     def fields(self) -> dict[str, object]:
-        """The same for JSON."""
+        """Return the outcome as fields of a JSON object."""
         if self.reason:
             return {"error": "rejected", "reason": self.reason}
         fields: dict[str, object] = {"routed": self.routed, "offsets": self.offsets}

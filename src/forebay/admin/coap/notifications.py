@@ -75,7 +75,7 @@ class NotificationTransport(asyncio.Transport):
             self.write(data)
 
     def _add(self, content: bytes) -> None:
-        """Have a message wait, in place of an older one of its topic."""
+        """Queue a notification, in place of an older one of its topic."""
         topic_octets = int.from_bytes(content[:2], "big")
         type_octets = int.from_bytes(content[2:LENGTHS_OCTETS], "big")
         at = LENGTHS_OCTETS + topic_octets

@@ -123,7 +123,7 @@ class CoapRequests:
             return CoapAnswer(code, error.text.encode("utf-8", "replace"))
 
     async def dispatch(self, arrival: Arrival) -> CoapAnswer:
-        """Have the resource answer that a request is for."""
+        """Return the answer of the resource that a request names."""
         path, method = arrival.request.path, arrival.message.code
         if path == CORE_PATH:
             return CoapAnswer(CONTENT, CORE, LINKS) if method == GET else CoapAnswer(METHOD_NOT_ALLOWED)

@@ -203,7 +203,7 @@ class Catalog(Topology):
         self.execute(KeyQueue(int(queue.id)))
 
     def note_marks(self, queue: Queue, marks: i64) -> None:
-        """Have the queue look for what a record's marks say that there is in its properties."""
+        """Enable message groups and expiry in a queue whose records have the marks for them."""
         if queue.kind == STREAM:
             return
         if marks & KEYED and not queue.keyed:

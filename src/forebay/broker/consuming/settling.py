@@ -131,7 +131,7 @@ class Settling:
             raise
 
     def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
-        """Have a record wait until somebody asks for its offset; return 1 if the lease held it.
+        """Defer a record: it waits until a client asks for its offset. Return 1 if the lease held it.
 
         how     as records come back: FAILED, or UNTRIED
         raises  RequestError: TOO_MANY if too many wait, PRECONDITION if the queue is none that settles
