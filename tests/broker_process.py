@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from tests.changing_files import octets_of_changing_files
 from tests.fork_server import FORKS, Forked
 from tests.waiting import look_again, pause, until, until_past
 
@@ -272,7 +273,7 @@ class BrokerProcess:
 
     def octets_in_segments(self) -> int:
         """How much of its log it has written anew, by queue."""
-        return sum(path.stat().st_size for path in self.data.glob("queues/*/*.seg"))
+        return octets_of_changing_files(self.data / "queues", "*.seg")
 
     def finish(self) -> None:
         """End of a test: stop what runs, and no start may have printed a traceback."""

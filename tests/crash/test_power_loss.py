@@ -29,6 +29,7 @@ from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import DataDisk
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.changing_files import changing_files
 from tests.conformance.mqtt.raw import connected
 from tests.conformance.mqtt.raw import publish as mqtt_publish
 from tests.conformance.mqtt.v5.flows import expiry
@@ -293,8 +294,8 @@ class Worked:
 
 def has_changed_files(data: Path) -> bool:
     """Whether files have become full, were rewritten, and went."""
-    numbers = [int(path.stem) for path in data.glob("wal/*.wal")]
-    return len(list(data.glob("queues/*/*.seg"))) > 2 and bool(numbers) and min(numbers) > 2
+    numbers = [int(path.stem) for path in changing_files(data / "wal", "*.wal")]
+    return len(changing_files(data / "queues", "*.seg")) > 2 and bool(numbers) and min(numbers) > 2
 
 
 def work(broker: BrokerProcess, clients: Clients) -> None:

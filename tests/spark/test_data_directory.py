@@ -17,6 +17,7 @@ from forebay.spark.arrow.batches import BatchMaker
 from forebay.spark.directory.files import ReadOnlyDisk
 from forebay.spark.directory.local import LocalLogs
 from forebay.spark.reading.logs import DataLost
+from tests.changing_files import changing_files
 from tests.spark.conftest import Feed
 from tests.spark_schema import full_schema
 from tests.stores import Everything, Opened
@@ -246,8 +247,8 @@ def test_spark_reads_the_files_of_a_running_a_stopped_and_a_killed_broker(
     bodies = [b"%d" % at + bytes(1000) for at in range(5000)]
     for at in range(0, 5000, 500):
         feed.publish("s", bodies[at : at + 500])
-    until(lambda: any((feed.broker.data / "queues").glob("*/queue.json")))
-    until(lambda: any((feed.broker.data / "queues").glob("*/*.seg")))
+    until(lambda: changing_files(feed.broker.data / "queues", "queue.json"))
+    until(lambda: changing_files(feed.broker.data / "queues", "*.seg"))
     check_files(feed, bodies)
     with pytest.raises(PySparkException, match="no queue 'nowhere' in data directory"):
         feed.read_files("nowhere").collect()

@@ -18,6 +18,7 @@ import pytest
 import forebay.spark
 from forebay.spark.jobs.tier import Tiered
 from forebay.spark.tables.opening import open_table
+from tests.changing_files import changing_files
 from tests.spark import tier_driver
 from tests.spark.conftest import Feed
 from tests.spark.streams import wait_until
@@ -94,7 +95,7 @@ def test_a_worker_is_killed_while_it_writes(feed: Feed, tmp_path: Path) -> None:
     job = threading.Thread(target=lambda: done.append(once(feed, "s", into)))
     job.start()
     # A broker that stands still keeps the task where it is.
-    until(lambda: list(into.rglob("queue=*/**/*.tmp")), meanwhile=partial(pause, 0.0005), seconds=WAIT_S)
+    until(lambda: changing_files(into, "*.tmp"), meanwhile=partial(pause, 0.0005), seconds=WAIT_S)
     stand_still(feed.broker.pid)
     try:
         killed = list(writers_of(into))
