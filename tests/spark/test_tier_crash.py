@@ -95,7 +95,11 @@ def test_a_worker_is_killed_while_it_writes(feed: Feed, tmp_path: Path) -> None:
     job = threading.Thread(target=lambda: done.append(once(feed, "s", into)))
     job.start()
     # A broker that stands still keeps the task where it is.
-    until(lambda: changing_files(into, "*.tmp"), meanwhile=partial(pause, 0.0005), seconds=WAIT_S)
+    until(
+        lambda: any("queue=" in str(path) for path in changing_files(into, "*.tmp")),
+        meanwhile=partial(pause, 0.0005),
+        seconds=WAIT_S,
+    )
     stand_still(feed.broker.pid)
     try:
         killed = list(writers_of(into))
