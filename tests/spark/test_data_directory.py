@@ -21,7 +21,7 @@ from tests.changing_files import changing_files
 from tests.spark.conftest import Feed
 from tests.spark_schema import full_schema
 from tests.stores import Everything, Opened
-from tests.waiting import until
+from tests.waiting import pause, until
 
 
 @pytest.fixture
@@ -229,6 +229,7 @@ def test_reads_while_files_come_and_go(opened: Opened, tmp_path: Path) -> None:
             if opened.store.checkpoint_due():
                 opened.store.rotate([])
                 opened.sync()
+                pause(0.005)  # a broker removes files once a second: a look must have a moment between two removals
             opened.housekeep(Everything())
             if failures:
                 break
