@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.message.formats.table import format_of
+from forebay.message.modified import with_redelivery
 from forebay.message.subject import RecordSubject
 from forebay.queue.properties import Looks, PropertyReader
 
@@ -82,3 +83,6 @@ class MessageProperties(PropertyReader):
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
         # A consumer's filter cannot ask for what depends on the time of day: see `ConsumerArguments`.
         return RecordSubject(queue, block, index, 0, deliveries, failures)
+
+    def with_redelivery(self, annotations: bytes, ms: i64) -> bytes:
+        return with_redelivery(annotations, int(ms))

@@ -12,6 +12,7 @@ from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.queue.queue import Queue
+from forebay.queue.source.retained import RetainedRecords
 from forebay.routing.exchange import text
 
 PERCENT: Final = 100
@@ -87,6 +88,8 @@ class Quota:
         keeper = queue.source.lowest_reader() if queue.source.is_shared else None
         if keeper is None or keeper.reader is queue:
             return share
+        if isinstance(keeper.reader, RetainedRecords):
+            return f"{share}: {keeper.free - keeper.offset} messages that are settled are retained"
         assert isinstance(keeper.reader, Queue)
         return f"{share}: view '{text(keeper.reader.name)}' alone keeps {keeper.free - keeper.offset} messages"
 

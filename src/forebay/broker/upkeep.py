@@ -73,7 +73,7 @@ class Upkeep:
         return now_us - queue.unused_since_us > expires_us
 
     def apply_retention(self, now_us: i64) -> None:
-        """Let streams forget what is over their limits, and everybody what nobody holds any more."""
+        """Let streams, and queues that retain, forget what is over their limits, and all queues what nobody holds."""
         for queue in self.catalog.queues.values():
             if queue.pins.by_name:
                 end_expired(self.catalog, queue, now_us)
@@ -83,6 +83,8 @@ class Upkeep:
                 floor = queue.log.retention_floor(now_us, limits.max_age_us, octets_max, messages_max, queue.start())
                 if queue.release(floor):
                     self.catalog.note_released(queue, False)
+            elif queue.retained is not None and queue.retained.apply_limits(queue.limits, now_us):
+                queue.source.truncate()
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""

@@ -126,6 +126,12 @@ class QueueOptions:
     retention: RetentionOptions = option(
         RetentionOptions(), TABLE, "Retention: how much a stream keeps.", inner=RetentionOptions
     )
+    retain: RetentionOptions = option(
+        RetentionOptions(),
+        TABLE,
+        "Retention of messages that are settled, of a queue that is no stream: `x-retain` and its like.",
+        inner=RetentionOptions,
+    )
     reserved: bool = boolean(False, "The queue takes `$queue/` publishes that no other queue takes.")
     primary_group: str = option("", VALUE, "The group of a stream whose progress its readers are told.")
     source: str = option("", VALUE, "The stream of which the queue is a view: `x-source`.")

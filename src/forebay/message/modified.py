@@ -16,6 +16,7 @@ from forebay.wire.amqp10.encoder import encode_value
 from forebay.wire.amqp10.neutral import DEATHS_ANNOTATION, MARK_PREFIX, neutral_value
 from forebay.wire.amqp10.values import Decimal, Map, Symbol
 
+REDELIVERED_AT: Final = "x-redelivered-at"
 RESERVED: Final = ("x-opt-delivery-time", "x-exchange", "x-routing-key", "x-cc", DEATHS_ANNOTATION)
 
 
@@ -35,6 +36,14 @@ def merge_annotations(known: bytes, given: bytes) -> bytes:
 def is_free(name: str) -> bool:
     """Return whether consumers may give an annotation of this name."""
     return name not in RESERVED and not name.startswith(MARK_PREFIX) and name.encode() not in DEATH_HEADERS
+
+
+def with_redelivery(known: bytes, ms: int) -> bytes:
+    """Return annotations with the one that a settled message has which is delivered once more.
+
+    ms  when that was asked for, in milliseconds since 1970
+    """
+    return merge_annotations(known, encode_value(Map([(Symbol(REDELIVERED_AT), ms)])))
 
 
 def modified_pairs(modified: bytes) -> list[tuple[object, object]]:

@@ -84,6 +84,13 @@ class PropertyReader(ABC):
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
         """The record as a consumer's filter sees it; it was delivered, and failed, so often before."""
 
+    def with_redelivery(self, annotations: bytes, ms: i64) -> bytes:
+        """Return a record's annotations (`work/modified.py`) with the one that says that it is delivered once more.
+
+        ms  when that was asked for, in milliseconds since 1970
+        """
+        return annotations
+
 
 @final
 class NoSubject(Subject):

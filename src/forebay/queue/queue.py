@@ -17,6 +17,7 @@ from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.properties import NoProperties, PropertyReader
 from forebay.queue.source.pins import RetentionPins
 from forebay.queue.source.reader import Keeper, SourceReader
+from forebay.queue.source.retained import RetainedRecords
 from forebay.queue.source.source import LogSource
 from forebay.queue.stream.browse_group import BrowseGroup
 from forebay.queue.stream.stream_group import StreamGroup
@@ -61,6 +62,7 @@ class Queue(SourceReader):
     declared_by  name of the user that declared it; empty if no user did
     unused_since_us  0: somebody uses it, or the next tick is to note since when nobody does
     pins     of records that stay for readers of blocks
+    retained  the records that stay in the log though they are settled; None: the queue retains none
     watches  readers that wait for more
     trace    somebody wants to know what happens to its messages
     sampled  its numbers when they were sampled last
@@ -102,10 +104,21 @@ class Queue(SourceReader):
         self.declared_by = ""
         self.unused_since_us: i64 = 0
         self.pins = RetentionPins()
+        self.retained: RetainedRecords | None = None
         self.watches: list[Watch] = []
         self.trace: QueueTrace | None = None
         self.sampled = SampledNumbers()
         source.add_reader(self)
+
+    def follow_retention(self) -> None:
+        """Retain settled records from now on if the limits in force ask for it, and none if they no longer do."""
+        retained = self.retained
+        if self.limits.retains and retained is None:
+            self.retained = RetainedRecords(self.log)
+            self.source.add_reader(self.retained)
+        elif retained is not None and not self.limits.retains:
+            self.retained = None
+            self.source.remove_reader(retained)
 
     def find_group(self, key: bytes) -> Group | None:
         """The group of that key: its name, or `name@filter` where it has a filter."""
@@ -306,7 +319,14 @@ class Queue(SourceReader):
         """Return the first offset that readers of blocks can have: of the queue, or of one of its retention pins."""
         if not self.is_view and not self.source.is_shared:
             return self.log.kept
-        return max(self.log.kept, min(self.start(), self.pins.floor()))
+        first = self.start() if self.retained is None else self.retained.needed_from()
+        return max(self.log.kept, min(first, self.pins.floor()))
+
+    def first_settled(self) -> i64:
+        """Return the first offset that the queue has, settled or not, which its groups can be moved back to."""
+        if self.is_view:
+            return self.log.start
+        return self.start() if self.retained is None else self.retained.needed_from()
 
     def release(self, below: i64) -> bool:
         """Give up the records below an offset, which no work group has to settle; return whether there were any."""

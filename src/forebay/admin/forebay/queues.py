@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, field
 from starlette.responses import Response
 
@@ -60,6 +61,18 @@ class Choice(Exact):
         return {"vhost": vhost, "queue": queue, "where": self.where, "offsets": pairs, "from": self.first}
 
 
+class Redelivery(Exact):
+    """The settled messages of a queue that a group is to get once more."""
+
+    group: Annotated[str, Meta(description="The group that gets them; the queue's own if not given.")] = ""
+    since: Annotated[str, Meta(description="The first: first, an offset, timestamp=MS, or an age such as 90m.")] = (
+        "first"
+    )
+    until: Annotated[str, Meta(description="The first that is not among them.")] = "next"
+    where: Annotated[str, Meta(description="Only those for which this filter holds.")] = ""
+    limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="How many at most; all if not given.")] = None
+
+
 class Move(Choice):
     """The chosen messages, and the queue or exchange that they go to."""
 
@@ -109,6 +122,16 @@ async def discard_messages(
         raise RequestError(INVALID, "query: the messages are chosen by the query or by the body, not by both")
     values = choice.values(vhost, queue)
     return as_json(await in_portions(app, caller, "queue.discard", values, choice.limit))
+
+
+@router.post("/redeliver", responses=answer_of(PortionTotals))
+async def redeliver_messages(
+    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, chosen: Redelivery
+) -> Response:
+    """Deliver messages that a group has settled to it once more, if the queue retains them."""
+    values = {**msgspec.structs.asdict(chosen), "vhost": vhost, "queue": queue, "from": 0}
+    limit = values.pop("limit")
+    return as_json(await in_portions(app, caller, "queue.redeliver", values, limit))
 
 
 @router.post("/move", responses=answer_of(PortionTotals))

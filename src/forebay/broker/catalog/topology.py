@@ -185,6 +185,7 @@ class Topology:
             spec.visibility_ms = FOREVER_MS
         queue = Queue(id, name, kind, spec, source, self.properties)
         self.policies.govern_queue(queue, self.delivery_limit)
+        queue.follow_retention()
         self.queues[name] = queue
         self.queues_by_id[id] = queue
         self.bindings.routes.drop_key(DEFAULT_EXCHANGE, name)
@@ -217,6 +218,7 @@ class Topology:
         before_us = limits.message_ttl_us
         expires_us = limits.expires_us
         self.policies.govern_queue(queue, self.delivery_limit)
+        queue.follow_retention()
         if limits.expires_us != expires_us:
             queue.unused_since_us = 0  # it has the whole of the new time, however long nobody has used it
         self.turn.watch(queue)
@@ -280,6 +282,8 @@ class Topology:
     def leave_source(self, queue: Queue) -> None:
         """Let a queue's source keep nothing for it any more. The log goes with the last queue over it."""
         source = queue.source
+        if queue.retained is not None:
+            source.remove_reader(queue.retained)
         source.remove_reader(queue)
         if not source.readers:
             del self.sources[source.number]

@@ -19,6 +19,7 @@ from forebay.cli.access import (
     queue_names,
     report,
 )
+from forebay.cli.as_json import show_json
 from forebay.cli.manage.from_rows import add_commands
 from forebay.cli.units import messages
 
@@ -86,3 +87,42 @@ def discard_messages(
     confirm(f"Take away the messages of {name} where {where}?", yes)
     done, held = go_through(access, "queue.discard", "taken away", queue=name, where=where)
     report(access, f"{messages(done, 'is', 'are')} gone", done, held)
+
+
+@app.command("redeliver")
+@asks
+def redeliver_messages(
+    access: AdminAccess,
+    name: Name,
+    group: Annotated[
+        str, typer.Option(metavar="GROUP", help="The group that gets them; by default the queue's own.")
+    ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="The first: first, an offset, timestamp=MS (since 1970), an age such as 90m.",
+        ),
+    ] = "first",
+    until: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="The first that is not among them, as --from.")
+    ] = "next",
+    where: WhereOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Deliver messages once more that a group has settled, and that its queue retains.
+
+    Example: forebay queue redeliver orders --from 2h --to 1h --where '/total > 1000' --yes
+    """
+    which = "the settled messages" if where is None else f"the settled messages where {where}"
+    confirm(f"Deliver {which} of {name} once more?", yes)
+    chosen = {"queue": name, "group": group, "since": since, "until": until, "where": where}
+    done, waiting = go_through(access, "queue.redeliver", "delivered once more", **chosen)
+    if access.as_json:
+        show_json({"done": done, "held": waiting})
+    else:
+        print(
+            f"{messages(done, 'is', 'are')} delivered once more"
+            + (f"; {waiting:,} more are not settled, and are delivered anyway" if waiting else "")
+        )

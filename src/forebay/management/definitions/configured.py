@@ -45,6 +45,9 @@ CONFIGURABLE: Final = (
     "x-delayed-retry-backoff",
     "x-delayed-retry-multiplier",
     "x-nack-counts",
+    "x-retain",
+    "x-retain-bytes",
+    "x-retain-length",
     "x-retry-timeout",
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
@@ -214,6 +217,7 @@ def configured_arguments(entry: QueueOptions, path: str, cluster: ClusterOptions
     else:
         arguments.update(work_arguments(entry))
         arguments.update(retention_arguments(entry, f"{path}.retention"))
+        arguments.update(retained_arguments(entry))
     if entry.limits.max_message_size:
         arguments["x-max-message-size"] = entry.limits.max_message_size
     if entry.visibility_timeout_ms:
@@ -235,7 +239,7 @@ def view_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
         if found and is_asked:
             raise OptionError(f"{path}.{key} cannot be in force on a view: it takes no publishes, its stream does")
     try:
-        check_view_arguments(path, True, False, found)
+        check_view_arguments(path, True, False, found | retained_arguments(entry))
     except RequestError as error:
         raise OptionError(f"{path}: {error.text}") from None
     return found
@@ -319,6 +323,17 @@ def retention_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
     return arguments
 
 
+def retained_arguments(entry: QueueOptions) -> dict[str, object]:
+    """Return the arguments by which a queue retains what was settled."""
+    retain = entry.retain
+    found = {
+        "x-retain": f"{retain.max_age_s}s" if retain.max_age_s else None,
+        "x-retain-bytes": retain.max_length_bytes,
+        "x-retain-length": retain.max_length_messages,
+    }
+    return {argument: value for argument, value in found.items() if value}
+
+
 def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
     """The target of dead letters: a queue's address through the default exchange, or a topic."""
     topic = entry.dlq.topic or f"$dlq/{entry.name}"
@@ -340,6 +355,7 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
         ("retry.initial_backoff", entry.retry.initial_backoff_ms),
         ("retry.total_timeout", entry.retry.total_timeout_ms),
         ("dlq.enabled", entry.dlq.enabled),
+        ("retain", bool(retained_arguments(entry))),
     ):
         if is_asked:
             raise OptionError(f"{path}.{key} cannot be in force on a stream: its retention says what it keeps")

@@ -101,7 +101,7 @@ def seek_group(control: Control, given: GroupSeekRequest) -> OffsetAnswer:
         raise refuse("to", to, "is where it is")
     seal(vhost, queue)
     check_end(queue, to)
-    first = queue.log.start if queue.is_view else queue.start()  # a view goes back as far as its source does
+    first = queue.first_settled()
     offset = stream_start(queue, to, vhost.turn.now_us, argument="to", first=first)
     move_group(vhost, queue, group, offset)
     return {"offset": int(offset)}

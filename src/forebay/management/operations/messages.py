@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.redrive.dead_letter_queues import Portion, attempts_of, discard, seal
+from forebay.broker.redrive.redeliver import redeliver
 from forebay.broker.redrive.redrive import RedriveTarget, move
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.directory.permissions import Rights
 from forebay.management.arguments import merged, octets, refuse
 from forebay.management.control import Control, OperationCaller, operation
+from forebay.management.groups import find_group
 from forebay.management.needs import MOVE, READ_QUEUE
 from forebay.management.operations.letters import portion_of
 from forebay.management.operations.queues import message_fields, where_of
@@ -19,11 +22,13 @@ from forebay.management.requests.queues import (
     PortionAnswer,
     QueueDiscardRequest,
     QueueMoveRequest,
+    QueueRedeliverRequest,
     QueueTailRequest,
     TailAnswer,
 )
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
+from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
 
@@ -98,6 +103,29 @@ def discard_messages(control: Control, given: QueueDiscardRequest) -> PortionAns
     first, limit, scan = portion_of(given)
     portion = discard(vhost, queue.name, where_of(given), first, limit, merged(given.offsets), scan)
     return chosen_fields(queue, portion)
+
+
+@operation("queue.redeliver", changes=True, need=READ_QUEUE)
+def redeliver_messages(control: Control, given: QueueRedeliverRequest) -> PortionAnswer:
+    """Deliver messages that a work group has settled to it once more, if the queue retains them (`x-retain`).
+
+    They go in portions as with `queue.move`. Of messages between `since` and `until` those that the group has not
+    settled are counted as `held`: it delivers them anyway. Each delivery says when it was asked for, in milliseconds
+    since 1970, in the header `x-redelivered-at`. Messages that have expired or exceed a limit die as usual.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.catalog.queue(octets(given.queue))
+    group = find_group(queue, octets(given.group))
+    if not isinstance(group, WorkGroup):
+        raise refuse("group", given.group, "reads a stream: it can be moved to any offset (group.seek)")
+    seal(vhost, queue)
+    kept = queue.first_settled()
+    now_us = vhost.turn.now_us
+    start = stream_start(queue, given.since, now_us, argument="since", first=kept)
+    end = int(stream_start(queue, given.until, now_us, argument="until", first=kept))
+    first, limit, scan = portion_of(given)
+    portion = redeliver(vhost, queue, group, where_of(given), max(first, int(start)), end, limit, scan)
+    return {**chosen_fields(queue, portion), "end": end}
 
 
 def target_of(given: QueueMoveRequest, rights: Rights | None) -> RedriveTarget:

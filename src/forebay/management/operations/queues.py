@@ -43,6 +43,7 @@ from forebay.queue.declaration.view_arguments import SOURCE, text_argument
 from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, STREAM, Queue, group_key
 from forebay.queue.source.reader import Keeper
+from forebay.queue.source.retained import RetainedRecords
 from forebay.queue.source.source import LogSource
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.totals import GroupTotals
@@ -248,6 +249,8 @@ def lowest_keeper(source: LogSource) -> Keeper | None:
         return keeper
     if reader is None:
         return keeper
+    if isinstance(reader.reader, RetainedRecords):
+        return None
     return None if isinstance(reader.reader, Queue) and reader.reader.kind == STREAM else reader
 
 

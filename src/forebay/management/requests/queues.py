@@ -65,6 +65,28 @@ class QueueMoveRequest(OperationRequest, kw_only=True):
     scan: Scan = SCANNED_AT_ONCE
 
 
+class QueueRedeliverRequest(OperationRequest, kw_only=True):
+    """Arguments of `queue.redeliver`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: Annotated[str, Meta(description="the group that gets them; the queue's own if not given")] = ""
+    since: Annotated[
+        str,
+        Meta(
+            description="the first of them: first, an offset, timestamp=MS (since 1970), or an age such as 90m",
+            extra=metavar("PLACE"),
+        ),
+    ] = "first"
+    until: Annotated[str, Meta(description="the first that is not among them, as `since`", extra=metavar("PLACE"))] = (
+        "next"
+    )
+    where: Where = ""
+    first: FirstOffset = field(name="from", default=0)
+    limit: Limit = LIMIT_DEFAULT
+    scan: Scan = SCANNED_AT_ONCE
+
+
 class QueueDiscardRequest(OperationRequest, kw_only=True):
     """Arguments of `queue.discard`."""
 

@@ -49,6 +49,7 @@ REQUESTS: Final[dict[str, type[OperationRequest]]] = {
     "queue.messages": queues.QueueMessagesRequest,
     "queue.tail": queues.QueueTailRequest,
     "queue.move": queues.QueueMoveRequest,
+    "queue.redeliver": queues.QueueRedeliverRequest,
     "queue.discard": queues.QueueDiscardRequest,
     "queue.unsettled": groups.QueueUnsettledRequest,
     "stream.show": queues.StreamShowRequest,

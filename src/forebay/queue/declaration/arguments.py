@@ -45,6 +45,7 @@ AGE: Final = 11
 EXCHANGE: Final = 12
 FACTOR: Final = 13  # a number >= 1
 CONDITION: Final = 14  # a filter on what publishers say
+RETAIN_AGE: Final = 15  # as AGE, and days as a small d, too
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -58,6 +59,10 @@ DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
 BACKOFF: Final = "delayed-retry-backoff"
 MULTIPLIER: Final = "delayed-retry-multiplier"
+RETAIN: Final = "retain"
+RETAIN_OCTETS: Final = "retain-bytes"
+RETAIN_MESSAGES: Final = "retain-length"
+RETENTIONS: Final = (RETAIN, RETAIN_OCTETS, RETAIN_MESSAGES)
 FACTOR_MAX: Final = 1_000_000
 # What filters may ask for, and is not known of a message before it is in a queue.
 LATER: Final = frozenset(["age_ms", "deliveries", "failures", "offset", "queue", "stored_ms"])
@@ -116,6 +121,8 @@ class Setting:
             return self.refusal.replace("{}", value)
         if check == AGE and age_us(value) < 0:
             return "invalid_max_age"
+        if check == RETAIN_AGE and retain_age_us(value) < 0:
+            return f"\"'{value}' is no age: a number above 0 and a unit of Y, M, D or d, h, m, s, such as 7d\""
         return ""
 
 
@@ -210,6 +217,9 @@ SETTINGS: Final = (
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
+    Setting(RETAIN, ON_WORK, RETAIN_AGE, USER, "age to retain"),
+    Setting(RETAIN_OCTETS, ON_WORK, POSITIVE, USER, "octets to retain"),
+    Setting(RETAIN_MESSAGES, ON_WORK, POSITIVE, USER, "messages to retain"),
     Setting("source", ON_WORK, TEXT, NOBODY, "name of a stream"),
     Setting("recovery-point", ON_WORK, ANY, NOBODY, "recovery point"),
     Setting("publish-target", ON_WORK, TEXT, NOBODY, "name of a stream"),
@@ -340,3 +350,8 @@ def age_us(text: str) -> int:
         age = int(number) * AGE_UNITS[text[-1]] * 1_000_000
         return age or -1
     return -1
+
+
+def retain_age_us(text: str) -> int:
+    """Return an age as `age_us`; days may be a small d."""
+    return age_us(text[:-1] + "D" if text.endswith("d") else text)

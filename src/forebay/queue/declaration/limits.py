@@ -8,7 +8,17 @@ from mypy_extensions import i64
 
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
 from forebay.filter.parser import Filter, parse
-from forebay.queue.declaration.arguments import BY_KEY, DEAD_LETTER_EXCHANGE, DEAD_LETTER_KEY, age_us, type_bit
+from forebay.queue.declaration.arguments import (
+    BY_KEY,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_KEY,
+    RETAIN,
+    RETAIN_MESSAGES,
+    RETAIN_OCTETS,
+    age_us,
+    retain_age_us,
+    type_bit,
+)
 from forebay.queue.declaration.spec import QueueSpec
 
 # Behaviour of a full queue.
@@ -72,6 +82,8 @@ class Limits:
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
     sublet          every consumer of a group may settle what one of them holds
     max_age_us      of a stream; 0 is no limit
+    retains         what was settled stays in the log, within the limits of retention
+    retain_age_us, retain_octets, retain_messages  of the whole log at most, counted from the newest; 0 is no limit
     """
 
     def __init__(self) -> None:
@@ -103,6 +115,10 @@ class Limits:
         self.visibility_us: i64 = 0
         self.sublet = False
         self.max_age_us: i64 = 0
+        self.retains = False
+        self.retain_age_us: i64 = 0
+        self.retain_octets: i64 = 0
+        self.retain_messages: i64 = 0
 
     def become(self, other: Limits) -> None:
         """Take over everything that the other says."""
@@ -133,6 +149,10 @@ class Limits:
         self.visibility_us = other.visibility_us
         self.sublet = other.sublet
         self.max_age_us = other.max_age_us
+        self.retains = other.retains
+        self.retain_age_us = other.retain_age_us
+        self.retain_octets = other.retain_octets
+        self.retain_messages = other.retain_messages
 
     def ttl_us(self, offset: i64) -> i64:
         """`message_ttl_us` as it held when the record came: what a policy says later is not for what waits already."""
@@ -220,6 +240,8 @@ def limits_of(
     limits.sublet = asked.word("leasing", "strict") == "sublet"
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
+    if spec.durable and not spec.exclusive and SOURCE not in spec.arguments:
+        set_retention(limits, asked)
     return limits
 
 
@@ -233,6 +255,15 @@ def set_refusals(limits: Limits, spec: QueueSpec) -> None:
         limits.max_body_octets = -1
         limits.publish_filter = None
     limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0 or limits.publish_filter is not None
+
+
+def set_retention(limits: Limits, asked: Asked) -> None:
+    """Set what of the settled records stays in the log: of several limits the first that is reached holds."""
+    age = asked.word(RETAIN, "")
+    limits.retain_age_us = retain_age_us(age) if age else 0
+    limits.retain_octets = asked.number(RETAIN_OCTETS, 0)
+    limits.retain_messages = asked.number(RETAIN_MESSAGES, 0)
+    limits.retains = limits.retain_age_us > 0 or limits.retain_octets > 0 or limits.retain_messages > 0
 
 
 def set_priorities(limits: Limits, asked: Asked) -> None:

@@ -11,10 +11,12 @@ from forebay.core.option_names import CLASSIC_TYPE, STREAM_TYPE
 from forebay.queue.declaration.arguments import (
     FOREIGN,
     KNOWN,
+    RETENTIONS,
     SETTINGS,
     check_arguments,
     check_names,
     check_queue_type,
+    invalid,
     type_bit,
 )
 from forebay.routing.exchange import frozen, received, truth
@@ -86,6 +88,9 @@ def check_declaration(
     if server_named and queue_type != CLASSIC_TYPE:
         raise RequestError(PRECONDITION, f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
     check_arguments(queue_type, arguments, where)
+    for key in RETENTIONS:
+        if "x-" + key in arguments and (exclusive or not durable):
+            raise invalid("x-" + key, where, "only a durable queue that is not exclusive retains what was settled")
     if queue_type != CLASSIC_TYPE:
         wrong = "auto-delete" if auto_delete else "exclusive-owner" if exclusive else "" if durable else "non-durable"
         if wrong:

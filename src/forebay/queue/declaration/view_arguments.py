@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.queue.declaration.arguments import BY_KEY, invalid
+from forebay.queue.declaration.arguments import BY_KEY, RETENTIONS, invalid
 from forebay.routing.exchange import frozen
 
 SOURCE: Final = BY_KEY["source"].argument
@@ -80,6 +80,9 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
         raise invalid(MAX_MESSAGE_SIZE, place, "a view takes no publishes that it could reject: its stream does")
     if PUBLISH_FILTER in arguments:
         raise invalid(PUBLISH_FILTER, place, "a view has all that is in its stream: filters on input are not in force")
+    for key in RETENTIONS:
+        if "x-" + key in arguments:
+            raise invalid("x-" + key, place, "a view keeps nothing that is settled: the retention of its stream does")
     source, target = text_argument(arguments, SOURCE), text_argument(arguments, PUBLISH_TARGET)
     if PUBLISH_TARGET in arguments and target != source:
         raise invalid(PUBLISH_TARGET, place, f"'{target}' is not its source, '{source}'; nothing else is in force")

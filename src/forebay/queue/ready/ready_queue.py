@@ -275,6 +275,8 @@ class ReadyQueue:
         modified = self.attempts.modified.by_offset
         if modified and first in modified:
             limit = 1
+        if self.attempts.redelivered.runs and self.attempts.redelivered.has_any(first, limit):
+            limit = 1
         by_offset = self.attempts.by_offset
         attempts = by_offset.get(first, 0)
         count: i64 = 1

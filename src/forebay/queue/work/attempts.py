@@ -8,6 +8,8 @@ Notes in the log are triples of i64:
     first, -count, us          when they failed first
     first, 0, count << 8 | 1   and in the next triple due, 0, 0: they wait until then
 
+Those of `redelivered.py` stand among them.
+
 A reader passes over other values of the third number beside a count of 0, with the triple that follows.
 """
 
@@ -19,6 +21,7 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from forebay.queue.work.modified import FIRST_PART, NEXT_PART, NOTE_BYTES, ModifiedRecords
+from forebay.queue.work.redelivered import REDELIVERED, RedeliveredRuns
 from forebay.queue.work.settlement import Settlement
 
 FAILURE: Final = 1 << 32  # failures are counted above the times delivered
@@ -35,6 +38,7 @@ class Attempts:
     failing    offset -> when it failed first, of those in `by_offset`, where that is asked for
     due        offset -> when it may be delivered again; in recovery alone, see `take_delays`
     modified   annotations of records, most of them in `by_offset`
+    redelivered  settled records that are delivered once more
     notes      for the write-ahead log
     """
 
@@ -44,6 +48,7 @@ class Attempts:
         self.failing: dict[int, int] = {}
         self.due: dict[int, int] = {}
         self.modified = ModifiedRecords()
+        self.redelivered = RedeliveredRuns(settlement)
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
@@ -99,6 +104,7 @@ class Attempts:
         self.by_offset.clear()
         self.due.clear()
         self.modified.clear()
+        self.redelivered.runs.clear()
         self.notes.truncate(0)
 
     def take_notes(self) -> bytes:
@@ -125,14 +131,17 @@ class Attempts:
                 at += TRIPLE
                 continue
             is_delay = count == 0 and kind == DELAY
-            length = value >> KIND_BITS if is_delay else count if count > 0 else -count
+            is_redelivery = count == 0 and kind == REDELIVERED
+            length = count if count > 0 else value >> KIND_BITS if is_delay or is_redelivery else -count
             first = max(read_i64_le(notes, at), settlement.committed)
             end = min(read_i64_le(notes, at) + length, settlement.log.end)
             at += TRIPLE
-            if is_delay:
-                value = read_i64_le(notes, at)
             if count == 0:
+                value = read_i64_le(notes, at)
                 at += TRIPLE
+            if is_redelivery and first < end:
+                self.redelivered.add(first, end, value)
+                continue
             for offset in range(first, end):
                 if count > 0:
                     self.by_offset[offset] = value
@@ -190,6 +199,7 @@ class Attempts:
         for due_us, first, count in delays:
             write_delay(out, first, count, due_us)
         self.modified.snapshot(out)
+        self.redelivered.snapshot(out)
         return out.getvalue()
 
 

@@ -123,6 +123,31 @@ class Settlement:
         self.mark_settled(first, end)
         self.note(first, end)
 
+    def reopen(self, first: i64, end: i64) -> None:
+        """Have settled records below the cursor wait again, as if they had been returned; others stay as they are.
+
+        Nothing is noted for the write-ahead log.
+        """
+        end = min(end, self.cursor)
+        if first < end:
+            self.start = min(self.start, first)
+            self.committed = min(self.committed, first)
+        while first < end:
+            number = first >> PAGE_BITS
+            stop = min((number + 1) << PAGE_BITS, end)
+            page = self.pages.get(number)
+            if page is None:  # all of it is settled: none of it is beyond the cursor
+                page = Page(number << PAGE_BITS)
+                for at in range(PAGE_RECORDS):
+                    page.states[at] = SETTLED
+                page.left = 0
+                self.pages[number] = page
+            for at in range(first - page.base, stop - page.base):
+                if page.states[at] == SETTLED:
+                    page.states[at] = RETURNED
+                    page.left += 1
+            first = stop
+
     def settled_in(self, page: Page, count: i64) -> None:
         """Count records of a page that were marked settled by who held them: without any other it goes."""
         page.left -= count

@@ -274,6 +274,8 @@ class WorkGroup(Group):
                 delivery.index = 0
         elif block.base < self.reader.log.crash_end:
             delivery.redelivered = True  # no block was written across a crash
+        if self.attempts.redelivered.runs:
+            self.attempts.redelivered.mark(delivery, first, self.properties)
         return delivery
 
     # ---- settling
@@ -592,6 +594,6 @@ class WorkGroup(Group):
     def snapshot_returns(self) -> bytes:
         """Return what is known of the records that came back; empty where none did."""
         self.attempts.take_notes()
-        if not self.attempts.by_offset:
+        if not self.attempts.by_offset and not self.attempts.redelivered.runs:
             return b""
         return self.attempts.snapshot(self.delayed.due_runs(self.now_us()))

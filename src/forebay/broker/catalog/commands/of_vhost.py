@@ -17,6 +17,7 @@ from forebay.broker.catalog.commands.queues import (
     KeyQueue,
     MarkCrash,
     MoveGroup,
+    RedeliverRecords,
     RemoveGroup,
     RemoveQueue,
 )
@@ -31,6 +32,7 @@ TOPOLOGY: Final = msgspec.msgpack.Decoder(
     | CountQueues
     | AddGroup
     | MoveGroup
+    | RedeliverRecords
     | RemoveGroup
     | DeclareExchange
     | RemoveExchange

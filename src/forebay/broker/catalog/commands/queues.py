@@ -229,6 +229,32 @@ class MoveGroup(TopologyCommand[Topology], frozen=True, tag="group-move"):
         return []
 
 
+class RedeliverRecords(TopologyCommand[Topology], frozen=True, tag="group-redeliver"):
+    """Have records of a work group that are settled wait once more.
+
+    runs  (first, end) of records that the log still has
+    ms    when that was asked for, in milliseconds since 1970: what consumers are told
+    """
+
+    queue: int
+    id: int
+    runs: list[tuple[int, int]]
+    ms: int
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.queue].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.queue]
+        group = queue.groups[self.id]
+        assert isinstance(group, WorkGroup)
+        for first, end in self.runs:
+            group.settlement.reopen(first, end)
+            group.attempts.redelivered.add(first, end, self.ms)
+        queue.released = min(int(queue.released), self.runs[0][0])
+        return []
+
+
 class RemoveGroup(TopologyCommand[Topology], frozen=True, tag="group-delete"):
     """Take a group of a queue away."""
 

@@ -21,6 +21,7 @@ from forebay.broker.catalog.commands.queues import (
     KeyQueue,
     MarkCrash,
     MoveGroup,
+    RedeliverRecords,
     RemoveGroup,
     RemoveQueue,
 )
@@ -60,6 +61,7 @@ EVERY: list[TopologyCommand[Topology]] = [
     CountQueues(1 << 40),
     AddGroup(7, 1, b"g", b"n > 1", True, 5, True),
     MoveGroup(7, 1, 12),
+    RedeliverRecords(7, 1, [(2, 5), (7, 8)], 1_700_000_000_000),
     RemoveGroup(7, 1),
     DeclareExchange(b"e", b"headers", {"alternate-exchange": "f"}, auto_delete=True, internal=True),
     RemoveExchange(b"e"),

@@ -1,0 +1,40 @@
+"""Records that a queue keeps in its log after its consumers have settled them, so that they can be delivered again."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.log.queue_log import QueueLog
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.source.reader import SourceReader
+
+
+@final
+class RetainedRecords(SourceReader):
+    """The records of a log that its queue retains, as `x-retain` and its like say.
+
+    floor  no record from here on goes; it rises as time goes by, and as records come
+    """
+
+    def __init__(self, log: QueueLog) -> None:
+        self.log = log
+        self.floor: i64 = 0
+
+    def needed_from(self) -> i64:
+        return max(self.floor, self.log.start)
+
+    def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        first = max(first, self.needed_from())
+        return [(int(first), int(end))] if first < end else []
+
+    def apply_limits(self, limits: Limits, now_us: i64) -> bool:
+        """Give up what is over the limits of a queue that retains; return whether that is anything more than before."""
+        floor = self.log.retention_floor(
+            now_us, limits.retain_age_us, limits.retain_octets, limits.retain_messages, self.needed_from()
+        )
+        if floor <= self.floor:
+            return False
+        self.floor = floor
+        return True
