@@ -19,6 +19,7 @@ Most records have none. The annotations of one record, little-endian:
     8 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
     9 DEATHS         of a dead letter: where and why it died (message/deaths.py)
    10 MODIFIED       message annotations that a consumer gave it (message/modified.py)
+   11 RECURRENCE     of a delayed message: when it is published again and again (message/recurrence.py)
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ SEQUENCE: Final = 7
 STAGED: Final = 8
 DEATHS: Final = 9
 MODIFIED: Final = 10
+RECURRENCE: Final = 11
 
 FIELD_OCTETS: Final = 5  # of a field before its value
 

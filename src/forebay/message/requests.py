@@ -3,6 +3,7 @@
 CC, BCC                          arrays: their texts are further routing keys; BCC is not shown to consumers
 x-delay                          milliseconds after which the message is routed, as if it were published then
 x-delay-id                       the name under which it can be cancelled until then
+x-cron with x-cron-time-zone     it is routed again and again, at the times of an expression, until it is cancelled
 x-producer-id with x-sequence    taken once: a number not above the producer's last one is a duplicate
 x-deduplication-key              taken once for each key
 x-forebay-...                    reserved for the broker: a name that neither it nor its deliveries know is refused
@@ -19,15 +20,18 @@ from mypy_extensions import i64
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.message import EXPIRES, KEYED
 from forebay.core.reading.nearest import hint
+from forebay.message.recurrence import recurrence_of
 
 CC: Final = b"CC"
 BCC: Final = b"BCC"
 DELAY: Final = b"x-delay"
 DELAY_ID: Final = b"x-delay-id"
+CRON: Final = b"x-cron"
+CRON_ZONE: Final = b"x-cron-time-zone"
 PRODUCER: Final = b"x-producer-id"
 SEQUENCE: Final = b"x-sequence"
 DEDUPLICATION_KEY: Final = b"x-deduplication-key"
-REQUEST_HEADERS: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
+REQUEST_HEADERS: Final = (CC, BCC, DELAY, DELAY_ID, CRON, CRON_ZONE, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
 GROUP_HEADER: Final = b"x-group-id"  # the message group: a header over AMQP, a user property over MQTT
 FILTER_HEADER: Final = b"x-stream-filter-value"
 RESERVED: Final = b"x-forebay-"  # what names begin with that nobody else has
@@ -60,6 +64,7 @@ class PublishRequests:
     keys        further routing keys
     delay_us    from the publish on, 0 for none
     due_us      the time of the publish instead, since 1970; 0 for none
+    recurrence  the times at which it is published, see message/recurrence.py; empty for once
     delay_id    by which the message can be cancelled until then
     producer, sequence, deduplication_key  values of the headers by which it is taken once; None where there is none
     """
@@ -70,10 +75,25 @@ class PublishRequests:
         self.keys: list[bytes] = []
         self.delay_us: i64 = 0
         self.due_us: i64 = 0
+        self.recurrence = b""
         self.delay_id = b""
         self.producer: object = None
         self.sequence: object = None
         self.deduplication_key: object = None
+
+
+def read_recurrence(requests: PublishRequests, values: dict[str, object]) -> None:
+    """Take the recurrence out of a message's headers; RequestError(PRECONDITION) if it is nonsense.
+
+    Whoever has a header for a delay beside it is refused: only one of the two can hold.
+    """
+    names = ("x-cron", "x-cron-time-zone", "x-delay-id")
+    if "x-cron" not in values:
+        raise RequestError(PRECONDITION, f"x-cron-time-zone: {values['x-cron-time-zone']!r:.200} goes with x-cron only")
+    if requests.delay_us > 0 or requests.due_us > 0:
+        raise RequestError(PRECONDITION, f"x-cron: {values['x-cron']!r:.200} does not go with a delay")
+    requests.delay_id = delay_id_of(values.get("x-delay-id", ""))
+    requests.recurrence = recurrence_of(values["x-cron"], values.get("x-cron-time-zone"), requests.delay_id, names)
 
 
 def texts_in(values: object) -> list[bytes]:

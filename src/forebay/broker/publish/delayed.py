@@ -15,7 +15,16 @@ from forebay.broker.internal_log import DELAYED_LOG, LedgerLog
 from forebay.core.errors import INVALID, REFUSED, DamagedBlock, RequestError, note_half_change
 from forebay.log.block import Block
 from forebay.log.store import Store
-from forebay.message.annotations import DELAY_KEY, DUE, annotation, number_annotation, with_annotation, with_number
+from forebay.message.annotations import (
+    DELAY_KEY,
+    DUE,
+    RECURRENCE,
+    annotation,
+    number_annotation,
+    with_annotation,
+    with_number,
+)
+from forebay.message.recurrence import next_time_us
 from forebay.message.requests import DELAY_ID_OCTETS_MAX
 
 LOG_NAME: Final = "$delayed"
@@ -31,6 +40,7 @@ class DelayedMessage:
     offset  its number, by which it can be cancelled as well as by its key
     key     empty if the publisher gave it none
     format  of the record, the publisher's QoS and RETAIN included
+    recurrence  the times at which it is published, see message/recurrence.py; empty for once
     topic   where it goes; of a message published over AMQP the routing key, at `exchange`
     """
 
@@ -44,8 +54,10 @@ class DelayedMessage:
         topic: bytes,
         properties: bytes,
         body: bytes,
+        recurrence: bytes = b"",
     ) -> None:
         self.offset = offset
+        self.recurrence = recurrence
         self.due_us = due_us
         self.key = key
         self.format = format
@@ -82,6 +94,7 @@ class Delayed(LedgerLog):
         properties: bytes,
         body: bytes,
         exchange: bytes = b"",
+        recurrence: bytes = b"",
     ) -> i64:
         """Keep a message until its time; its offset. One that waits under the same key is replaced.
 
@@ -96,6 +109,8 @@ class Delayed(LedgerLog):
             self.leave(old)
         offset: i64 = self.log.end + self.log.writer.count
         annotations = with_annotation(with_number(b"", DUE, due_us), DELAY_KEY, key)
+        if recurrence:
+            annotations = with_annotation(annotations, RECURRENCE, recurrence)
         self.log.append_annotated(format, exchange, topic, properties, body, annotations)
         self.wait(offset, due_us, key)
         return offset
@@ -154,6 +169,20 @@ class Delayed(LedgerLog):
             found.append(message)
             self.leave(offset)
         return found
+
+    def put_next(self, message: DelayedMessage, now_us: i64) -> None:
+        """Have a message of `due` that recurs wait for its next time. Times that have passed meanwhile are left out.
+
+        It is on the disk together with what was published now, so that no crash publishes it twice, or ends it.
+        """
+        due_us = next_time_us(message.recurrence, max(now_us, message.due_us))
+        annotations = with_annotation(with_number(b"", DUE, due_us), DELAY_KEY, message.key)
+        annotations = with_annotation(annotations, RECURRENCE, message.recurrence)
+        offset: i64 = self.log.end + self.log.writer.count
+        self.log.append_annotated(
+            u8(message.format), message.exchange, message.topic, message.properties, message.body, annotations
+        )
+        self.wait(offset, due_us, message.key)
 
     def put_back(self, message: DelayedMessage, due_us: i64) -> None:
         """Have a message of `due` that could not be published wait on. After a restart its own time holds."""
@@ -249,4 +278,5 @@ def message_at(block: Block, offset: i64) -> DelayedMessage:
         block.routing_key(index),
         block.properties(index),
         block.body(index),
+        annotation(annotations, RECURRENCE),
     )

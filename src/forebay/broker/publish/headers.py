@@ -16,6 +16,7 @@ from forebay.broker.publish.router import Route
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, REJECTED
 from forebay.message.formats.format import Format
+from forebay.message.recurrence import next_time_us
 from forebay.routing.cut_work import WorkInHand
 
 
@@ -28,6 +29,7 @@ class PublishHeaders:
     keys        further routing keys
     delay_us    0 for none
     due_us      the time of the publish instead of a delay; 0 for none
+    recurrence  the times at which it is published; empty for once
     identity    None where nobody asks for it to be taken only once
     """
 
@@ -38,11 +40,12 @@ class PublishHeaders:
         self.delay_us: i64 = 0
         self.due_us: i64 = 0
         self.delay_id = b""
+        self.recurrence = b""
         self.identity: Identity | None = None
 
     def is_delayed(self) -> bool:
         """Return whether the message may have to wait for its time."""
-        return self.delay_us > 0 or self.due_us > 0
+        return self.delay_us > 0 or self.due_us > 0 or len(self.recurrence) > 0
 
 
 def read_publish_headers(format: Format, properties: bytes) -> PublishHeaders:
@@ -54,6 +57,7 @@ def read_publish_headers(format: Format, properties: bytes) -> PublishHeaders:
     headers.delay_us = found.delay_us
     headers.due_us = found.due_us
     headers.delay_id = found.delay_id
+    headers.recurrence = found.recurrence
     headers.identity = identity_of(found.producer, found.sequence, found.deduplication_key)
     return headers
 
@@ -95,12 +99,21 @@ def publish_or_delay(
     due_us = headers.due_us
     if due_us == 0 and headers.delay_us:
         due_us = publishing.turn.now_us + headers.delay_us
+    if headers.recurrence:
+        due_us = next_time_us(headers.recurrence, publishing.turn.now_us)
     if due_us <= publishing.turn.now_us:
         found = found or route_with_headers(publishing, route, headers, format)
         return publishing.publish(found, format, headers.properties, body)
     try:
         return publishing.delay(
-            headers.delay_id, due_us, format, route.routing_key, headers.delayed, body, route.exchange
+            headers.delay_id,
+            due_us,
+            format,
+            route.routing_key,
+            headers.delayed,
+            body,
+            route.exchange,
+            headers.recurrence,
         )
     except RequestError as error:  # too many wait already
         return PublishOutcome(REJECTED, error.text)

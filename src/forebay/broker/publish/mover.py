@@ -90,6 +90,8 @@ class Mover:
                 return
             if self.publish_due(messages[0]) is NO_ROOM:
                 delayed.put_back(messages[0], now_us + RETRY_US)
+            elif messages[0].recurrence:
+                delayed.put_next(messages[0], now_us)
             if work.spent >= STEPS_A_TURN:
                 return
 

@@ -310,16 +310,17 @@ class Publishing:
         properties: bytes,
         body: bytes,
         exchange: bytes = b"",
+        recurrence: bytes = b"",
     ) -> PublishOutcome:
         """Keep a message until its time: TAKEN, or why not. RequestError as `Delayed.put`, or for a view's address."""
         try:
             if topic.startswith(QUEUE_PREFIX):
                 self.router.named_queue(queue_address(topic)[0])
-            overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key)
+            overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key) + len(recurrence)
             octets = len(properties) + len(body) + overhead + len(topic) + len(exchange)
             if not self.admission.take_room(octets):
                 return NO_ROOM
-            self.delayed.put(key, due_us, format, topic, properties, body, exchange)
+            self.delayed.put(key, due_us, format, topic, properties, body, exchange, recurrence)
             return TAKEN
         except Exception as error:
             note_half_change(error)

@@ -254,7 +254,8 @@ ROWS: Final = {
         said="retained message of {topic} deleted",
     ),
     "delayed.list": CommandRow(
-        "List the delayed messages, the next one first.", columns="number key due_ms exchange topic octets"
+        "List the delayed messages, the next one first.",
+        columns="number key due_ms cron time_zone exchange topic octets",
     ),
     "delayed.cancel": CommandRow(
         "Cancel a delayed message.",

@@ -47,7 +47,10 @@ def cancel_delayed(control: Control, given: DelayedCancelRequest) -> EmptyAnswer
 
 @operation("delayed.publish", changes=True)
 def publish_delayed(control: Control, given: DelayedPublishRequest) -> RoutedAnswer:
-    """Publish a delayed message at once; `routed` is true if a queue or subscriber got it."""
+    """Publish a delayed message at once; `routed` is true if a queue or subscriber got it.
+
+    A message that recurs is published once more, and keeps its times.
+    """
     vhost = control.vhost(given)
     message = vhost.delayed.find(octets(given.name))
     if message is None:
@@ -55,12 +58,14 @@ def publish_delayed(control: Control, given: DelayedPublishRequest) -> RoutedAns
     outcome = vhost.mover.publish_due(message)
     if outcome.status == REJECTED:
         raise RequestError(REFUSED, f"name: {given.name!r} waits on: {outcome.reason}")
-    vhost.delayed.leave(int(message.offset))
+    if not message.recurrence:
+        vhost.delayed.leave(int(message.offset))
     return {"routed": outcome.status == ACCEPTED}
 
 
 def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> DelayedFields:
     message = delayed.read(offset)
+    expression, _, zone = text(message.recurrence).partition("\0")
     return {
         "number": offset,
         "key": text(message.key),
@@ -68,6 +73,8 @@ def delayed_fields(delayed: Delayed, due_us: int, offset: int) -> DelayedFields:
         "exchange": text(message.exchange),
         "topic": text(message.topic),
         "octets": len(message.body),
+        "cron": expression,
+        "time_zone": zone,
     }
 
 

@@ -169,7 +169,7 @@ class ConsumerFields(TypedDict):
 
 
 class DelayedFields(TypedDict):
-    """A message that waits for its time."""
+    """A message that waits for its time; `cron` and `time_zone` say when it recurs, and are empty if it does not."""
 
     number: int
     key: str
@@ -177,6 +177,8 @@ class DelayedFields(TypedDict):
     exchange: str
     topic: str
     octets: int
+    cron: str
+    time_zone: str
 
 
 class RoutedAnswer(TypedDict):

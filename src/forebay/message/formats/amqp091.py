@@ -14,6 +14,8 @@ from forebay.message.formats.format import Format
 from forebay.message.requests import (
     BCC,
     CC,
+    CRON,
+    CRON_ZONE,
     DELAY,
     GROUP_HEADER,
     REQUEST_HEADERS,
@@ -25,6 +27,7 @@ from forebay.message.requests import (
     check_name,
     delay_id_of,
     delay_ms_of,
+    read_recurrence,
     texts_in,
 )
 from forebay.routing.topic_trie import swap_key
@@ -201,6 +204,9 @@ class Amqp091Format(Format):
                 found.delay_id = delay_id_of(values.get("x-delay-id", ""))
                 # As the delayed-message plugin has it: consumers see how long it was, and it is no delay any more.
                 found.delayed = self.edit(properties, [DELAY], [("x-delay", -int(delay_ms))])
+        if "x-cron" in values or "x-cron-time-zone" in values:
+            read_recurrence(found, values)
+            found.delayed = self.edit(properties, [CRON, CRON_ZONE], [])
         found.producer = values.get("x-producer-id")
         found.sequence = values.get("x-sequence")
         found.deduplication_key = values.get("x-deduplication-key")

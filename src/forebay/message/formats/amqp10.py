@@ -18,6 +18,8 @@ from forebay.message.deaths import DEATH_HEADERS, FIRST_DEATH, LAST_DEATH, MARKS
 from forebay.message.formats.format import Format
 from forebay.message.modified import modified_pairs
 from forebay.message.requests import (
+    CRON,
+    CRON_ZONE,
     DELAY,
     GROUP_HEADER,
     REQUEST_HEADERS,
@@ -28,6 +30,7 @@ from forebay.message.requests import (
     check_name,
     delay_id_of,
     delay_ms_of,
+    read_recurrence,
     texts_in,
 )
 from forebay.routing.exchange import text
@@ -166,6 +169,9 @@ class Amqp10Format(Format):
             if name in values:
                 self.read_delay(made, values)
                 break
+        if "x-cron" in values or "x-cron-time-zone" in values:
+            read_recurrence(made, values)
+            made.delayed = self.edit(made.properties, [CRON, CRON_ZONE], [])
         made.producer = values.get("x-producer-id")
         made.sequence = values.get("x-sequence")
         made.deduplication_key = values.get("x-deduplication-key")

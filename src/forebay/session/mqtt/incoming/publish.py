@@ -31,7 +31,13 @@ from forebay.routing.cut_work import WorkInHand
 from forebay.routing.topic_trie import swap_key
 from forebay.session.meter import Meter
 from forebay.session.mqtt.incoming.commands import commanded_queue, run_command
-from forebay.session.mqtt.incoming.delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
+from forebay.session.mqtt.incoming.delayed import (
+    cancel_delayed,
+    cancels_delayed,
+    delay_publish,
+    delayed_at,
+    parse_delayed,
+)
 from forebay.session.mqtt.outgoing.encode import PacketEncoder
 from forebay.session.mqtt.rights import check_command
 from forebay.session.session import note_denied
@@ -358,7 +364,7 @@ class Inbox:
                     target, self.work
                 )  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)
-            outcome = self.vhost.publishing.delay(delay_id(properties), due_us, u8(format), target, properties, body)
+            outcome = delay_publish(self.vhost, u8(format), due_us, target, properties, body)
         self.answer(packet, outcome)
         return True
 
