@@ -48,6 +48,7 @@ class Group(ABC):
     active_us  when its progress was last written down; 0: not since the start
     consumers  the highest priority first
     fairness   who of them is next
+    paused     somebody who administers wants nothing to be delivered to its consumers
     draining   some consumer's credit is lost when there is nothing more to deliver
     reader     of its log
     turn       what is left of its share of this turn
@@ -72,6 +73,7 @@ class Group(ABC):
         self.active_us: i64 = 0
         self.consumers: list[Consumer] = []
         self.fairness: Fairness = RoundRobin(BURST)
+        self.paused = False
         self.draining = False
         self.key_filter = KeyFilter(filter, self.properties)
         self.reader = LogReader(log)

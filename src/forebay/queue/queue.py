@@ -56,6 +56,7 @@ class Queue(SourceReader):
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
     next_group   number of the next group: none has that of one before it
     keyed    messages of one group are delivered one at a time: some message named its group
+    paused   somebody who administers wants nothing to be delivered to the consumers of any group
     crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
     by_address  nobody declared it: it was made by the first who used its address
@@ -96,6 +97,7 @@ class Queue(SourceReader):
         self.work_groups: i64 = 0
         self.next_group: i64 = 1
         self.crowded = False
+        self.paused = False
         self.dirty = False
         self.timed = False  # its vhost looks at it as time goes by
         self.owner: i64 = 0  # session of an exclusive queue
@@ -278,15 +280,18 @@ class Queue(SourceReader):
                     group.expire(now_us)
                 continue
             try:
-                if group.consumers:
+                if group.consumers and not group.paused and not self.paused:
                     group.turn.most_octets = most
                     if group.dispatch(now_us, out):
                         more = True
                     elif group.draining:
                         group.end_drain()
-                elif isinstance(group, WorkGroup):
-                    group.turn.looks = SCAN_RECORDS
-                    group.expire(now_us)
+                else:
+                    if group.draining:
+                        group.end_drain()
+                    if isinstance(group, WorkGroup):
+                        group.turn.looks = SCAN_RECORDS
+                        group.expire(now_us)
                 if isinstance(group, WorkGroup) and group.look_after(now_us):
                     more = True
             except DamagedBlock as error:

@@ -26,6 +26,8 @@ add_operations(
     (
         OperationRoute("/groups/{vhost:name}", "group.list"),
         OperationRoute(f"{GROUP}/seek", "group.seek", method="POST"),
+        OperationRoute(f"{GROUP}/pause", "group.pause", method="POST"),
+        OperationRoute(f"{GROUP}/resume", "group.resume", method="POST"),
         OperationRoute(GROUP, "group.delete", method="DELETE", names={"if_unused": "if-unused"}),
         OperationRoute(f"{GROUP}/hold", "group.release", method="DELETE"),
         OperationRoute("/leases/{vhost:name}", "lease.list"),

@@ -30,6 +30,8 @@ add_operations(
         OperationRoute("/log", "stream.show"),
         OperationRoute("/offset", "stream.offset"),
         OperationRoute("/unsettled", "queue.unsettled"),
+        OperationRoute("/pause", "queue.pause", method="POST"),
+        OperationRoute("/resume", "queue.resume", method="POST"),
     ),
 )
 

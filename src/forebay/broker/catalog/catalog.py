@@ -28,6 +28,8 @@ from forebay.broker.catalog.commands.queues import (
     KeepTtls,
     KeyQueue,
     MarkCrash,
+    PauseGroup,
+    PauseQueue,
     RemoveQueue,
     group_as_added,
     is_anonymous,
@@ -308,6 +310,8 @@ class Catalog(Topology):
         entries = [self.noted(queue_as_declared(queue))]
         if queue.released > queue.log.start and not queue.is_view:
             entries.append(FrameEntry(RELEASED, queue.id, 0, queue.released_note()))
+        if queue.paused:
+            entries.append(self.noted(PauseQueue(int(queue.id), True)))
         if queue.keyed:
             entries.append(self.noted(KeyQueue(int(queue.id))))
         if queue.limits.earlier_ttls:
@@ -321,6 +325,8 @@ class Catalog(Topology):
                 group.take_progress()
                 kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
                 entries.append(self.noted(group_as_added(queue, group)))
+                if group.paused:
+                    entries.append(self.noted(PauseGroup(int(queue.id), int(group.id), True)))
                 entries.append(FrameEntry(kind, queue.id, group.id, group.snapshot()))
                 returns = group.snapshot_returns() if isinstance(group, WorkGroup) else b""
                 if returns:

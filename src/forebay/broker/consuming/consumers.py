@@ -345,6 +345,8 @@ class Consumers:
             getter.no_ack = no_ack
             where.unused_since_us = self.turn.now_us
             self.turn.mark(where)
+            if where.paused or group.paused:
+                return None
             try:
                 return group.take_one(getter, self.turn.now_us)
             except DamagedBlock as error:

@@ -28,7 +28,7 @@ app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)]
 
 add_commands(app, "queue.list", "queue.show", "queue.explain")
-add_commands(app, "queue.declare", "queue.delete", "queue.purge", "queue.truncate")
+add_commands(app, "queue.declare", "queue.delete", "queue.purge", "queue.pause", "queue.resume", "queue.truncate")
 
 
 @app.command("messages")

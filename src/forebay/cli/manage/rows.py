@@ -153,6 +153,12 @@ ROWS: Final = {
         question="Take away all messages that are ready in queue {queue}?",
         said="{messages} messages deleted from queue {queue}",
     ),
+    "queue.pause": CommandRow(
+        "Deliver nothing from a queue until it is resumed; it takes publishes.",
+        "orders",
+        said="queue {queue} is paused",
+    ),
+    "queue.resume": CommandRow("Deliver from a paused queue again.", "orders", said="queue {queue} delivers again"),
     "queue.truncate": CommandRow(
         "Delete a stream's messages below an offset, except those that a reader holds.",
         "prices 1000 --yes",
@@ -190,6 +196,12 @@ ROWS: Final = {
         "Move a group to another position in the log.",
         "prices audit first",
         said="group {group} of {queue} continues at {to}",
+    ),
+    "group.pause": CommandRow(
+        "Deliver nothing to a group until it is resumed.", "orders audit", said="group {group} of {queue} is paused"
+    ),
+    "group.resume": CommandRow(
+        "Deliver to a paused group again.", "orders audit", said="group {group} of {queue} gets messages again"
     ),
     "lease.list": CommandRow(
         "List the messages that consumers hold, in ranges.",

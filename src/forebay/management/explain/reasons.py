@@ -24,6 +24,7 @@ CODES: Final = {
     "expired": "The message has expired: it dies at the head of the queue, and readers of a stream skip it.",
     "group_filter": "The group's filter skips the message.",
     "stream_filter": "The filter of the stream's readers skips the message.",
+    "paused": "Somebody has paused the queue or the group: nothing is delivered until it is resumed.",
     "no_consumers": "The queue has no consumers.",
     "no_readers": "The stream has no readers.",
     "exclusive": "Only the connection that declared the queue may consume from it.",

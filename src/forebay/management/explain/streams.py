@@ -37,6 +37,9 @@ def stream_reasons(
     else:
         if offset >= queue.log.readable_end():
             found.append(Reason("not_on_disk", "it is not on the disk yet: readers of a stream see it when it is"))
+        if queue.paused or group.paused:
+            paused = f"queue '{text(queue.name)}'" if queue.paused else who
+            found.append(Reason("paused", f"{paused} is paused: nothing is delivered until somebody resumes it"))
         found += reader_reasons(group, connections, who)
         ahead = offset - int(group.cursor)
         if ahead:

@@ -137,6 +137,10 @@ class WorkReasons:
         if ahead:
             self.add("waits_behind", f"{count(ahead, 'message')} are delivered before it", ahead=ahead)
         self.exclusive()
+        if self.queue.paused or group.paused:
+            who = f"queue '{text(self.queue.name)}'" if self.queue.paused else f"group '{text(group.name)}'"
+            self.add("paused", f"{who} is paused: nothing is delivered until somebody resumes it")
+            return
         if not group.consumers:
             self.add("no_consumers", f"queue '{text(self.queue.name)}' has no consumers{self.in_group()}")
             return

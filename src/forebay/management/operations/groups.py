@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from forebay.broker.catalog.commands.queues import PauseGroup, PauseQueue
 from forebay.broker.catalog.retention_pins import release
 from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.publish.owned_names import name_in, owner_in
 from forebay.broker.redrive.dead_letter_queues import seal
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.units import US_PER_MS, US_PER_S
 from forebay.management.arguments import octets, refuse
@@ -24,14 +26,22 @@ from forebay.management.requests.groups import (
     GroupCommitRequest,
     GroupDeleteRequest,
     GroupListRequest,
+    GroupPauseRequest,
     GroupReleaseRequest,
+    GroupResumeRequest,
     GroupSeekRequest,
     LeaseFields,
     LeaseListRequest,
     LeaseReleaseRequest,
     QueueUnsettledRequest,
 )
-from forebay.management.requests.queues import GroupFields, OffsetAnswer, UnsettledAnswer
+from forebay.management.requests.queues import (
+    GroupFields,
+    OffsetAnswer,
+    QueuePauseRequest,
+    QueueResumeRequest,
+    UnsettledAnswer,
+)
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.source.pins import RetentionPin
@@ -105,6 +115,52 @@ def seek_group(control: Control, given: GroupSeekRequest) -> OffsetAnswer:
     offset = stream_start(queue, to, vhost.turn.now_us, argument="to", first=first)
     move_group(vhost, queue, group, offset)
     return {"offset": int(offset)}
+
+
+@operation("queue.pause", changes=True, need=CONFIGURE_QUEUE)
+def pause_queue(control: Control, given: QueuePauseRequest) -> EmptyAnswer:
+    """Deliver nothing from a queue, to none of its groups, until it is resumed; also after a restart.
+
+    Publishes are taken. What consumers hold stays with them, and they may settle it; times to live and limits go on.
+    """
+    set_queue_paused(control.vhost(given), octets(given.queue), True)
+    return {}
+
+
+@operation("queue.resume", changes=True, need=CONFIGURE_QUEUE)
+def resume_queue(control: Control, given: QueueResumeRequest) -> EmptyAnswer:
+    """Deliver from a paused queue again, but to groups that are paused themselves."""
+    set_queue_paused(control.vhost(given), octets(given.queue), False)
+    return {}
+
+
+def set_queue_paused(vhost: Vhost, name: bytes, paused: bool) -> None:
+    """Pause or resume a queue; nothing is done if it is so already."""
+    queue = vhost.catalog.queue(name)
+    if queue.paused != paused:
+        vhost.catalog.execute(PauseQueue(int(queue.id), paused))
+
+
+@operation("group.pause", changes=True, need=CONFIGURE_QUEUE)
+def pause_group(control: Control, given: GroupPauseRequest) -> EmptyAnswer:
+    """Deliver nothing to a group of a queue until it is resumed, as `queue.pause` does for all groups."""
+    set_group_paused(control.vhost(given), octets(given.queue), octets(given.group), True)
+    return {}
+
+
+@operation("group.resume", changes=True, need=CONFIGURE_QUEUE)
+def resume_group(control: Control, given: GroupResumeRequest) -> EmptyAnswer:
+    """Deliver to a paused group again, unless its queue is paused."""
+    set_group_paused(control.vhost(given), octets(given.queue), octets(given.group), False)
+    return {}
+
+
+def set_group_paused(vhost: Vhost, name: bytes, key: bytes, paused: bool) -> None:
+    """Pause or resume the group of a key; nothing is done if it is so already."""
+    queue = vhost.catalog.queue(name)
+    group = find_group(queue, key)
+    if group.paused != paused:
+        vhost.catalog.execute(PauseGroup(int(queue.id), int(group.id), paused))
 
 
 @operation("group.delete", changes=True, need=CONFIGURE_QUEUE)

@@ -219,6 +219,7 @@ def glance_of(queue: Queue) -> QueueGlance:
         "unacked": int(totals.unacked),
         "dead_letters_waiting": int(totals.dead_letters),
         "consumers": int(queue.consumer_count()),
+        "paused": queue.paused,
     }
 
 
@@ -303,6 +304,7 @@ def group_fields(queue: Queue, group: Group) -> GroupFields:
         "ready": int(group.ready()),
         "consumers": len(group.consumers),
         "cursor": int(group.next_offset()),
+        "paused": group.paused,
         "consumer_filters": sorted({consumer.filter for consumer in group.consumers if consumer.filter}),
     }
     if isinstance(group, WorkGroup):

@@ -65,6 +65,22 @@ class GroupSeekRequest(OperationRequest, kw_only=True):
     ]
 
 
+class GroupPauseRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.pause`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: GroupName
+
+
+class GroupResumeRequest(OperationRequest, kw_only=True):
+    """Arguments of `group.resume`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: GroupName
+
+
 class GroupDeleteRequest(OperationRequest, kw_only=True):
     """Arguments of `group.delete`."""
 

@@ -141,6 +141,20 @@ class QueuePurgeRequest(OperationRequest, kw_only=True):
     queue: QueueName
 
 
+class QueuePauseRequest(OperationRequest, kw_only=True):
+    """Arguments of `queue.pause`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+
+
+class QueueResumeRequest(OperationRequest, kw_only=True):
+    """Arguments of `queue.resume`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+
+
 class QueueTruncateRequest(OperationRequest, kw_only=True):
     """Arguments of `queue.truncate`."""
 
@@ -191,6 +205,7 @@ class QueueGlance(TypedDict):
     unacked: int
     dead_letters_waiting: int
     consumers: int
+    paused: bool
 
 
 class QueueFields(QueueGlance):
@@ -242,6 +257,7 @@ class GroupFields(TypedDict):
     ready: int
     consumers: int
     cursor: int
+    paused: NotRequired[bool]
     consumer_filters: NotRequired[list[str]]
     committed: NotRequired[int]
     leased: NotRequired[int]

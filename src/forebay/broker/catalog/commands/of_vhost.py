@@ -17,6 +17,8 @@ from forebay.broker.catalog.commands.queues import (
     KeyQueue,
     MarkCrash,
     MoveGroup,
+    PauseGroup,
+    PauseQueue,
     RedeliverRecords,
     RemoveGroup,
     RemoveQueue,
@@ -32,6 +34,8 @@ TOPOLOGY: Final = msgspec.msgpack.Decoder(
     | CountQueues
     | AddGroup
     | MoveGroup
+    | PauseGroup
+    | PauseQueue
     | RedeliverRecords
     | RemoveGroup
     | DeclareExchange

@@ -255,6 +255,40 @@ class RedeliverRecords(TopologyCommand[Topology], frozen=True, tag="group-redeli
         return []
 
 
+class PauseQueue(TopologyCommand[Topology], frozen=True, tag="queue-pause"):
+    """Deliver nothing to the consumers of a queue from now on, or deliver again."""
+
+    id: int
+    paused: bool
+
+    def is_durable(self, where: Topology) -> bool:
+        return where.queues_by_id[self.id].log.durable
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.id]
+        queue.paused = self.paused
+        where.turn.mark(queue)
+        return []
+
+
+class PauseGroup(TopologyCommand[Topology], frozen=True, tag="group-pause"):
+    """Deliver nothing to the consumers of a group from now on, or deliver again."""
+
+    queue: int
+    id: int
+    paused: bool
+
+    def is_durable(self, where: Topology) -> bool:
+        queue = where.queues_by_id[self.queue]
+        return queue.log.durable and not is_anonymous(queue.groups[self.id])
+
+    def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
+        queue = where.queues_by_id[self.queue]
+        queue.groups[self.id].paused = self.paused
+        where.turn.mark(queue)
+        return []
+
+
 class RemoveGroup(TopologyCommand[Topology], frozen=True, tag="group-delete"):
     """Take a group of a queue away."""
 
