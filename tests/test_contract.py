@@ -1,8 +1,9 @@
 """What sessions use of a vhost: the names of its contract, and the paths into the parts that the contract has.
 
 Types and import-linter hold that a session uses nothing else (broker/contract.py, pyproject.toml). Tested here is
-that the contract has no name that nobody needs, and that what is used of a part that each message passes does not grow
-unseen: a new path is a decision, to be made here and in ADR 49.
+that the contract stays short, that neither it nor a part that is an interface has a method that nobody needs, and that
+what is used of a part that is a whole class does not grow unseen: a new path is a decision, to be made here and in
+ADR 49.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tools.house_figures import METHOD, modules, names_of_vhost
+from tools.house_figures import METHOD, interfaces, modules, names_of_vhost
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "src" / "forebay"
 # Of the contract, for the node: it speaks for the connection of a session.
 OF_NODE: Final = {"touch", "pause", "fill"}
+METHODS_MAX: Final = 26  # of the contract itself: what one protocol alone needs belongs into a part
 READERS_OF_SHARED: Final = {"broker.vhost", "broker.vhosts", "node.logins"}
 
 PATHS: Final = """
@@ -26,20 +28,31 @@ PATHS: Final = """
     replies.has router.command_route router.queues_at router.resolve router.route router.route_topic
     router.routes.dropped sessions sessions.append_private sessions.end_turn sessions.keep sessions.log
     sessions.next_offset sessions.note_lost sessions.now_us sessions.operate sessions.pass_by settling
-    settling.ack settling.commit_offset settling.expire settling.extend settling.find_lease settling.may_settle
-    settling.nack settling.reject
+    settling.ack settling.commit_offset settling.defer settling.expire settling.extend settling.find_lease
+    settling.may_settle settling.nack settling.reject settling.take_deferred
 """
 
 
 def test_sessions_use_every_method_of_the_contract() -> None:
     texts = dict(modules(SOURCE))
     methods, _ = names_of_vhost(texts)
-    assert sorted(methods - {"name"}) == sorted(set(METHOD.findall(texts["broker.contract"])) - OF_NODE)
+    own = METHOD.findall(texts["broker.contract"])
+    assert sorted(methods - {"name"}) == sorted(set(own) - OF_NODE)
+    assert len(own) <= METHODS_MAX
 
 
-def test_sessions_use_the_listed_paths_into_parts_of_a_vhost_and_no_others() -> None:
-    _, paths = names_of_vhost(dict(modules(SOURCE)))
-    assert sorted(paths) == sorted(PATHS.split())
+def test_sessions_use_every_method_of_an_interface() -> None:
+    texts = dict(modules(SOURCE))
+    _, paths = names_of_vhost(texts)
+    found = {f"{part}.{method}" for part, methods in interfaces(texts).items() for method in methods}
+    assert sorted(found - paths) == []
+
+
+def test_sessions_use_the_listed_paths_into_whole_classes_and_no_others() -> None:
+    texts = dict(modules(SOURCE))
+    _, paths = names_of_vhost(texts)
+    of_classes = {path for path in paths if path.split(".")[0] not in interfaces(texts)}
+    assert sorted(of_classes) == sorted(PATHS.split())
 
 
 def test_constructors_alone_read_what_all_vhosts_share() -> None:

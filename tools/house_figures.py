@@ -3,6 +3,7 @@
 arrows up           imports inside `broker` that run against the order of its folders, and how many folders they join
 formats named       modules outside `wire`, `session` and `message` that name the format of a message
 names of a vhost    what sessions use of one: its own methods, and different paths into its parts such as `vhost.x.y`
+contract            methods that a session may call of a vhost, and its parts: interfaces, and whole classes
 largest classes     classes with the most attributes of their own
 lines               of the source, and modules
 """
@@ -23,6 +24,7 @@ ORDER = (
 FORMATS = {"AMQP091", "AMQP10", "MQTT", "FORMAT_MASK"}
 PATH = re.compile(r"(?<!request\.)\bvhost\.([a-z_]+(?:\.[a-z_]+)*)")
 METHOD = re.compile(r"^    def ([a-z][a-z_]*)\(", re.MULTILINE)
+PART = re.compile(r"^    ([a-z_]+): ([A-Z][A-Za-z]+)$", re.MULTILINE)
 LARGEST = 10
 
 
@@ -87,6 +89,19 @@ def names_of_vhost(texts: dict[str, str]) -> tuple[set[str], set[str]]:
     return methods, {each for each in found if each.split(".")[0] not in own}
 
 
+def interfaces(texts: dict[str, str]) -> dict[str, list[str]]:
+    """Return the parts of the contract that are abstract classes, by attribute, with their methods."""
+    modules_of = {
+        node.name: text
+        for module, text in texts.items()
+        if module.startswith("broker.") and module.endswith("_contract")
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+    }
+    parts = PART.findall(texts.get("broker.contract", ""))
+    return {name: METHOD.findall(modules_of[type]) for name, type in parts if type in modules_of}
+
+
 def main() -> None:
     """Print all figures."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
@@ -98,6 +113,12 @@ def main() -> None:
     print(f"modules outside wire, session and message that name formats: {len(naming)}: {', '.join(naming)}")
     methods, paths = names_of_vhost(texts)
     print(f"methods of a vhost that sessions call: {len(methods)}, paths into its parts that they use: {len(paths)}")
+    contract = texts.get("broker.contract", "")
+    found = interfaces(texts)
+    whole = [name for name, type in PART.findall(contract) if name not in found and type != "Final"]
+    print(f"methods of the contract of a vhost: {len(METHOD.findall(contract))}")
+    print(f"parts of it that are interfaces: {', '.join(f'{name} ({len(each)})' for name, each in found.items())}")
+    print(f"parts of it that are whole classes: {', '.join(whole)}")
     for count, name in attributes(texts)[:LARGEST]:
         print(f"attributes of {name}: {count}")
     lines = sum(text.count("\n") for text in texts.values())

@@ -9,8 +9,9 @@ from mypy_extensions import i64, u8
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.mqtt.audience import DIRECT, LOGGED, Audience, Recipient, identifier_property
-from forebay.broker.mqtt.client_session import ANONYMOUS, STORED, ClientSession, Subscription, Will
-from forebay.broker.mqtt.retained import RetainedMessage
+from forebay.broker.mqtt.client_session import ANONYMOUS, STORED, ClientSession, Owner, Subscription, Will
+from forebay.broker.mqtt.clients_contract import ClientsContract
+from forebay.broker.mqtt.retained import Retained, RetainedMessage, RetainedSearch
 from forebay.broker.mqtt.sessions import Sessions, is_topic
 from forebay.broker.publish.publishing import Publishing
 from forebay.core.errors import note_half_change
@@ -23,17 +24,29 @@ from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
 
 
 @final
-class Clients:
+class Clients(ClientsContract):
     """The MQTT clients of a vhost, as those who speak for them use their sessions."""
 
-    def __init__(self, publishing: Publishing, sessions: Sessions, shares: Shares) -> None:
+    def __init__(self, publishing: Publishing, sessions: Sessions, retained: Retained, shares: Shares) -> None:
         self.publishing = publishing
         self.sessions = sessions
+        self.retained = retained
         self.shares = shares
         self.catalog = publishing.catalog
         self.turn = publishing.turn
         self.crowding = publishing.crowding
         self.events = publishing.events
+
+    def attach(
+        self, client_id: bytes, connection: i64, clean: bool, expiry_s: i64, will: Will | None, owner: Owner
+    ) -> ClientSession:
+        """Take up or make the session of a client identifier for a connection: see `Sessions.attach`."""
+        return self.sessions.attach(client_id, connection, clean, expiry_s, will, owner)
+
+    def check_subscription(self, client: ClientSession, wanted: Subscription, session_id: i64, octets: i64) -> None:
+        """Refuse with RequestError(TOO_MANY) if there is no memory for a subscription and its consumer's `octets`."""
+        self.sessions.check_room(client, wanted)
+        self.catalog.memory.check(session_id, octets, "topic filter")
 
     def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
         """Add or change a subscription of an MQTT session; whether it is new.
@@ -107,6 +120,18 @@ class Clients:
         except Exception as error:
             note_half_change(error)
             raise
+
+    def search_retained(self, filter: bytes) -> RetainedSearch:
+        """Return the search for retained topics that a filter matches, to be run."""
+        return self.retained.search(filter)
+
+    def retained_numbers(self, filter: bytes) -> list[int]:
+        """Return the numbers, for `retained_message`, of retained topics that a filter matches."""
+        return self.retained.numbers(filter)
+
+    def retained_message(self, number: i64) -> RetainedMessage | None:
+        """Return a retained message, None if it is there no longer or has expired."""
+        return self.retained.message(number, self.turn.now_us)
 
     def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
         """Deliver a retained message to a client that has just subscribed."""

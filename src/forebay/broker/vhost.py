@@ -6,26 +6,25 @@ value: deliveries from `end_turn`, cancelled consumers in `turn.cancelled`.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
 from forebay.broker.audit import Origin
 from forebay.broker.catalog.catalog import Catalog
-from forebay.broker.catalog.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
-from forebay.broker.catalog.retention_pins import hold, release
+from forebay.broker.catalog.topology_requests import Requester, TopologyOutcome, TopologyRequest
 from forebay.broker.clients import Clients
+from forebay.broker.consuming.block_reads import BlockReads
 from forebay.broker.consuming.consumers import Consumers
 from forebay.broker.consuming.dispatcher import Dispatcher
 from forebay.broker.consuming.message_sessions import MessageSessions, QueueSessions
 from forebay.broker.consuming.settling import Settling
 from forebay.broker.consuming.shares import Shares
-from forebay.broker.contract import VhostContract
+from forebay.broker.contract import ANY_SESSION, VhostContract
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.joining import Joining
-from forebay.broker.mqtt.client_session import ClientSession, Owner, Subscription, Will
 from forebay.broker.mqtt.fanout import Fanout
-from forebay.broker.mqtt.retained import Retained, RetainedMessage, RetainedSearch
+from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.session_recovery import StoredSessions
 from forebay.broker.mqtt.session_rules import hold_us_of, mqueue_rules, session_octets_of
 from forebay.broker.publish.admission import Admission
@@ -33,28 +32,25 @@ from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing
-from forebay.broker.publish.replies import Replies, ReplyConsumer
+from forebay.broker.publish.replies import Replies
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staged_rows import StagedRows
-from forebay.broker.publish.staging import CommittedBatch, Staging
+from forebay.broker.publish.staging import Staging
 from forebay.broker.shared.parts import SharedParts
+from forebay.broker.topology_changes import TopologyChanges
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
 from forebay.core.errors import note_half_change
 from forebay.core.options import Options
 from forebay.core.stored.entry_kinds import INTERNAL
-from forebay.directory.permissions import CONFIGURE, READ, Rights
 from forebay.directory.vhost_list import VhostEntry
-from forebay.log.store import FrameEntry, Job, Store
+from forebay.log.store import FrameEntry, Store
 from forebay.message.address import Addresses
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, Queue
-from forebay.queue.watch import Watch
 from forebay.routing.exchange import Exchange
 
 __all__ = ["Route", "Vhost"]
-
-SERVER_NAMED: Final = b"amq.gen"  # how names begin that the broker makes
 
 
 @final
@@ -73,8 +69,9 @@ class Vhost(VhostContract):
     upkeep        what queues forget
     dead_letters  what died, and where it goes
     sessions      MQTT sessions; `clients` has what a connection does with one
+    reads         readers of blocks
+    changes       makes the changes of the topology that sessions ask for
     touched       it takes part in the next turn
-    abandoned     it is deleted
     entered       sessions that are logged in
     """
 
@@ -90,7 +87,6 @@ class Vhost(VhostContract):
         self.joins = shared.joins
         self.budgets = shared.budgets
         self.touched = False
-        self.abandoned = False
         self.entered: set[int] = set()
         self.turn = Turn(name, store, shared.next_turn, shared.shares, shared.trace)
         shared.room.holders.append(self.turn)
@@ -110,7 +106,7 @@ class Vhost(VhostContract):
         self.message_sessions = MessageSessions(store, number)
         kept = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging, self.message_sessions]
         self.turn.internals = kept
-        for internal in self.turn.internals:
+        for internal in kept:
             self.catalog.sources[internal.number] = internal.source
         shared.crowding.hold_us = hold_us_of(options)
         self.sessions.quota.octets_max = session_octets_of(options)
@@ -125,7 +121,7 @@ class Vhost(VhostContract):
             self.delayed,
             self.deduplication,
         )
-        self.staged_rows = StagedRows(self.publishing, self.staging)
+        self.batches = self.staged_rows = StagedRows(self.publishing, self.staging)
         self.mover = Mover(self.publishing, shared.shares)
         self.dead_letters = DeadLetters(self.mover)
         self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters, filter_budget)
@@ -133,8 +129,12 @@ class Vhost(VhostContract):
         self.settling = Settling(self.catalog, self.turn)
         self.replies = Replies(shared.secret)
         self.shares = Shares(self.catalog, options.mqtt_shared_strategy)
-        self.consumers = Consumers(self.router, self.dispatcher, self.replies, self.shares, options.consumer_timeout_ms)
-        self.clients = Clients(self.publishing, self.sessions, self.shares)
+        self.consuming = self.consumers = Consumers(
+            self.router, self.dispatcher, self.replies, self.shares, options.consumer_timeout_ms
+        )
+        self.mqtt_clients = self.clients = Clients(self.publishing, self.sessions, self.retained, self.shares)
+        self.block_reads = self.reads = BlockReads(self.catalog, self.turn, shared.next_turn)
+        self.changes = TopologyChanges(self.catalog, self.upkeep)
 
     def touch(self) -> None:
         if not self.touched:
@@ -148,7 +148,7 @@ class Vhost(VhostContract):
 
     def abandon(self) -> None:
         """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
-        self.abandoned = True
+        self.reads.abandoned = True
         self.catalog.abandon()
         self.admission.room.holders.remove(self.turn)
 
@@ -159,9 +159,6 @@ class Vhost(VhostContract):
 
     def lsn(self) -> int:
         return self.store.settled_lsn()
-
-    def recovered_lsn(self) -> int:
-        return self.store.recovered
 
     def hurry(self) -> None:
         self.store.hurry()
@@ -176,84 +173,28 @@ class Vhost(VhostContract):
     def join_body(self, joining: Joining) -> None:
         self.joins.waiting.append(joining)
 
-    def is_deleted(self) -> bool:
-        return self.abandoned
-
-    def come_again(self, session_id: i64) -> None:
-        self.next_turn.sessions.append(int(session_id))
-
     # ---- the contract: queues, exchanges and bindings. Each raises RequestError and changes nothing if it is refused
-
-    def has_queue(self, name: bytes) -> bool:
-        return name in self.catalog.queues
 
     def find_queue(self, name: bytes) -> Queue | None:
         return self.catalog.queues.get(name)
 
-    def any_queue(self, name: bytes) -> Queue:
-        return self.catalog.queue(name)
-
     def queue(self, name: bytes, session_id: i64) -> Queue:
         queue = self.catalog.queue(name)
-        self.catalog.check_owner(queue, session_id)
+        if session_id != ANY_SESSION:
+            self.catalog.check_owner(queue, session_id)
         return queue
 
     def queue_of(self, consumer: Consumer) -> Queue:
         return self.catalog.queues_by_id[consumer.queue]
 
-    def queue_names(self) -> list[bytes]:
-        return list(self.catalog.queues)
+    def change(self, requester: Requester, request: TopologyRequest) -> TopologyOutcome:
+        return self.changes.change(requester, request)
 
     def check_owner(self, name: bytes, session_id: i64) -> None:
-        queue = self.catalog.queues.get(name)
-        if queue is not None:
-            self.catalog.check_owner(queue, session_id)
+        self.changes.check_owner(name, session_id)
 
     def catch_up(self, queue: Queue) -> None:
         self.dispatcher.catch_up(queue)
-
-    def declare_queue(
-        self,
-        rights: Rights,
-        name: bytes,
-        durable: bool,
-        exclusive: bool,
-        auto_delete: bool,
-        arguments: dict[str, object],
-        session_id: i64,
-        user: str,
-    ) -> Queue:
-        check_declare_queue(self.catalog, rights, name or SERVER_NAMED, arguments)
-        return self.catalog.declare_queue(name, durable, exclusive, auto_delete, arguments, session_id, user)
-
-    def delete_queue(self, rights: Rights, name: bytes, if_unused: bool, if_empty: bool, session_id: i64) -> int:
-        rights.check_queue(CONFIGURE, name)
-        self.check_owner(name, session_id)
-        return self.upkeep.delete_queue(name, if_unused, if_empty)
-
-    def remove_queue(self, name: bytes) -> None:
-        self.upkeep.delete_queue(name, False, False)
-
-    def purge_queue(self, rights: Rights, name: bytes, session_id: i64) -> int:
-        rights.check_queue(READ, name)
-        self.queue(name, session_id)
-        return self.upkeep.purge(name)
-
-    def bind_queue(
-        self, rights: Rights, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object], session_id: i64
-    ) -> None:
-        rights.check_bind(name, exchange, key, self.catalog.is_topic_exchange(exchange))
-        if exchange:  # else it is refused whether or not there is the queue
-            self.catalog.check_exchange(exchange)
-            self.queue(name, session_id)
-        self.catalog.bind(name, exchange, key, arguments)
-
-    def unbind_queue(
-        self, rights: Rights, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object], session_id: i64
-    ) -> None:
-        rights.check_bind(name, exchange, key, self.catalog.is_topic_exchange(exchange))
-        self.check_owner(name, session_id)
-        self.catalog.unbind(name, exchange, key, arguments)
 
     def find_exchange(self, name: bytes) -> Exchange | None:
         return self.catalog.bindings.exchanges.get(name)
@@ -264,151 +205,10 @@ class Vhost(VhostContract):
     def is_topic_exchange(self, name: bytes) -> bool:
         return self.catalog.is_topic_exchange(name)
 
-    def declare_exchange(
-        self,
-        rights: Rights,
-        name: bytes,
-        kind: bytes,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: dict[str, object],
-    ) -> None:
-        check_declare_exchange(self.catalog, rights, name, arguments)
-        self.catalog.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
-
-    def delete_exchange(self, rights: Rights, name: bytes, if_unused: bool) -> None:
-        rights.check_exchange(CONFIGURE, name)
-        self.catalog.delete_exchange(name, if_unused)
-
-    def bind_exchange(
-        self, rights: Rights, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
-    ) -> None:
-        check_bind_exchange(self.catalog, rights, destination, source, key)
-        self.catalog.bind_exchange(destination, source, key, arguments)
-
-    def unbind_exchange(
-        self, rights: Rights, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
-    ) -> None:
-        check_bind_exchange(self.catalog, rights, destination, source, key)
-        self.catalog.unbind_exchange(destination, source, key, arguments)
-
-    # ---- the contract: consuming
-
-    def consume(
-        self,
-        queue: bytes,
-        session_id: i64,
-        channel: i64,
-        tag: bytes,
-        no_ack: bool,
-        exclusive: bool,
-        credit: i64,
-        arguments: dict[str, object],
-        cancels: bool = False,
-    ) -> Consumer:
-        return self.consumers.consume(queue, session_id, channel, tag, no_ack, exclusive, credit, arguments, cancels)
-
-    def browse(
-        self, queue: bytes, session_id: i64, channel: i64, tag: bytes, no_ack: bool, arguments: dict[str, object]
-    ) -> Consumer:
-        return self.consumers.browse(queue, session_id, channel, tag, no_ack, arguments)
-
-    def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
-        return self.consumers.consume_replies(session_id, channel, tag)
-
-    def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
-        return self.consumers.get(queue, session_id, channel, no_ack)
-
-    def cancel(self, consumer: Consumer) -> None:
-        self.consumers.cancel(consumer)
-
-    def detach_consumer(self, consumer: Consumer) -> None:
-        self.consumers.detach(consumer)
-
-    def take_early(self, consumer: Consumer) -> list[Delivery]:
-        return self.dispatcher.take_early(consumer)
-
-    def set_window(self, consumer: Consumer, size: i64) -> None:
-        self.consumers.set_window(consumer, size)
-
-    def set_credit(self, consumer: Consumer, credit: i64, drains: bool) -> None:
-        self.consumers.flow(consumer, credit, drains)
-
-    def close_channel(self, session_id: i64, channel: i64) -> None:
-        self.consumers.close_channel(session_id, channel)
-
-    def has_consumers(self, session_id: i64) -> bool:
-        return bool(self.consumers.by_session.get(session_id))
-
-    def is_paused(self, session_id: i64) -> bool:
-        paused = self.consumers.paused
-        return len(paused) > 0 and session_id in paused
-
-    # ---- the contract: readers of blocks
-
-    def hold_records(self, queue: Queue, name: bytes, offset: i64, ttl_us: i64) -> i64:
-        return hold(self.catalog, queue, name, offset, ttl_us, self.turn.now_us)
-
-    def release_records(self, queue: Queue, name: bytes) -> None:
-        release(self.catalog, queue, name)
-
-    def rewriting(self, log: int) -> Job | None:
-        return self.store.rewriting(log)
-
-    def is_rewriting(self, job: Job) -> bool:
-        return job is self.store.job_running
-
-    def watch(self, watch: Watch) -> None:
-        self.next_turn.watches.append(watch)
-
-    def unwatch(self, watch: Watch) -> None:
-        self.next_turn.watches.remove(watch)
-
-    # ---- the contract: MQTT sessions and what is retained
-
-    def attach_client(
-        self, client_id: bytes, connection: i64, clean: bool, expiry_s: i64, will: Will | None, owner: Owner
-    ) -> ClientSession:
-        return self.sessions.attach(client_id, connection, clean, expiry_s, will, owner)
-
-    def detach_client(self, client: ClientSession, connection: i64) -> None:
-        self.clients.detach(client, connection)
-
-    def check_subscription(self, client: ClientSession, wanted: Subscription, session_id: i64, octets: i64) -> None:
-        self.sessions.check_room(client, wanted)
-        self.catalog.memory.check(session_id, octets, "topic filter")
-
-    def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
-        return self.clients.subscribe(client, wanted)
-
-    def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
-        return self.clients.unsubscribe(client, filter)
-
-    def search_retained(self, filter: bytes) -> RetainedSearch:
-        return self.retained.search(filter)
-
-    def retained_numbers(self, filter: bytes) -> list[int]:
-        return self.retained.numbers(filter)
-
-    def retained_message(self, number: i64) -> RetainedMessage | None:
-        return self.retained.message(number, self.turn.now_us)
-
-    def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
-        self.clients.give_retained(client, qos, identifier, message)
-
     # ---- the contract: entities of Azure Service Bus
 
     def message_sessions_of(self, queue: Queue) -> QueueSessions:
         return QueueSessions(self.message_sessions, queue)
-
-    def defer(self, lease: Lease, offset: i64, how: i64) -> i64:
-        return self.settling.defer(lease, offset, how)
-
-    def take_deferred(self, consumer: Consumer, offsets: list[int]) -> list[Delivery]:
-        return self.settling.take_deferred(consumer, offsets)
-
-    # ---- the contract: batches of staged rows
 
     def take_room(self, octets: i64) -> bool:
         return self.admission.take_room(octets)
@@ -423,27 +223,6 @@ class Vhost(VhostContract):
         self, lease: Lease, offset: i64, reason: bytes, headers: list[tuple[str, object]] | None = None
     ) -> None:
         self.dead_letters.reject(lease, offset, reason, headers)
-
-    def is_durable(self, lsn: i64) -> bool:
-        return lsn <= self.store.durable
-
-    def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes) -> bool:
-        if not self.admission.take_room(self.staging.octets(block)):
-            return False
-        self.staging.stage(query, batch, part, rows, block, self.turn.now_us)
-        return True
-
-    def commit_batch(self, query: str, batch: i64, parts: dict[str, int]) -> CommittedBatch:
-        return self.staging.commit(query, batch, parts, self.turn.now_us)
-
-    def abort_batch(self, query: str, batch: i64) -> None:
-        self.staging.abort(query, batch)
-
-    def is_committed(self, query: str, batch: i64) -> bool:
-        return self.staging.is_committed(query, batch)
-
-    def last_batch(self, query: str) -> i64:
-        return self.staging.last_batch(query)
 
     # ---- the directory
 

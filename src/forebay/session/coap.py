@@ -62,14 +62,14 @@ class ObserverSession(Session):
         """Subscribe to a filter, and return how many retained messages come first; RequestError for no filter."""
         vhost = self.vhost
         name = b"coap-%d-%d" % (int(vhost.sessions.now_us), self.id)
-        client = vhost.attach_client(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
+        client = vhost.mqtt_clients.attach(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
         self.client = client
-        vhost.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
+        vhost.mqtt_clients.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
         count = 0
-        for number in vhost.retained_numbers(filter)[:RETAINED_AT_ONCE]:
-            message = vhost.retained_message(number)
+        for number in vhost.mqtt_clients.retained_numbers(filter)[:RETAINED_AT_ONCE]:
+            message = vhost.mqtt_clients.retained_message(number)
             if message is not None:
-                vhost.give_retained(client, 0, 0, message)
+                vhost.mqtt_clients.give_retained(client, 0, 0, message)
                 count += 1
         return count
 
@@ -157,7 +157,7 @@ class ObserverSession(Session):
     def closed(self) -> None:
         client = self.client
         if client is not None:
-            self.vhost.detach_client(client, self.id)
+            self.vhost.mqtt_clients.detach(client, self.id)
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:

@@ -61,22 +61,22 @@ class EventSession(Session):
         """Be given what is published to topics, and what is retained; RequestError for no filter."""
         vhost = self.vhost
         name = b"http-%d-%d" % (int(vhost.sessions.now_us), self.id)
-        client = vhost.attach_client(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
+        client = vhost.mqtt_clients.attach(name, self.id, True, 0, None, Owner(self.principal.user, EXTERNAL))
         self.client = client
-        vhost.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
+        vhost.mqtt_clients.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
         if not retained:
             return
-        for number in vhost.retained_numbers(filter)[:RETAINED_AT_ONCE]:
-            message = vhost.retained_message(number)
+        for number in vhost.mqtt_clients.retained_numbers(filter)[:RETAINED_AT_ONCE]:
+            message = vhost.mqtt_clients.retained_message(number)
             if message is not None:
-                vhost.give_retained(client, 0, 0, message)
+                vhost.mqtt_clients.give_retained(client, 0, 0, message)
 
     def consume(self, queue: bytes, credit: i64, arguments: dict[str, object]) -> None:
         """Be given the messages of a queue; RequestError as `Vhost.consume`.
 
         credit  messages that it may hold unacknowledged; 0: nothing is to be acknowledged
         """
-        self.consumer = self.vhost.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
+        self.consumer = self.vhost.consuming.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
 
     # ---- what it is given
 
@@ -173,7 +173,7 @@ class EventSession(Session):
     def closed(self) -> None:
         client = self.client
         if client is not None:
-            self.vhost.detach_client(client, self.id)
+            self.vhost.mqtt_clients.detach(client, self.id)
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:

@@ -156,7 +156,7 @@ class Session(ABC):
 
     def is_reader(self) -> bool:
         """True if it may have acknowledgements to send, so that it must never be left unread for long."""
-        return self.vhost.has_consumers(self.id)
+        return self.vhost.consuming.has_consumers(self.id)
 
     @abstractmethod
     def blocked(self, reason: str) -> None:

@@ -307,6 +307,6 @@ def topic_of(path: list[bytes]) -> bytes:
 
 def retained_of(vhost: Vhost, topic: bytes) -> RetainedMessage | None:
     """Return the retained message of a topic."""
-    for number in vhost.retained_numbers(topic):
-        return vhost.retained_message(number)
+    for number in vhost.mqtt_clients.retained_numbers(topic):
+        return vhost.mqtt_clients.retained_message(number)
     return None

@@ -8,10 +8,11 @@ from mypy_extensions import i64
 
 from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments, stream_start
+from forebay.broker.consuming.consuming_contract import ConsumingContract
 from forebay.broker.consuming.dispatcher import Dispatcher
+from forebay.broker.consuming.primary import primary_name
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.limits.topology_memory import consumer_octets
-from forebay.broker.primary import primary_name
 from forebay.broker.properties import MessageProperties
 from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import QUEUE_PREFIX, Router
@@ -39,7 +40,7 @@ from forebay.routing.topic_trie import check_filter
 
 
 @final
-class Consumers:
+class Consumers(ConsumingContract):
     """The consumers of a vhost.
 
     by_session  those of each session
@@ -379,6 +380,19 @@ class Consumers:
         except Exception as error:
             note_half_change(error)
             raise
+
+    def take_early(self, consumer: Consumer) -> list[Delivery]:
+        """Return the deliveries that a consumer about to go would get at the end of the turn."""
+        return self.dispatcher.take_early(consumer)
+
+    def has_consumers(self, session_id: i64) -> bool:
+        """Return whether a session has consumers."""
+        return bool(self.by_session.get(session_id))
+
+    def is_paused(self, session_id: i64) -> bool:
+        """Return whether a session's connection takes no more octets for now."""
+        paused = self.paused
+        return len(paused) > 0 and session_id in paused
 
     def return_gotten(self, getter: Consumer) -> None:
         queue = self.catalog.queues_by_id.get(getter.queue)

@@ -13,6 +13,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.publish.admission import Admission
+from forebay.broker.publish.batches_contract import BatchesContract
 from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
 from forebay.broker.publish.outcome import TAKEN
 from forebay.broker.publish.owned_names import owner_in
@@ -47,7 +48,7 @@ class RowHeaders:
 
 
 @final
-class StagedRows:
+class StagedRows(BatchesContract):
     """The memory of a vhost of the rows that it publishes.
 
     waits  nothing can be published before something else happens: room on the disk or in a queue
@@ -97,6 +98,35 @@ class StagedRows:
                 return False
         staging.finish(commit)
         return True
+
+    # ---- the contract with sessions
+
+    def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes) -> bool:
+        """Keep a block of rows for a batch that is not committed; return False, and keep none, if there is no room."""
+        if not self.publishing.admission.take_room(self.staging.octets(block)):
+            return False
+        self.staging.stage(query, batch, part, rows, block, self.publishing.turn.now_us)
+        return True
+
+    def commit(self, query: str, batch: i64, parts: dict[str, int]) -> CommittedBatch:
+        """Decide that the staged parts of a batch are published: see `Staging.commit`."""
+        return self.staging.commit(query, batch, parts, self.publishing.turn.now_us)
+
+    def abort(self, query: str, batch: i64) -> None:
+        """Delete what is staged for a batch; RequestError(PRECONDITION) if it is committed."""
+        self.staging.abort(query, batch)
+
+    def is_committed(self, query: str, batch: i64) -> bool:
+        """Return whether this batch of a query, or a later one, is committed."""
+        return self.staging.is_committed(query, batch)
+
+    def last_batch(self, query: str) -> i64:
+        """Return the last batch of a query that was committed, -1 if none is known."""
+        return self.staging.last_batch(query)
+
+    def is_durable(self, lsn: i64) -> bool:
+        """Return whether the disk has everything up to an lsn."""
+        return lsn <= self.staging.store.durable
 
     # ---- whole blocks
 

@@ -116,7 +116,7 @@ class Channel:
         for outlet in self.outlets.values():
             consumer = outlet.consumer
             if consumer.no_ack:
-                self.vhost.set_window(consumer, 0 if blocked else UNLIMITED)
+                self.vhost.consuming.set_window(consumer, 0 if blocked else UNLIMITED)
 
     # ---- settling
 
@@ -207,21 +207,21 @@ class Channel:
         for outlet in self.outlets.values():
             consumer = outlet.consumer
             if not consumer.no_ack:
-                self.vhost.set_window(consumer, self.credit(consumer.prefetch) or UNLIMITED)
+                self.vhost.consuming.set_window(consumer, self.credit(consumer.prefetch) or UNLIMITED)
         self.drain()
 
     def add_outlet(self, outlet: Outlet, tag: bytes) -> None:
         self.outlets[tag] = outlet
         self.session_outlets[outlet.consumer.id] = outlet
         if self.blocked and outlet.consumer.no_ack:
-            self.vhost.set_window(outlet.consumer, 0)
+            self.vhost.consuming.set_window(outlet.consumer, 0)
 
     def end_outlet(self, tag: bytes) -> None:
         """basic.cancel: no more deliveries; what is out stays with the client until it is settled."""
         outlet = self.outlets.pop(tag, None)
         if outlet is None:
             return
-        for delivery in self.vhost.take_early(outlet.consumer):
+        for delivery in self.vhost.consuming.take_early(outlet.consumer):
             self.deliver(outlet, delivery)
         self.drop_backlog(outlet)
         if outlet.unsettled == 0:
@@ -229,7 +229,7 @@ class Channel:
             return
         outlet.ended = True
         self.ended.append(outlet)
-        self.vhost.detach_consumer(outlet.consumer)
+        self.vhost.consuming.detach(outlet.consumer)
 
     def lose_outlet(self, outlet: Outlet, tag: bytes) -> bool:
         """The broker has ended the consumer, or its queue; whether the client still thinks it has it."""
@@ -237,7 +237,7 @@ class Channel:
         if outlet.ended:
             self.ended.remove(outlet)
         self.take_back(outlet)
-        self.vhost.cancel(outlet.consumer)
+        self.vhost.consuming.cancel(outlet.consumer)
         if self.outlets.get(tag) is not outlet:
             return False
         del self.outlets[tag]
@@ -253,7 +253,7 @@ class Channel:
         if outlet.consumer.queue == REPLIES:
             self.publisher.set_reply_name(b"")
             self.vhost.replies.close(outlet.consumer)
-        self.vhost.cancel(outlet.consumer)
+        self.vhost.consuming.cancel(outlet.consumer)
 
     def drop_backlog(self, outlet: Outlet) -> None:
         """Give back what waits for this consumer."""
@@ -319,4 +319,4 @@ class Channel:
         if not self.ignoring:  # or else it has been released before
             self.link.past.gets_empty += self.gets_empty
             self.publisher.release()
-        self.vhost.close_channel(self.link.session_id, self.number)
+        self.vhost.consuming.close_channel(self.link.session_id, self.number)

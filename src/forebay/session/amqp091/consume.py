@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.broker.primary import reader_primary
+from forebay.broker.consuming.primary import reader_primary
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.directory.permissions import READ
@@ -76,7 +76,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     name = queue_name(channel, consume.queue)
     session.rights.check_queue(READ, consumed_queue(name))
     session.rights.check_made(name, False)
-    consumer = vhost.consume(
+    consumer = vhost.consuming.consume(
         name,
         session.id,
         channel.number,
@@ -109,7 +109,7 @@ def on_consume_replies(session: Session, channel: Channel, consume: Consume, tag
     publisher = channel.publisher
     if publisher.reply_name:
         raise RequestError(PRECONDITION, "reply consumer already set")
-    opened = session.vhost.consume_replies(session.id, channel.number, tag)
+    opened = session.vhost.consuming.consume_replies(session.id, channel.number, tag)
     publisher.set_reply_name(opened.name)
     most = channel.link.frame_octets_max
     channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, most, session.parts), tag)
@@ -132,7 +132,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     no_ack = args.octet() & 1 != 0
     vhost = session.vhost
     session.rights.check_queue(READ, name)
-    delivery = vhost.get(name, session.id, channel.number, no_ack)
+    delivery = vhost.consuming.get(name, session.id, channel.number, no_ack)
     if delivery is None:
         channel.gets_empty += 1
         put_method(session.out, channel.number, BASIC_GET_EMPTY, b"\0")

@@ -11,7 +11,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_le, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from forebay.broker.primary import PrimaryGroup
+from forebay.broker.consuming.primary import PrimaryGroup
 from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
 from forebay.core.units import US_PER_MS

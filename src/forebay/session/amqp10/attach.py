@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import ANY_SESSION
 from forebay.broker.publish.replies import REPLY_PREFIX
 from forebay.core.errors import (
     INVALID,
@@ -35,7 +36,7 @@ from forebay.session.amqp10.addresses import (
     queue_path,
 )
 from forebay.session.amqp10.conditions import error_of
-from forebay.session.amqp10.context import LinkContext, drop_queue
+from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
 from forebay.session.amqp10.incoming.coordinator import CoordinatorLink
 from forebay.session.amqp10.incoming.receiving import ReceivingLink
@@ -65,7 +66,7 @@ from forebay.session.amqp10.subscriptions import (
     subscription_queue,
     take_condition,
 )
-from forebay.session.shared.topology import declare_queue
+from forebay.session.shared.topology import declare_queue, drop_own_queue
 from forebay.session.shared.unsettled import UnsettledDeliveries
 from forebay.wire.amqp10.performatives import (
     RECEIVER_FIRST,
@@ -148,7 +149,7 @@ def attach_link(
             link = attach_consumer(state, output, runs, attach, answer)
     except RequestError as error:
         if state.temporary:
-            drop_queue(state, state.temporary)
+            drop_own_queue(state.session, state.temporary)
             state.temporary = b""
         if error.reason == REFUSED:
             state.session.note_denied(attach.role == ROLE_SENDER, error.text)
@@ -334,7 +335,7 @@ def attach_entity_receiver(
     if not entity.is_dead_letters:
         find_queue(state, entity.queue, names_queue(entity.path, [], queue_addresses(state)))
     name = entity_queue(state.vhost, entity)
-    if state.vhost.any_queue(name).kind == STREAM:
+    if state.vhost.queue(name, ANY_SESSION).kind == STREAM:
         raise RequestError(NOT_IMPLEMENTED, f"attach: source: '{entity.path}' is a stream, which has no locks")
     link = consume(state, output, runs, attach, name, is_settled, arguments, True)
     link.entity = entity.path
@@ -379,11 +380,13 @@ def consume(
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
     session = state.session
     browses = attach.source.distribution_mode == COPY and "x-stream-offset" not in arguments
-    if browses and vhost.any_queue(queue_name).kind != STREAM:
-        consumer = vhost.browse(name, session.id, output.channel, tag, is_settled, arguments)
+    if browses and vhost.queue(queue_name, ANY_SESSION).kind != STREAM:
+        consumer = vhost.consuming.browse(name, session.id, output.channel, tag, is_settled, arguments)
     else:
-        consumer = vhost.consume(name, session.id, output.channel, tag, is_settled, False, 0, arguments, not is_entity)
-    vhost.set_credit(consumer, 0, False)
+        consumer = vhost.consuming.consume(
+            name, session.id, output.channel, tag, is_settled, False, 0, arguments, not is_entity
+        )
+    vhost.consuming.flow(consumer, 0, False)
     session.has_delivered = True
     queue = vhost.queue_of(consumer)
     encoder = DeliveryEncoder(queue.kind == STREAM, queue.id, is_entity)
@@ -407,7 +410,7 @@ def attach_replies(
         raise RequestError(INVALID, f"attach: source: {VOLATILE_QUEUE}: durable must be 0, expiry-policy link-detach")
     session = state.session
     tag = attach.name.encode("utf-8")[:CONSUMER_NAMES_MAX]
-    opened = state.vhost.consume_replies(session.id, output.channel, tag)
+    opened = state.vhost.consuming.consume_replies(session.id, output.channel, tag)
     opened.consumer.queue_name = opened.name
     link = SendingLink(state, output, runs, attach.name, attach.handle, opened.consumer, None, DeliveryEncoder(False))
     state.receivers[opened.consumer.id] = link
@@ -472,4 +475,4 @@ def find_queue(state: LinkContext, name: bytes, is_declared: bool) -> None:
     vhost = state.vhost
     if is_declared and vhost.find_queue(name) is None:
         declare_queue(state.session, name, True, False, False, {})
-    vhost.any_queue(name)  # whoever's it is
+    vhost.queue(name, ANY_SESSION)  # whoever's it is

@@ -122,10 +122,3 @@ class LinkContext:
         """Count the work that finding the way of a message took, and forget it."""
         self.meter.take(self.work.take_spent())
         self.work.finish()
-
-
-def drop_queue(context: LinkContext, name: bytes) -> None:
-    """Delete a queue that was there for one link, unless it has gone by itself."""
-    if context.vhost.find_queue(name) is not None:
-        context.vhost.remove_queue(name)
-        context.session.hold()

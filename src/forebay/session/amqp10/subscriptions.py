@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.contract import ANY_SESSION
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.filter.parser import parse
 from forebay.message.address import TOPIC_EXCHANGE
@@ -48,10 +49,10 @@ def subscribe(state: LinkContext, attach: Attach, topic: bytes, is_durable: bool
         found = subscribed_topic(state, name)
         if found and (found != topic or condition != subscribed_condition(state, name)):
             # It has been made for something else, and begins anew.
-            if state.vhost.any_queue(name).consumer_count():
+            if state.vhost.queue(name, ANY_SESSION).consumer_count():
                 raise RequestError(PRECONDITION, f"attach: name '{link}': is in use for topic '{text(found)}'")
             delete_queue(state.session, name, True, False)
-        if not is_durable and not state.vhost.has_queue(name):
+        if not is_durable and state.vhost.find_queue(name) is None:
             state.temporary = name  # to be deleted if the attach fails
         declare_queue(state.session, name, is_durable, False, not is_durable, arguments)
     bind_queue(state.session, name, TOPIC_EXCHANGE, topic, {})
@@ -72,7 +73,7 @@ def take_condition(arguments: dict[str, object]) -> str:
 
 def subscribed_condition(state: LinkContext, name: bytes) -> str:
     """Return the condition of a subscription; "" if it takes all messages."""
-    condition = state.vhost.any_queue(name).spec.arguments.get(PUBLISH_FILTER, "")
+    condition = state.vhost.queue(name, ANY_SESSION).spec.arguments.get(PUBLISH_FILTER, "")
     return condition if isinstance(condition, str) else ""
 
 

@@ -195,7 +195,7 @@ class BlocksSession(Session):
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
-        return self.is_sending or self.vhost.is_paused(self.id)
+        return self.is_sending or self.vhost.consuming.is_paused(self.id)
 
     def answer(self, request: Request) -> bool:
         """Answer one request, unless its time has not come; RequestError if it asks the impossible."""
@@ -205,7 +205,7 @@ class BlocksSession(Session):
         if request.op == READ:
             raise RequestError(INVALID, f"{READ}: this node leads: log in, and fetch")
         # Of what a leader found when it took over nothing is told before it is committed.
-        self.hold_lsn = max(self.hold_lsn, i64(self.vhost.recovered_lsn()))
+        self.hold_lsn = max(self.hold_lsn, i64(self.vhost.block_reads.recovered_lsn()))
         if request.op in (ENDS, QUEUES, HOLD, RELEASE, DELIVERIES):
             answer = self.reading.answer(self.vhost, self.rights, request)
             if self.reading.take_changed():
@@ -235,7 +235,7 @@ class BlocksSession(Session):
     def fetch(self, queue: Queue, request: Request) -> bool:
         """Answer with records of a range; False if that has to wait for the next turn."""
         if self.vhost.budgets.reading >= WORK_A_TURN and is_work(request):
-            self.vhost.come_again(self.id)
+            self.vhost.block_reads.come_again(self.id)
             return False
         self.fetches += 1
         if self.fetches > FETCHES_MAX:
@@ -284,7 +284,7 @@ class BlocksSession(Session):
             self.out.write(encode_error("storage", "corrupt", str(error)))
             return
         self.reply(request.do, answer)
-        if self.vhost.is_deleted():
+        if self.vhost.block_reads.is_deleted():
             self.dismiss(f"vhost {self.vhost.name.decode('utf-8', 'replace')!r} is deleted")
 
     def send(self, answer: BlocksAnswer) -> None:

@@ -67,7 +67,7 @@ class ReaderRequests:
         if request.op == DELIVERIES:
             return deliveries(queue, request.first, min(i64(request.end), queue.log.readable_end()))
         assert request.op == RELEASE, request.op
-        vhost.release_records(queue, pin_name(rights, request))
+        vhost.block_reads.release(queue, pin_name(rights, request))
         return {}
 
     def queue(self, vhost: VhostContract, rights: Rights, name: str) -> Queue:
@@ -84,7 +84,7 @@ class ReaderRequests:
         first = request.from_name.encode()
         looked: i64 = 0
         work: i64 = 0
-        for name in sorted(vhost.queue_names()):
+        for name in sorted(vhost.block_reads.queue_names()):
             if name < first:
                 continue
             if looked == NAMES_A_PAGE or work > PATTERN_WORK_MAX:
@@ -154,7 +154,7 @@ class ReaderRequests:
                 queue.watches.append(watch)
                 self.watched.append(queue)
             watch.after[int(queue.id)] = after if known is None else min(known, after)
-        vhost.watch(watch)
+        vhost.block_reads.watch(watch)
         self.watch = watch
 
     def stop_waiting(self, vhost: VhostContract) -> None:
@@ -164,7 +164,7 @@ class ReaderRequests:
             return
         for queue in self.watched:
             queue.watches.remove(watch)
-        vhost.unwatch(watch)
+        vhost.block_reads.unwatch(watch)
         self.watched = []
         self.watch = None
 
@@ -185,15 +185,15 @@ class ReaderRequests:
         name = pin_name(rights, request)
         if self.held is not request:
             is_known = queue.pins.keeps(name, request.offset)
-            granted = vhost.hold_records(queue, name, request.offset, i64(request.ttl_ms) * US_PER_MS)
+            granted = vhost.block_reads.hold(queue, name, request.offset, i64(request.ttl_ms) * US_PER_MS)
             request.offset = int(granted)
             self.held = request
             self.job = None
             if not is_known:
                 # Records of a file being rewritten that were settled before still go.
-                self.job = vhost.rewriting(int(queue.source.number))
+                self.job = vhost.block_reads.rewriting(int(queue.source.number))
                 self.changed = queue.log.durable
-        if self.job is not None and vhost.is_rewriting(self.job):
+        if self.job is not None and vhost.block_reads.is_rewriting(self.job):
             return None
         return {"offset": request.offset, "start": int(queue.kept())}
 

@@ -57,9 +57,9 @@ class Stager:
             raise RequestError(REFUSED, f"{request.op}: no vhost is entered")
         query = owned_name(rights.user, "query", request.query)
         if request.op == TRANSACTION:
-            return {"batch": int(vhost.last_batch(query))}
+            return {"batch": int(vhost.batches.last_batch(query))}
         if request.op == ABORT:
-            vhost.abort_batch(query, request.batch)
+            vhost.batches.abort(query, request.batch)
             return {}
         assert request.op == COMMIT, request.op
         commit = self.commit
@@ -69,10 +69,10 @@ class Stager:
                 octets += len(part.encode()) + PART_OCTETS
             if not vhost.take_room(octets):
                 raise RequestError(REFUSED, f"commit: {NO_ROOM.reason}")
-            self.again = vhost.is_committed(query, request.batch)
-            commit = vhost.commit_batch(query, request.batch, request.parts)
+            self.again = vhost.batches.is_committed(query, request.batch)
+            commit = vhost.batches.commit(query, request.batch, request.parts)
             self.commit = commit
-        if not commit.finished or not vhost.is_durable(commit.lsn):
+        if not commit.finished or not vhost.batches.is_durable(commit.lsn):
             return None
         self.commit = None
         return {"rows": int(commit.rows), "unroutable": int(commit.unroutable), "again": self.again}
@@ -84,7 +84,7 @@ class Stager:
         """
         stage = decode_stage(data, at, end)
         query = owned_name(rights.user, "query", stage.query)
-        if vhost.is_committed(query, stage.batch):
+        if vhost.batches.is_committed(query, stage.batch):
             return {"rows": 0, "again": True}
         octets = data[at + stage.block_at : end]
         try:
@@ -97,7 +97,7 @@ class Stager:
         self.check_addresses(vhost, rights, block)
         self.check_properties(vhost, rights, block)
         self.check_bodies(block)
-        if not vhost.stage(query, stage.batch, stage.part, block.count, octets):
+        if not vhost.batches.stage(query, stage.batch, stage.part, block.count, octets):
             raise RequestError(REFUSED, f"stage: {NO_ROOM.reason}")
         self.rows += block.count
         self.octets += len(octets)

@@ -402,7 +402,7 @@ class MqttSession(Session):
     def closed(self) -> None:
         self.outbox.close()
         self.vhost.session_closed(self.id)
-        self.vhost.detach_client(self.client, self.id)
+        self.vhost.mqtt_clients.detach(self.client, self.id)
 
     def describe(self) -> dict[str, object]:
         fields = client_fields(self.inbox, self.outbox, self.client)

@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
+from forebay.broker.consuming.primary import reader_primary
 from forebay.broker.contract import VhostContract
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.limits.topology_memory import consumer_octets
@@ -14,7 +15,6 @@ from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import Subscription
 from forebay.broker.mqtt.retained import RetainedSearch
 from forebay.broker.mqtt.sessions import is_topic
-from forebay.broker.primary import reader_primary
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.core.options import Options
 from forebay.core.reading.nearest import slip_of
@@ -118,7 +118,7 @@ class Subscriptions:
                     continue  # it stays: the next connection may find the file mended, or memory for it
                 if error.reason == REFUSED:
                     note_denied(self.vhost, SUBSCRIBE_DENIED, self.rights.user, error.text)
-                self.vhost.unsubscribe(client, subscription.filter)
+                self.vhost.mqtt_clients.unsubscribe(client, subscription.filter)
         client.checked = self.rights.stamp
 
     # ---- SUBSCRIBE
@@ -165,10 +165,10 @@ class Subscriptions:
 
     def add_topic(self, wanted: Subscription, handling: i64) -> None:
         """Subscribe to topics; what is retained on them follows as the client wants it [MQTT-3.3.1-9 to -11]."""
-        new = self.vhost.subscribe(self.client, wanted)
+        new = self.vhost.mqtt_clients.subscribe(self.client, wanted)
         if handling == RETAIN_NEVER or (handling == RETAIN_IF_NEW and not new):
             return
-        self.search = self.vhost.search_retained(wanted.filter)
+        self.search = self.vhost.mqtt_clients.search_retained(wanted.filter)
         self.searched = wanted
 
     def find_retained(self) -> None:
@@ -201,7 +201,7 @@ class Subscriptions:
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
             if shared and old.arguments == wanted.arguments:
-                self.vhost.subscribe(self.client, wanted)
+                self.vhost.mqtt_clients.subscribe(self.client, wanted)
                 old.recipient = self.shared_recipient(wanted)  # what it has in flight stays its own
                 return
             if old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
@@ -210,16 +210,16 @@ class Subscriptions:
         if shared:
             if wanted.arguments:
                 ConsumerArguments(wanted.arguments, self.vhost.name, filter)  # refused before there is a member more
-            self.vhost.subscribe(self.client, wanted)
+            self.vhost.mqtt_clients.subscribe(self.client, wanted)
             self.consume(wanted)
         else:
             self.consume(wanted)
-            self.vhost.subscribe(self.client, wanted)
+            self.vhost.mqtt_clients.subscribe(self.client, wanted)
 
     def check_memory(self, wanted: Subscription) -> None:
         """Refuse with RequestError(TOO_MANY) if there is no memory for the subscription and its consumer."""
         octets = consumer_octets(wanted.filter, wanted.arguments)
-        self.vhost.check_subscription(self.client, wanted, self.session_id, octets)
+        self.vhost.mqtt_clients.check_subscription(self.client, wanted, self.session_id, octets)
 
     def check_queue(self, wanted: Subscription) -> None:
         """RequestError where the filter names no one queue, or nothing could be settled at QoS 0."""
@@ -248,7 +248,7 @@ class Subscriptions:
         recipient: Recipient | None = None
         if shared:
             recipient = self.shared_recipient(subscription)
-        consumer = self.vhost.consume(
+        consumer = self.vhost.consuming.consume(
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
         queue = QueueSubscription(filter, consumer, subscription.arguments, recipient)
@@ -289,13 +289,13 @@ class Subscriptions:
         queue = None if self.queues is None else self.queues.get(filter)
         if queue is not None:
             self.drop_queue(queue)
-        return self.vhost.unsubscribe(self.client, filter)
+        return self.vhost.mqtt_clients.unsubscribe(self.client, filter)
 
     def drop_queue(self, subscription: QueueSubscription) -> None:
         assert self.queues is not None
         del self.queues[subscription.filter]
         self.outbox.forget(subscription.consumer)
-        self.vhost.cancel(subscription.consumer)
+        self.vhost.consuming.cancel(subscription.consumer)
 
     def cancelled(self, consumer: Consumer) -> bool:
         """The queue of a consumer is gone; whether a subscription of ours ends with it."""
@@ -312,7 +312,7 @@ class Subscriptions:
         if queue.recipient is not None and self.vhost.find_queue(queue.filter) is not None:
             self.consume(subscription)  # the share became durable
             return False
-        self.vhost.unsubscribe(self.client, queue.filter)
+        self.vhost.mqtt_clients.unsubscribe(self.client, queue.filter)
         return True
 
 

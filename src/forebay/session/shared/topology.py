@@ -9,8 +9,24 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from forebay.broker.catalog.topology_requests import (
+    BindingChange,
+    ExchangeDeclaration,
+    ExchangeDeletion,
+    QueueDeclaration,
+    QueueDeletion,
+    QueuePurge,
+    Requester,
+    TopologyOutcome,
+    TopologyRequest,
+)
 from forebay.queue.queue import Queue
 from forebay.session.session import Session
+
+
+def change(session: Session, request: TopologyRequest) -> TopologyOutcome:
+    """Have the vhost make a change for a session's user, and return its outcome."""
+    return session.vhost.change(Requester(session.rights, session.id, session.principal.user), request)
 
 
 def declare_queue(
@@ -20,26 +36,24 @@ def declare_queue(
 
     name  "" for a name that the broker makes
     """
-    vhost = session.vhost
-    is_new = not vhost.has_queue(name)
-    queue = vhost.declare_queue(
-        session.rights, name, durable, exclusive, auto_delete, arguments, session.id, session.principal.user
-    )
+    outcome = change(session, QueueDeclaration(name, durable, exclusive, auto_delete, arguments))
+    queue = outcome.queue
+    assert queue is not None, "a queue was declared"
     session.hold()
-    if is_new and not exclusive:
+    if outcome.is_changed and not exclusive:
         session.note_change("queue.declare", {"queue": queue.name, "arguments": arguments})
     return queue
 
 
 def bind_queue(session: Session, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object]) -> None:
     """Bind a queue to an exchange."""
-    session.vhost.bind_queue(session.rights, name, exchange, key, arguments, session.id)
+    change(session, BindingChange(True, True, name, exchange, key, arguments))
     session.hold()
 
 
 def unbind_queue(session: Session, name: bytes, exchange: bytes, key: bytes, arguments: dict[str, object]) -> None:
     """Delete a binding of a queue, if there is one."""
-    session.vhost.unbind_queue(session.rights, name, exchange, key, arguments, session.id)
+    change(session, BindingChange(True, False, name, exchange, key, arguments))
     session.hold()
 
 
@@ -48,7 +62,7 @@ def purge_queue(session: Session, name: bytes) -> i64:
 
     The removal is on disk with the commit of this turn: the answer is to be kept back for that by the caller.
     """
-    count = session.vhost.purge_queue(session.rights, name, session.id)
+    count = change(session, QueuePurge(name)).messages
     session.note_change("queue.purge", {"queue": name, "messages": int(count)})
     return count
 
@@ -58,13 +72,19 @@ def delete_queue(session: Session, name: bytes, if_unused: bool, if_empty: bool)
 
     if_unused, if_empty  refuse to if the queue has consumers, or messages
     """
-    vhost = session.vhost
-    queue = vhost.find_queue(name)
-    count = vhost.delete_queue(session.rights, name, if_unused, if_empty, session.id)
+    outcome = change(session, QueueDeletion(name, if_unused, if_empty))
     session.hold()
+    queue = outcome.queue
     if queue is not None and not queue.owner:
-        session.note_change("queue.delete", {"queue": name, "messages": int(count)})
-    return count
+        session.note_change("queue.delete", {"queue": name, "messages": int(outcome.messages)})
+    return outcome.messages
+
+
+def drop_own_queue(session: Session, name: bytes) -> None:
+    """Delete a queue that the session has made for itself, unless it has gone by itself."""
+    if session.vhost.find_queue(name) is not None:
+        change(session, QueueDeletion(name, False, False, True))
+        session.hold()
 
 
 def declare_exchange(
@@ -77,21 +97,17 @@ def declare_exchange(
     arguments: dict[str, object],
 ) -> None:
     """Declare an exchange of a kind, such as direct."""
-    vhost = session.vhost
-    is_new = vhost.find_exchange(name) is None
-    vhost.declare_exchange(session.rights, name, kind, durable, auto_delete, internal, arguments)
+    outcome = change(session, ExchangeDeclaration(name, kind, durable, auto_delete, internal, arguments))
     session.hold()
-    if is_new:
+    if outcome.is_changed:
         session.note_change("exchange.declare", {"exchange": name, "arguments": arguments})
 
 
 def delete_exchange(session: Session, name: bytes, if_unused: bool) -> None:
     """Delete an exchange if there is one; `if_unused`: refuse to if something is bound to it."""
-    vhost = session.vhost
-    is_there = vhost.find_exchange(name) is not None
-    vhost.delete_exchange(session.rights, name, if_unused)
+    outcome = change(session, ExchangeDeletion(name, if_unused))
     session.hold()
-    if is_there:
+    if outcome.is_changed:
         session.note_change("exchange.delete", {"exchange": name})
 
 
@@ -99,7 +115,7 @@ def bind_exchange(
     session: Session, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
 ) -> None:
     """Bind an exchange to another one, the source."""
-    session.vhost.bind_exchange(session.rights, destination, source, key, arguments)
+    change(session, BindingChange(False, True, destination, source, key, arguments))
     session.hold()
 
 
@@ -107,5 +123,5 @@ def unbind_exchange(
     session: Session, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
 ) -> None:
     """Delete a binding of an exchange to another one, if there is one."""
-    session.vhost.unbind_exchange(session.rights, destination, source, key, arguments)
+    change(session, BindingChange(False, False, destination, source, key, arguments))
     session.hold()

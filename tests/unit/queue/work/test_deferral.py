@@ -61,7 +61,7 @@ def deferred(rig: OneVhost) -> list[int]:
 
 
 def take(rig: OneVhost, consumer: Consumer, offset: int) -> Delivery | None:
-    found = rig.vhost.take_deferred(consumer, [offset])
+    found = rig.vhost.settling.take_deferred(consumer, [offset])
     return found[0] if found else None
 
 
@@ -69,8 +69,8 @@ def test_a_deferred_record_is_delivered_to_who_asks_for_it(rig: OneVhost) -> Non
     publish(rig, 3)
     consumer = consume(rig)
     (lease,) = leases(rig)
-    assert rig.vhost.defer(lease, 1, UNTRIED) == 1
-    assert rig.vhost.defer(lease, 1, UNTRIED) == 0, "it is not held any more"
+    assert rig.vhost.settling.defer(lease, 1, UNTRIED) == 1
+    assert rig.vhost.settling.defer(lease, 1, UNTRIED) == 0, "it is not held any more"
     rig.clock.us += 10**6 * SECOND_US
     assert [each.first for each in leases(rig)] == [0, 2], "the others' time is over"
     credit = consumer.credit
@@ -89,7 +89,7 @@ def test_no_other_record_is_taken(rig: OneVhost, offset: int) -> None:
     publish(rig, 3)
     consumer = consume(rig, 2)
     lease = leases(rig)[0]
-    rig.vhost.defer(lease, 1, UNTRIED)
+    rig.vhost.settling.defer(lease, 1, UNTRIED)
     assert take(rig, consumer, offset) is None
     assert deferred(rig) == [1]
 
@@ -99,10 +99,10 @@ def test_several_are_taken_together_or_none(rig: OneVhost) -> None:
     consumer = consume(rig)
     (lease,) = leases(rig)
     for offset in (0, 1, 3):
-        rig.vhost.defer(lease, offset, UNTRIED)
-    assert rig.vhost.take_deferred(consumer, [0, 2]) == []
+        rig.vhost.settling.defer(lease, offset, UNTRIED)
+    assert rig.vhost.settling.take_deferred(consumer, [0, 2]) == []
     assert deferred(rig) == [0, 1, 3]
-    assert [each.index for each in rig.vhost.take_deferred(consumer, [3, 0])] == [3, 0]
+    assert [each.index for each in rig.vhost.settling.take_deferred(consumer, [3, 0])] == [3, 0]
     assert deferred(rig) == [1]
 
 
@@ -118,7 +118,7 @@ def test_a_failure_counts(rig: OneVhost) -> None:
     publish(rig, 1)
     consumer = consume(rig)
     (lease,) = leases(rig)
-    rig.vhost.defer(lease, 0, FAILED)
+    rig.vhost.settling.defer(lease, 0, FAILED)
     delivery = take(rig, consumer, 0)
     assert delivery is not None
     assert (delivery.failures, delivery.deliveries) == (1, 2)
@@ -128,8 +128,8 @@ def test_a_restart_finds_what_is_deferred(rig: OneVhost) -> None:
     publish(rig, 4)
     consume(rig)
     (lease,) = leases(rig)
-    rig.vhost.defer(lease, 1, UNTRIED)
-    rig.vhost.defer(lease, 2, UNTRIED)
+    rig.vhost.settling.defer(lease, 1, UNTRIED)
+    rig.vhost.settling.defer(lease, 2, UNTRIED)
     rig.vhost.settling.ack(lease, 0, 1)
     rig.vhost.hurry()
     rig.settle()
@@ -145,7 +145,7 @@ def test_a_deferred_record_does_not_hold_its_message_group_up(rig: OneVhost) -> 
     consumer = consume(rig)
     (lease,) = leases(rig)
     assert (lease.first, lease.count) == (0, 1)
-    rig.vhost.defer(lease, 0, UNTRIED)
+    rig.vhost.settling.defer(lease, 0, UNTRIED)
     (second,) = leases(rig)
     assert second.first == 1
     delivery = take(rig, consumer, 0)
@@ -163,9 +163,9 @@ def test_deferrals_are_not_without_end(rig: OneVhost, monkeypatch: pytest.Monkey
     publish(rig, 3)
     consume(rig)
     (lease,) = leases(rig)
-    rig.vhost.defer(lease, 0, UNTRIED)
-    rig.vhost.defer(lease, 1, UNTRIED)
+    rig.vhost.settling.defer(lease, 0, UNTRIED)
+    rig.vhost.settling.defer(lease, 1, UNTRIED)
     with pytest.raises(RequestError) as refused:
-        rig.vhost.defer(lease, 2, UNTRIED)
+        rig.vhost.settling.defer(lease, 2, UNTRIED)
     assert refused.value.reason == TOO_MANY
     assert rig.vhost.settling.ack(lease, 2, 1) == 1, "it is held as before"

@@ -30,7 +30,7 @@ from forebay.queue.leases.lease import Delivery
 from forebay.routing.exchange import text
 from forebay.session.amqp10.addresses import PublishAddress, exchange_path, parse_target, queue_path
 from forebay.session.amqp10.conditions import error_of
-from forebay.session.amqp10.context import LinkContext, drop_queue
+from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.incoming.confirms import SessionConfirms
 from forebay.session.amqp10.incoming.publish import check_command, check_copies, publish_held, publish_message
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
@@ -38,6 +38,7 @@ from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.servicebus.batches import BATCH_FORMAT, split_batch
 from forebay.session.shared.held_publishes import HeldPublish, HeldPublishes
 from forebay.session.shared.target import PublishTarget
+from forebay.session.shared.topology import drop_own_queue
 from forebay.wire.amqp10.decoder import read_u32, value_end
 from forebay.wire.amqp10.encoder import encode_value
 from forebay.wire.amqp10.outgoing import RELEASED_STATE
@@ -390,7 +391,7 @@ class ReceivingLink(LinkEndpoint):
         self.is_attached = False
         self.forget_parts()
         if self.owned:
-            drop_queue(self.state, self.owned)
+            drop_own_queue(self.state.session, self.owned)
 
     def describe(self) -> dict[str, object]:
         address = self.address

@@ -12,13 +12,14 @@ from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 from forebay.session.amqp10.addresses import queue_path
-from forebay.session.amqp10.context import LinkContext, drop_queue
+from forebay.session.amqp10.context import LinkContext
 from forebay.session.amqp10.link import LinkEndpoint, LinkError
 from forebay.session.amqp10.outgoing.encode import DeliveryEncoder
 from forebay.session.amqp10.output import SessionOutput
 from forebay.session.amqp10.servicebus.locks import LockTokens
 from forebay.session.amqp10.transactions import OpenTransaction
 from forebay.session.amqp10.windows import SERIAL_MASK, serial_difference
+from forebay.session.shared.topology import drop_own_queue
 from forebay.session.shared.unsettled import BY_DEFAULT, REJECT, UnsettledDeliveries
 from forebay.wire.amqp10.fields import ABSENT
 from forebay.wire.amqp10.performatives import Flow, Transfer
@@ -152,12 +153,12 @@ class SendingLink(LinkEndpoint):
     def grant(self) -> None:
         """Let the consumer have what the client takes beside all that is on its way."""
         credit = max(0, serial_difference(self.limit, self.delivery_count) - self.waiting)
-        self.vhost.set_credit(self.consumer, credit, self.is_draining)
+        self.vhost.consuming.flow(self.consumer, credit, self.is_draining)
 
     def stall(self) -> None:
         """Let the consumer have nothing more until `resume`."""
         self.is_stalled = True
-        self.vhost.set_credit(self.consumer, 0, False)
+        self.vhost.consuming.flow(self.consumer, 0, False)
 
     def resume(self) -> None:
         """Let the consumer have again what the client takes."""
@@ -218,13 +219,13 @@ class SendingLink(LinkEndpoint):
         queue = self.queue
         if queue is None:
             self.vhost.replies.close(self.consumer)
-        self.vhost.cancel(self.consumer)
+        self.vhost.consuming.cancel(self.consumer)
         if not self.owned or queue is None:
             return
         if not self.is_durable:
-            drop_queue(self.state, self.owned)
+            drop_own_queue(self.state.session, self.owned)
         elif is_closed and not queue.consumer_count():
-            drop_queue(self.state, self.owned)
+            drop_own_queue(self.state.session, self.owned)
             self.state.session.note_change("queue.delete", {"queue": self.owned, "messages": int(queue.ready())})
 
     def describe(self) -> dict[str, object]:

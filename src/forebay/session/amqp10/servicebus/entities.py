@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from forebay.broker.contract import VhostContract
+from forebay.broker.contract import ANY_SESSION, VhostContract
 from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, RequestError
 from forebay.message.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
@@ -75,13 +75,13 @@ def entity_queue(vhost: VhostContract, entity: Entity) -> bytes:
     The dead letters of a queue are in a queue of their own, if it says so: `x-dlq`, or the default exchange and a
     routing key.
     """
-    queue = vhost.any_queue(entity.queue)
+    queue = vhost.queue(entity.queue, ANY_SESSION)
     if not entity.is_dead_letters:
         return entity.queue
     limits = queue.limits
     if limits.dlq:
         return dead_letter_queue(vhost.publishing, DEAD_LETTER_PREFIX + entity.queue).name
     if limits.dead_letter_exchange == b"" and limits.dead_letter_key:
-        return vhost.any_queue(limits.dead_letter_key).name
+        return vhost.queue(limits.dead_letter_key, ANY_SESSION).name
     name = text(entity.queue)
     raise RequestError(NOT_FOUND, f"queue '{name}' has no dead letters in a queue of their own: declare it with x-dlq")

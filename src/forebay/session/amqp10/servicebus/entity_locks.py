@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.contract import ANY_SESSION
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.queue.leases.lease import Consumer
@@ -54,7 +55,7 @@ class EntityLocks:
 
     def find_queue(self) -> Queue:
         """Return the queue, which may have gone; RequestError(NOT_FOUND)."""
-        queue = self.vhost.any_queue(self.queue)
+        queue = self.vhost.queue(self.queue, ANY_SESSION)
         self.vhost.catch_up(queue)
         return queue
 
@@ -141,7 +142,7 @@ class EntityLocks:
         consumer = self.find_consumer(queue, group)
         messages = EntityMessages(self.vhost, queue)
         found: list[object] = []
-        for delivery in self.vhost.take_deferred(consumer, [number - 1 for number in numbers]):
+        for delivery in self.vhost.settling.take_deferred(consumer, [number - 1 for number in numbers]):
             offset = delivery.block.base + delivery.index
             pairs: list[tuple[object, object]] = [("message", messages.encode(delivery, True))]
             lease = delivery.lease
@@ -177,8 +178,8 @@ class EntityLocks:
         found = locks.consumers.get(int(queue.id))
         if found is None or found not in group.consumers:
             session = self.context.session
-            found = self.vhost.consume(self.queue, session.id, 0, b"", False, False, 0, {})
-            self.vhost.set_credit(found, 0, False)
+            found = self.vhost.consuming.consume(self.queue, session.id, 0, b"", False, False, 0, {})
+            self.vhost.consuming.flow(found, 0, False)
             locks.consumers[int(queue.id)] = found
         return found
 

@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.consuming.message_sessions import QueueSessions, SessionLock, octets_of_state, select_group
+from forebay.broker.contract import ANY_SESSION
 from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, TOO_MANY, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.queue.queue import Queue
@@ -100,7 +101,7 @@ class EntitySessions:
         session = session_in(fields)
         if session is None:
             raise RequestError(INVALID, "field 'session-id': missing")
-        sessions = self.vhost.message_sessions_of(self.vhost.any_queue(self.queue))
+        sessions = self.vhost.message_sessions_of(self.vhost.queue(self.queue, ANY_SESSION))
         lock = self.find_lock(sessions, session)
         if name == "renew-session-lock":
             return self.renew(lock)
@@ -126,7 +127,7 @@ class EntitySessions:
         """Renew a session's lock and those of its messages, and return until when they are."""
         consumer = self.find_link(lock).consumer
         lock.until_us = self.vhost.now_us() + consumer.timeout_us
-        queue = self.vhost.any_queue(self.queue)
+        queue = self.vhost.queue(self.queue, ANY_SESSION)
         group = queue.groups.get(consumer.group)
         if isinstance(group, WorkGroup):
             for lease in group.leases.of_consumer(consumer):
@@ -153,7 +154,7 @@ class EntitySessions:
         top = number_in(fields, "top")
         if skip < 0 or top < 1:
             raise RequestError(INVALID, "fields 'skip' and 'top': must be at least 0 and 1")
-        sessions = self.vhost.message_sessions_of(self.vhost.any_queue(self.queue))
+        sessions = self.vhost.message_sessions_of(self.vhost.queue(self.queue, ANY_SESSION))
         found = sessions.groups_with_state()[skip : skip + min(top, LISTED_MAX)]
         names: list[object] = [text(each) for each in found]
         return Map([("skip", skip + len(names)), ("sessions-ids", Array(STRING_32, names))])

@@ -53,7 +53,7 @@ def attach_client(
     if not connack_fits(block, terms.packet_octets_max):  # before the session is taken over
         raise RequestError(TOO_LARGE, f"CONNACK exceeds the client's {terms.packet_octets_max} octets")
     try:
-        return vhost.attach_client(client_id, session_id, login.clean, terms.expiry_s, will_of(login), owner)
+        return vhost.mqtt_clients.attach(client_id, session_id, login.clean, terms.expiry_s, will_of(login), owner)
     except RequestError as error:
         raise RequestError(TOO_MANY, error.text) from None
 

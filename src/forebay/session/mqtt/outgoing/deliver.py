@@ -152,7 +152,7 @@ class Outbox:
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
-        return self.vhost.is_paused(self.session_id)
+        return self.vhost.consuming.is_paused(self.session_id)
 
     def send_encoded(self, recipient: Recipient, delivery: Delivery, encodings: Encodings) -> i64:
         """Write records that many get alike; index of the first one for which the window has no room."""

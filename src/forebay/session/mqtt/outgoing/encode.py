@@ -11,8 +11,8 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i32_le, write_i16_be
 from mypy_extensions import i64, u8
 
+from forebay.broker.consuming.primary import PrimaryGroup
 from forebay.broker.mqtt.audience import Recipient
-from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.core.pieces import Part
 from forebay.core.units import US_PER_S

@@ -58,10 +58,10 @@ class Feeder:
             if feed.next >= i64(len(feed.numbers)):
                 feeds.popleft()
                 continue
-            message = vhost.retained_message(feed.numbers[feed.next])
+            message = vhost.mqtt_clients.retained_message(feed.numbers[feed.next])
             feed.next += 1
             if message is not None:
-                vhost.give_retained(client, feed.qos, feed.identifier, message)
+                vhost.mqtt_clients.give_retained(client, feed.qos, feed.identifier, message)
                 self.given += 1
                 room -= 1
         if not feeds:

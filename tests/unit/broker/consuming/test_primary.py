@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.primary import PrimaryGroup, primary_name, reader_primary
+from forebay.broker.consuming.primary import PrimaryGroup, primary_name, reader_primary
 from forebay.core.message import MQTT
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.leases.lease import Consumer, Delivery
