@@ -70,6 +70,27 @@ def test_mqtt_consumes_and_settles_in_one_view_only(orders: AnyBroker) -> None:
     assert (ready(orders, "risk"), ready(orders, "billing")) == (0, 3)
 
 
+def test_every_protocol_gets_what_the_filter_of_a_view_takes(orders: AnyBroker) -> None:
+    declare(orders, "two", {**VIEW, "x-filter": "/n > 9"})
+    with amqp.connect(orders) as client:
+        client.confirm()
+        for body in (b'{"n":10}', b'{"n":9}', b"none", b'{"n":11}'):
+            client.send(amqp.publish(1, "orders", body))
+        client.confirmed(4)
+    with amqp.connect(orders) as client:
+        client.consume("two")
+        found = client.delivery()
+        assert found[2] == b'{"n":10}'
+        client.settle(amqp.ACK, found[0], 0)
+        client.sync()
+    raw = amqp10.begun(orders)
+    raw.consumer("/queues/two", credit=1, settled=1)
+    assert amqp10.body_of(raw.delivery()[1]) == b'{"n":11}'
+    mqtt = connected(orders, "worker")
+    mqtt.subscribe("$queue/two/#", properties=user("consumer-group", "g"))
+    assert [mqtt.delivery().body for _ in range(2)] == [b'{"n":10}', b'{"n":11}']
+
+
 def test_amqp_0_9_1_refuses_a_publish_to_a_view_by_name(orders: AnyBroker) -> None:
     for key in ("risk", "$queue/risk"):
         with amqp.connect(orders) as client:

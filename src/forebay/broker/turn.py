@@ -71,7 +71,8 @@ class Turn(PendingBytes):
             if share and log.octets > share:
                 self.shares.crowd(queue)
             if block is not None:
-                queue.counts.published += block.count
+                if queue.intake is None:  # else the filter counts what it takes
+                    queue.counts.published += block.count
                 if self.trace.is_on:
                     self.trace.sealed.append(SealedBlock(self.vhost, queue, block))
             if block is not None and log.durable:
@@ -80,7 +81,7 @@ class Turn(PendingBytes):
                     self.awaiting.append(queue)
             elif queue.watches:
                 self.wake_watches(queue)
-            if block is not None and queue.trace is not None:
+            if block is not None and queue.trace is not None and queue.intake is None:
                 queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
             if block is not None and queue.source.is_shared:
                 self.spread(queue, block)
@@ -94,13 +95,14 @@ class Turn(PendingBytes):
         for other in queue.source.readers:
             if other is queue or not isinstance(other, Queue):
                 continue
-            other.counts.published += block.count
+            if other.intake is None:
+                other.counts.published += block.count
             other.met_marks |= marks
             if block.end > other.log.durable_end and other not in self.awaiting:
                 self.awaiting.append(other)
             elif other.watches:
                 self.wake_watches(other)
-            if other.trace is not None:
+            if other.trace is not None and other.intake is None:
                 other.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, other.log.stamp_us, "")
             if other.work_groups or other.met_marks or other.needs_group():
                 self.mark(other)

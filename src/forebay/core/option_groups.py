@@ -140,6 +140,7 @@ class QueueOptions:
         VALUE,
         "Where a view starts: `epoch` (if empty), `now`, `creation`, an offset, or `timestamp=` and milliseconds.",
     )
+    filter: str = option("", VALUE, "What a view takes of its stream, as a filter: `x-filter`; everything if empty.")
     publish_target: str = option("", VALUE, "Where a publish to a view's own name goes: its stream, or nowhere.")
     limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
     retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)

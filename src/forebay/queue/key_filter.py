@@ -1,4 +1,7 @@
-"""The filter of a group on routing keys: what it does not want is passed over, and settled, for the whole group."""
+"""The filters of a group: on routing keys, and on the input of its view.
+
+What is not wanted is passed over, and settled, for the whole group.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.queue.properties import PropertyReader
+from forebay.queue.source.intake import Intake
 from forebay.queue.turn import TurnShare
 from forebay.routing.topic_trie import matches, swap_key
 
@@ -19,18 +23,32 @@ QUEUE_PREFIX: Final = b"$queue/"
 class KeyFilter:
     """One filter, and which keys it wants.
 
-    text    empty: everything is wanted
+    text    empty: every key is wanted
+    intake  the filter on the input of the group's view
     is_set  some records may not be wanted
     """
 
     def __init__(self, text: bytes, properties: PropertyReader) -> None:
         self.text = text
         self.properties = properties
+        self.intake: Intake | None = None
         self.is_set = len(text) > 0
         self.memo: dict[bytes, bool] = {}
 
+    def take_from(self, intake: Intake) -> None:
+        """Want only what the view has."""
+        self.intake = intake
+        self.is_set = True
+
     def wants(self, block: Block, index: i64) -> bool:
         """True if a record is wanted. To be asked where a filter is set."""
+        intake = self.intake
+        if intake is not None and not intake.wants(block, index):
+            return False
+        return not self.text or self.wants_key(block, index)
+
+    def wants_key(self, block: Block, index: i64) -> bool:
+        """Return whether the filter on routing keys wants a record."""
         key = block.routing_key(index)
         known = self.memo.get(key)
         if known is None:
@@ -43,9 +61,14 @@ class KeyFilter:
 
     def run_length(self, block: Block, index: i64, most: i64, turn: TurnShare) -> i64:
         """Length of the run of wanted records that starts at `index`, each looked at; negative: of unwanted ones."""
-        first = self.wants(block, index)
+        intake = self.intake
+        if intake is not None:
+            most = intake.run_length(block, index, most, turn)
+            if most < 0 or not self.text:
+                return most
+        first = self.wants_key(block, index)
         count: i64 = 1
-        while count < most and count < turn.looks and self.wants(block, index + count) == first:
+        while count < most and count < turn.looks and self.wants_key(block, index + count) == first:
             count += 1
         turn.looks -= count
         return count if first else -count

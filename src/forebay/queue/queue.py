@@ -9,12 +9,14 @@ from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
+from forebay.log.block import Block
 from forebay.queue.counts import Counts, SampledNumbers
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.properties import NoProperties, PropertyReader
+from forebay.queue.source.intake import Intake
 from forebay.queue.source.pins import RetentionPins
 from forebay.queue.source.reader import Keeper, SourceReader
 from forebay.queue.source.retained import RetainedRecords
@@ -48,6 +50,7 @@ class Queue(SourceReader):
     source   the log that it reads, of which it keeps what it needs; other queues may stand over the same one
     log      of the source
     is_view  the source is another queue's: nothing is published to this one
+    intake   of a view with a filter on its input
     released every lower offset is settled in all of its groups, was purged, truncated, or is over a limit of the stream
     met_marks  marks of records that came into the source by another queue, and that this one has to look into
     limits   what is in force; this one object for the queue's life
@@ -86,6 +89,7 @@ class Queue(SourceReader):
         self.source = source
         self.log = source.log
         self.is_view = i64(source.number) != id
+        self.intake: Intake | None = None
         self.released: i64 = 0
         self.met_marks: i64 = 0
         self.counts = Counts()
@@ -134,12 +138,17 @@ class Queue(SourceReader):
         if work:
             work_group = WorkGroup(id, name, filter, self.log, start, self.limits, self.properties)
             work_group.ready_queue.expiry.perishable = self.kind != SHARE
-            if self.keyed or self.limits.priority_mode:
+            if self.intake is not None:
+                work_group.key_filter.take_from(self.intake)
+                work_group.settlement.intake = self.intake
+            if self.keyed or self.limits.priority_mode or self.intake is not None:
                 work_group.ready_queue.make_ordered(self.kind == QUORUM)
             self.work_groups += 1
             group = work_group
         else:
             group = StreamGroup(id, name, filter, self.log, start, auto, self.limits, self.properties)
+            if self.intake is not None:
+                group.key_filter.take_from(self.intake)
         group.counts = self.counts
         group.trace = self.trace
         self.groups[id] = group
@@ -191,13 +200,17 @@ class Queue(SourceReader):
             return f"takes no message above {self.limits.max_body_octets} octets, and this one has {body_octets}"
         return "is full"
 
+    def has(self, block: Block, index: i64) -> bool:
+        """Return whether a record of the log is the queue's: a view with a filter takes only some."""
+        return self.intake is None or self.intake.wants(block, index)
+
     def needs_group(self) -> bool:
         """True if its limits need a work group to look after them though nobody consumes."""
         limits = self.limits
         if self.kind in (STREAM, SHARE):
             return False
         has_ttl = limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
-        return has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
+        return self.intake is not None or has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
 
     def counts_deliveries(self) -> bool:
         """Return whether the queue goes by how often its messages failed, so that redeliveries over AMQP say it."""

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.quota import Quota
-from forebay.core.errors import OptionError
+from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import make_options
 from forebay.management.definitions.configured import configured_arguments, declare_configured
 from forebay.management.definitions.exported import queue_entry, queues_of
 from forebay.management.definitions.imported import ImportPlan
 from forebay.management.explain.explain import absence
+from forebay.management.explain.places import subject_at
+from forebay.management.operations.messages import shown_at
 from forebay.management.operations.queues import pin_fields, queue_fields, view_fields, views_left
 from forebay.queue.totals import QueueTotals
 from forebay.queue.work.work_group import WorkGroup
@@ -116,6 +118,20 @@ def test_a_record_below_the_start_of_a_view_is_explained(broker: OneVhost) -> No
     assert (reason.code, "the view starts at offset 10" in reason.text) == ("gone", True)
 
 
+def test_what_a_filter_leaves_out_is_explained_and_not_shown(broker: OneVhost) -> None:
+    broker.declare(b"some", x_source="orders", x_filter="routing_key = 'other'")
+    broker.settle()
+    queue = broker.vhost.catalog.queue(b"some")
+    assert subject_at(broker.vhost, queue, 3) is None
+    reason = absence(broker.vhost, queue, 3)
+    assert (reason.code, queue.ready()) == ("gone", 0)
+    broker.publish(b"", b"orders", b"x")
+    broker.publish(b"", b"orders", b"x")
+    broker.settle()
+    with pytest.raises(RequestError, match="its filter left it out"):
+        shown_at(broker.vhost, queue, 3, 100)
+
+
 def test_an_event_of_a_deletion_names_the_views(broker: OneVhost) -> None:
     broker.vhost.events.wanted.add("queue.deleted")
     broker.vhost.upkeep.delete_queue(b"orders", False, False)
@@ -157,6 +173,7 @@ def test_definitions_make_a_view_after_its_stream(broker: OneVhost) -> None:
         ({"x-source": "risk"}, "is no stream"),
         ({"x-recovery-point": "soon"}, "none of epoch"),
         ({"x-overflow": "reject-publish"}, "x-overflow"),
+        ({"x-filter": "/n >"}, "x-filter"),
     ],
 )
 def test_definitions_leave_out_a_view_that_cannot_be(broker: OneVhost, view: Fields, part: str) -> None:
@@ -185,12 +202,13 @@ def test_an_exported_view_is_imported_as_it_was(broker: OneVhost, tmp_path: Path
 
 
 def test_an_entry_of_the_configuration_is_a_view() -> None:
-    entry = {"name": "v", "source": "orders", "recovery_point": "now", "publish_target": "orders"}
+    entry = {"name": "v", "source": "orders", "recovery_point": "now", "filter": "/n > 5", "publish_target": "orders"}
     options = make_options({"queues": [entry]})
     assert configured_arguments(options.queues[0], "queues[0]", options.cluster) == {
         "x-queue-type": "classic",
         "x-source": "orders",
         "x-recovery-point": "now",
+        "x-filter": "/n > 5",
         "x-publish-target": "orders",
     }
 
@@ -204,6 +222,7 @@ def test_an_entry_of_the_configuration_is_a_view() -> None:
         ({"source": "orders", "recovery_point": "soon"}, "'soon' is none of epoch"),
         ({"source": "orders", "publish_target": "others"}, "'others' is not its source"),
         ({"recovery_point": "now"}, "only a view has it"),
+        ({"filter": "/n > 5"}, "only a view has it"),
     ],
 )
 def test_an_entry_that_cannot_be_is_named(entry: Fields, part: str) -> None:

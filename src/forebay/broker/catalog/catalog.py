@@ -43,7 +43,7 @@ from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, REFUSED, TOO_MANY, RequestError, note_half_change
 from forebay.core.message import EXPIRES, KEYED
 from forebay.core.option_names import CLASSIC_TYPE
-from forebay.core.stored.entry_kinds import CATALOG, CURSOR, HELD, RELEASED, RETURNS, SETTLED
+from forebay.core.stored.entry_kinds import CATALOG, CURSOR, HELD, INTAKE, RELEASED, RETURNS, SETTLED
 from forebay.directory.command import decoded
 from forebay.log.store import FrameEntry
 from forebay.message.address import TOPIC_EXCHANGE, named_queue
@@ -157,6 +157,8 @@ class Catalog(Topology):
         command = resolve_source(self, command)
         self.execute(command)
         queue = self.queues_by_id[command.id]
+        if queue.intake is not None:
+            self.turn.mark(queue)  # it looks at what is there already
         if queue.is_view and has_keys(queue.log, queue.start()):
             self.key_queue(queue)
         return queue
@@ -320,6 +322,9 @@ class Catalog(Topology):
             entries.append(self.noted(MarkCrash(int(queue.id), int(queue.log.crash_end))))
         for pin in queue.pins.by_name.values():
             entries.append(FrameEntry(HELD, queue.id, 0, pin.note()))
+        taken = b"" if queue.intake is None else queue.intake.snapshot(queue.start())
+        if taken:
+            entries.append(FrameEntry(INTAKE, queue.id, 0, taken))
         for group in queue.groups.values():
             if not is_anonymous(group):
                 group.take_progress()
@@ -346,6 +351,9 @@ class Catalog(Topology):
             elif entry.kind == RELEASED:
                 if queue is not None:
                     queue.restore_released(entry.payload)
+            elif entry.kind == INTAKE:
+                if queue is not None and queue.intake is not None:
+                    queue.intake.restore(entry.payload)
             elif entry.kind == RETURNS:
                 if isinstance(group, WorkGroup):
                     group.attempts.restore(entry.payload)

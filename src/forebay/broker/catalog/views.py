@@ -19,11 +19,13 @@ from forebay.core.units import US_PER_MS
 from forebay.log.queue_log import QueueLog
 from forebay.queue.declaration.arguments import invalid, unacceptable
 from forebay.queue.declaration.view_arguments import (
+    FILTER,
     RECOVERY_POINT,
     SOURCE,
     RecoveryPoint,
     check_view_arguments,
     recovery_point,
+    text_argument,
 )
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.ready.expiry import marks_of
@@ -46,7 +48,8 @@ def resolve_source(where: Topology, command: DeclareQueue) -> DeclareQueue:
         raise invalid(SOURCE, place, unacceptable(source))
     stream = find_stream(where, place, source)
     start = recovery_start(stream, place, recovery_point(place, command.arguments))
-    return msgspec.structs.replace(command, source=int(stream.source.number), start=int(start))
+    condition = text_argument(command.arguments, FILTER)
+    return msgspec.structs.replace(command, source=int(stream.source.number), start=int(start), filter=condition)
 
 
 def find_stream(where: Topology, place: str, name: str) -> Queue:

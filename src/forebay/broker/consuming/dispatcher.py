@@ -8,7 +8,7 @@ from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.turn import Turn
 from forebay.core.errors import note_half_change
-from forebay.core.stored.entry_kinds import RETURNS, SETTLED
+from forebay.core.stored.entry_kinds import INTAKE, RETURNS, SETTLED
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.properties import Looks
@@ -156,6 +156,11 @@ class Dispatcher:
                             self.store.note(RETURNS, queue.id, group.id, returns, False)
                         if progress:
                             self.store.note(SETTLED, queue.id, group.id, progress, False)
+            intake = queue.intake
+            if intake is not None and intake.finished:
+                note = intake.take_note(queue.start())
+                if note:
+                    self.store.note(INTAKE, queue.id, 0, note, False)
             if queue.source.is_shared:
                 queue.needed_from()  # moves its own start, whoever holds the log back
             queue.source.truncate()

@@ -176,6 +176,8 @@ def walk(vhost: Vhost, queue: Queue, first: int, end: int = OFFSET_MAX) -> Itera
         # Between blocks some may be gone: nobody wanted them any more.
         for run_first, run_end in queue.needed(max(offset, int(block.base)), min(end, int(block.end))):
             for at in range(run_first, run_end):
+                if not queue.has(block, at - block.base):
+                    continue
                 deliveries, failures = attempts_of(queue, at)
                 yield RecordSubject(queue.name, block, at - block.base, vhost.turn.now_us, deliveries, failures)
         offset = int(block.end)

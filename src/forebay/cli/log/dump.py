@@ -21,7 +21,7 @@ from forebay.broker.internal_log import (
 from forebay.cli.log.files import damage_of
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile
-from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, HELD, INTERNAL, RETURNS, SETTLED, START
+from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, HELD, INTAKE, INTERNAL, RETURNS, SETTLED, START
 from forebay.log.folder.required import NUMBER, SPAN
 from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, WALS, Frame, FrameEntry, parse_start
 from forebay.log.recovery.recovery import WalReader
@@ -38,6 +38,7 @@ KINDS: Final = {
     BROKER: "broker",
     RETURNS: "returns",
     HELD: "held",
+    INTAKE: "intake",
     SEGMENTS: "segments",
     WALS: "wals",
     DROPPED: "dropped",

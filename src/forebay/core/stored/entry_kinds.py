@@ -17,3 +17,4 @@ BROKER: Final = 7  # a command on what belongs to no vhost
 RETURNS: Final = 8  # how often records came back
 HELD: Final = 9  # records that readers keep
 RELEASED: Final = 10  # where a queue over a log that others read, too, starts
+INTAKE: Final = 11  # what the filter of a view took of its source

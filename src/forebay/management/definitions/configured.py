@@ -19,6 +19,7 @@ from forebay.message.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.queue.declaration.limits import DOUBLING
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.declaration.view_arguments import (
+    FILTER,
     PUBLISH_TARGET,
     RECOVERY_POINT,
     SOURCE,
@@ -230,7 +231,12 @@ def configured_arguments(entry: QueueOptions, path: str, cluster: ClusterOptions
 
 def view_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
     """Return the arguments of a view; OptionError for what an entry says that does not go with them."""
-    said = {SOURCE: entry.source, RECOVERY_POINT: entry.recovery_point, PUBLISH_TARGET: entry.publish_target}
+    said = {
+        SOURCE: entry.source,
+        RECOVERY_POINT: entry.recovery_point,
+        FILTER: entry.filter,
+        PUBLISH_TARGET: entry.publish_target,
+    }
     found: dict[str, object] = {argument: value for argument, value in said.items() if value}
     if found and entry.type == STREAM:
         raise OptionError(f"{path}.source: a view is no stream; leave out type: {entry.type}")

@@ -196,6 +196,10 @@ def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
             fields["disk_full"] = True
             words += "; the disk is full, and nothing durable is taken"
         return Reason("not_there", words, fields)
+    if queue.intake is not None and offset >= queue.start():
+        condition = queue.intake.filter.text
+        words = f"the filter of the view does not match it: {condition}"
+        return Reason("input_filter", words, {"filter": condition})
     if queue.is_view and offset < queue.start():
         words = f"the view starts at offset {queue.start()}: what is below was settled, purged, or not yet its own"
         return Reason("gone", words, {"start": int(queue.start())})

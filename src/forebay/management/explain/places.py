@@ -25,11 +25,11 @@ class MessagePlace:
 
 
 def subject_at(vhost: Vhost, queue: Queue, offset: int) -> RecordSubject | None:
-    """The message at an offset, settled or not; None where the log has none."""
+    """The message at an offset, settled or not; None where the queue has none."""
     if not int(queue.start()) <= offset < int(queue.log.end):
         return None
     block = queue.log.block(offset)
-    if block is None or block.base > offset:
+    if block is None or block.base > offset or not queue.has(block, offset - block.base):
         return None
     return RecordSubject(queue.name, block, offset - block.base, vhost.turn.now_us, *attempts_of(queue, offset))
 
@@ -85,5 +85,5 @@ class Search:
             if offset >= end or offset < queue.start() or self.octets not in block.properties(index):
                 continue
             subject = RecordSubject(queue.name, block, index, self.vhost.turn.now_us)
-            if subject.property("message_id") == self.message_id:
+            if subject.property("message_id") == self.message_id and queue.has(block, index):
                 self.found.append(MessagePlace(queue, offset))

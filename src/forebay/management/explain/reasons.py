@@ -22,6 +22,7 @@ CODES: Final = {
     "not_there": "The queue has no message with this offset yet.",
     "delivered": "The stream's group has read the message.",
     "expired": "The message has expired: it dies at the head of the queue, and readers of a stream skip it.",
+    "input_filter": "The filter of the view does not match the message of the stream.",
     "group_filter": "The group's filter skips the message.",
     "stream_filter": "The filter of the stream's readers skips the message.",
     "paused": "Somebody has paused the queue or the group: nothing is delivered until it is resumed.",

@@ -70,6 +70,8 @@ def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> Messag
     block = queue.log.block(offset)
     if block is None or block.base > offset:
         raise RequestError(NOT_FOUND, f"offset: {offset} of queue '{text(queue.name)}' was settled, and is gone")
+    if not queue.has(block, offset - block.base):
+        raise RequestError(NOT_FOUND, f"offset: {offset} is not of view '{text(queue.name)}': its filter left it out")
     subject = RecordSubject(queue.name, block, offset - block.base, vhost.turn.now_us, *attempts_of(queue, offset))
     return message_fields(subject, octets_max)
 

@@ -222,6 +222,7 @@ SETTINGS: Final = (
     Setting(RETAIN_MESSAGES, ON_WORK, POSITIVE, USER, "messages to retain"),
     Setting("source", ON_WORK, TEXT, NOBODY, "name of a stream"),
     Setting("recovery-point", ON_WORK, ANY, NOBODY, "recovery point"),
+    Setting("filter", ON_WORK, CONDITION, NOBODY, "filter"),
     Setting("publish-target", ON_WORK, TEXT, NOBODY, "name of a stream"),
 )
 # Arguments of RabbitMQ, or of a plugin that comes with it, which its clients send. They have no effect here.

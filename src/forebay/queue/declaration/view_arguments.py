@@ -2,6 +2,7 @@
 
 x-source          the stream
 x-recovery-point  the first record that the view has: epoch (the default), now, creation, an offset, timestamp=ms
+x-filter          the view takes only what matches
 x-publish-target  the stream again: a publish to the view's own name goes there; without it such a publish is refused
 """
 
@@ -16,6 +17,7 @@ from forebay.routing.exchange import frozen
 SOURCE: Final = BY_KEY["source"].argument
 RECOVERY_POINT: Final = BY_KEY["recovery-point"].argument
 PUBLISH_TARGET: Final = BY_KEY["publish-target"].argument
+FILTER: Final = BY_KEY["filter"].argument
 OVERFLOW: Final = BY_KEY["overflow"].argument
 DIGITS_MAX: Final = 15  # of an offset, or of a time in milliseconds
 PUBLISH_FILTER: Final = BY_KEY["publish-filter"].argument
@@ -66,7 +68,7 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
     place  "queue 'q' in vhost '/'"
     """
     if SOURCE not in arguments:
-        for argument in (RECOVERY_POINT, PUBLISH_TARGET):
+        for argument in (RECOVERY_POINT, FILTER, PUBLISH_TARGET):
             if argument in arguments:
                 raise invalid(argument, place, f"only a view has it, a queue with {SOURCE}")
         return
@@ -79,10 +81,13 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
     if MAX_MESSAGE_SIZE in arguments:
         raise invalid(MAX_MESSAGE_SIZE, place, "a view takes no publishes that it could reject: its stream does")
     if PUBLISH_FILTER in arguments:
-        raise invalid(PUBLISH_FILTER, place, "a view has all that is in its stream: filters on input are not in force")
+        raise invalid(PUBLISH_FILTER, place, f"nothing is published to a view: its filter is {FILTER}")
     for key in RETENTIONS:
         if "x-" + key in arguments:
             raise invalid("x-" + key, place, "a view keeps nothing that is settled: the retention of its stream does")
+    fault = BY_KEY["filter"].fault(arguments[FILTER]) if FILTER in arguments else ""
+    if fault:
+        raise invalid(FILTER, place, fault)
     source, target = text_argument(arguments, SOURCE), text_argument(arguments, PUBLISH_TARGET)
     if PUBLISH_TARGET in arguments and target != source:
         raise invalid(PUBLISH_TARGET, place, f"'{target}' is not its source, '{source}'; nothing else is in force")
@@ -90,6 +95,6 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
 
 def check_same_source(place: str, before: dict[str, object], arguments: dict[str, object]) -> None:
     """Refuse other arguments of a queue that is there if they would give it another source."""
-    for argument in (SOURCE, RECOVERY_POINT, PUBLISH_TARGET):
+    for argument in (SOURCE, RECOVERY_POINT, FILTER, PUBLISH_TARGET):
         if frozen(before.get(argument)) != frozen(arguments.get(argument)):
             raise invalid(argument, place, "it cannot be changed: delete the queue, and declare it anew")

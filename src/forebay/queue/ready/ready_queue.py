@@ -23,7 +23,7 @@ from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.expiry import NEVER, Expiry
 from forebay.queue.ready.order import Order
 from forebay.queue.ready.refused import RefusedRecords
-from forebay.queue.turn import TurnShare
+from forebay.queue.turn import SCAN_RECORDS, TurnShare
 from forebay.queue.work.attempts import Attempts
 from forebay.queue.work.settlement import Settlement
 
@@ -437,11 +437,19 @@ class ReadyQueue:
             if count < 0:
                 settlement.cursor = first - count
                 settlement.settle(first, first - count)
+                left += count
                 continue
             settlement.cursor = first + count
             left -= count + BLOCK_RECORDS
             settlement.mark(first, first + count, RETURNED)
             order.take_in(block, index, count)
+        return True
+
+    def goes_on_behind(self, order: Order) -> bool:
+        """Return whether to deliver what is in order already, though the filter of a view has more to look at."""
+        if self.settlement.intake is None or order.mode or not order.count:
+            return False
+        self.turn.looks = SCAN_RECORDS
         return True
 
     def take_in_run(self, order: Order, first: i64, end: i64) -> None:
@@ -455,9 +463,15 @@ class ReadyQueue:
                 self.settlement.settle(first, base)
                 first = base
                 continue
-            stop = min(block.end, end)
-            order.take_in(block, first - block.base, stop - first)
-            first = stop
+            count = min(block.end, end) - first
+            if self.key_filter.intake is not None:
+                count = self.key_filter.intake.run_length(block, first - block.base, count, self.turn)
+            if count < 0:
+                self.settlement.settle(first, first - count)
+                first -= count
+                continue
+            order.take_in(block, first - block.base, count)
+            first += count
 
     # ---- beginning anew
 

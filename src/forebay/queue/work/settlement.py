@@ -13,6 +13,7 @@ from mypy_extensions import i64, u8
 
 from forebay.log.queue_log import QueueLog
 from forebay.queue.leases.page import PAGE_BITS, PAGE_RECORDS, RETURNED, SETTLED, Page
+from forebay.queue.source.intake import Intake
 
 
 @final
@@ -22,6 +23,7 @@ class Settlement:
     start, committed  the first record of the group; every offset below `committed` is settled: the log may forget it
     cursor            next offset never yet delivered
     pages             the states of the records from `committed` to the cursor, by page
+    intake            knows which records the group's view never took: these are settled without a note
     intervals         (first, end) pairs for the write-ahead log; the last, which may grow, is in the two fields below
     """
 
@@ -31,6 +33,7 @@ class Settlement:
         self.committed: i64 = start
         self.cursor: i64 = start
         self.pages: dict[int, Page] = {}
+        self.intake: Intake | None = None
         self.intervals = BytesWriter()
         self.interval_first: i64 = 0
         self.interval_end: i64 = 0
@@ -186,9 +189,21 @@ class Settlement:
         if first == self.interval_end:
             self.interval_end = end
             return
+        if self.intake is not None and self.is_noted(self.intake, first, end):
+            return
         self.cut_interval()
         self.interval_first = first
         self.interval_end = end
+
+    def is_noted(self, intake: Intake, first: i64, end: i64) -> bool:
+        """Return whether an interval needs no note of its own: between it and the last is nothing that a view took."""
+        if intake.leaves_out(first, end):
+            return True
+        last = self.interval_end
+        if last > self.interval_first and last < first and intake.leaves_out(last, first):
+            self.interval_end = end
+            return True
+        return False
 
     def cut_interval(self) -> None:
         if self.interval_end > self.interval_first:
@@ -229,7 +244,10 @@ class Settlement:
         out = BytesWriter()
         write_i64_le(out, 0)
         write_i64_le(out, self.advance())
+        intake = self.intake
         for first, end in self.settled_above():
+            if intake is not None and intake.leaves_out(first, end):
+                continue  # its index says so
             write_i64_le(out, first)
             write_i64_le(out, end)
         return out.getvalue()

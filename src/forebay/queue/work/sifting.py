@@ -77,7 +77,8 @@ def take_out_of_order(ready: ReadyQueue, order: Order, chosen: set[int]) -> None
     """All that waits takes its place anew."""
     turn = ready.turn
     turn.looks = ready.log.end - ready.settlement.cursor + 1
-    while not ready.take_in(order):
+    last: i64 = max(chosen)
+    while not ready.take_in(order) and ready.settlement.cursor <= last:
         turn.looks = ready.log.end - ready.settlement.cursor + 1
     parked = [offset for behind in order.busy.values() for offset in behind]
     runs = order.take_all()

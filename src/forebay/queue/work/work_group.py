@@ -150,8 +150,9 @@ class WorkGroup(Group):
         self.expire(now_us)
         ready = self.ready_queue
         order = ready.order
+        is_behind = order is not None and not ready.take_in(order)
         if order is not None:
-            if not ready.take_in(order):
+            if is_behind and not ready.goes_on_behind(order):
                 return True
             if self.filters.selectors:
                 self.filters.wake(order)
@@ -169,13 +170,13 @@ class WorkGroup(Group):
             if ready.expiry.perishable:
                 self.drop_expired(now_us)
             if ready.is_empty():
-                return False
+                return is_behind
             key = ready.head_key(fairness.key_of) if fairness.key_of != NO_KEY else b""
             consumer = fairness.next(self.consumers, key)
             if consumer is None:
                 if served is not None:
                     self.properties.looks.pace.note(served.held)
-                return False
+                return is_behind
             most = consumer.credit
             if is_shared:
                 most = min(most, fairness.share(self.consumers, consumer, self.shareable()))
@@ -192,15 +193,15 @@ class WorkGroup(Group):
 
     def shareable(self) -> i64:
         """Return the number of records that are ready for all consumers alike; 1 where a key filter may want none."""
-        return 1 if self.key_filter.is_set else self.ready_queue.available()
+        return 1 if self.key_filter.text else self.ready_queue.available()
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
         """The next record at once, whoever's turn it is; None if none is ready."""
         self.turn.looks = SCAN_RECORDS
         self.expire(now_us)
         ready = self.ready_queue
-        if ready.order is not None:
-            ready.take_in(ready.order)
+        if ready.order is not None and not ready.take_in(ready.order):
+            ready.goes_on_behind(ready.order)
         if ready.expiry.perishable:
             self.drop_expired(now_us)
         delivery: Delivery | None = None

@@ -32,7 +32,7 @@ from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.blocks.answers import BlocksAnswer, answer_fetch, is_work
 from forebay.session.blocks.picking import WORK_A_TURN, Picking
-from forebay.session.blocks.reading import ReaderRequests, bounds, description
+from forebay.session.blocks.reading import ReaderRequests, bounds, description, readable
 from forebay.session.blocks.staging import Stager
 from forebay.session.login import BlocksLogin
 from forebay.session.session import Session
@@ -219,7 +219,7 @@ class BlocksSession(Session):
             if answer is not None:
                 self.reply(request.op, answer)
             return answer is not None
-        queue = self.vhost.queue(request.queue.encode(), self.id)
+        queue = readable(self.vhost.queue(request.queue.encode(), self.id))
         log = queue.log
         if request.op == DESCRIBE:
             self.out.write(encode_json(REPLY, description(queue)))

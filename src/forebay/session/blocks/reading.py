@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from forebay.broker.contract import VhostContract
 from forebay.broker.publish.owned_names import owned_name
-from forebay.core.errors import INVALID, RequestError
+from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.options import Options
 from forebay.core.units import US_PER_MS
 from forebay.directory.permissions import READ, Rights
@@ -74,7 +74,7 @@ class ReaderRequests:
         """The queue of that name; RequestError where there is none, or not for this user or connection."""
         octets = name.encode()
         rights.check_queue(READ, octets)
-        return vhost.queue(octets, self.session_id)
+        return readable(vhost.queue(octets, self.session_id))
 
     # ---- which queues there are
 
@@ -92,7 +92,11 @@ class ReaderRequests:
             looked += 1
             queue = vhost.find_queue(name)
             assert queue is not None
-            if (queue.owner and queue.owner != self.session_id) or not rights.covers(READ, name):
+            if (
+                queue.intake is not None
+                or (queue.owner and queue.owner != self.session_id)
+                or not rights.covers(READ, name)
+            ):
                 continue
             if pattern is not None:
                 matches = pattern.find(text(name))
@@ -201,6 +205,14 @@ class ReaderRequests:
 def pin_name(rights: Rights, request: Request) -> bytes:
     """Return the name of a reader's retention pin, which no other user moves or ends."""
     return owned_name(rights.user, "group", request.group).encode()
+
+
+def readable(queue: Queue) -> Queue:
+    """Return a queue whose blocks may be read; RequestError for a view that has only some of their records."""
+    if queue.intake is not None:
+        name = text(queue.name)
+        raise RequestError(PRECONDITION, f"queue '{name}' is a view with a filter: read its stream, with that filter")
+    return queue
 
 
 def description(queue: Queue) -> dict[str, object]:

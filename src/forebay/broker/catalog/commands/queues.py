@@ -9,11 +9,13 @@ from forebay.broker.catalog.commands.topology_command import TopologyCommand
 from forebay.broker.catalog.topology import Topology
 from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.filter.parser import parse
 from forebay.message.address import check_queue_name
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.declaration.view_arguments import check_same_source
 from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, KIND_NAMES, SHARE, Queue, kind_of
+from forebay.queue.source.intake import Intake
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
@@ -30,6 +32,7 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
     user        name of the user that declares it; empty for the broker itself
     source      number of the source that it reads, which is another queue's; 0: one of its own
     start       its first offset in a source of another queue
+    filter      it takes of that source only what matches; "": everything
     """
 
     id: int
@@ -45,6 +48,7 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
     user: str = ""
     source: int = 0
     start: int = 0
+    filter: str = ""
 
     def check(self, where: Topology) -> None:
         place = where.place_of(self.name)
@@ -83,6 +87,8 @@ class DeclareQueue(TopologyCommand[Topology], frozen=True, tag="queue"):
         source = where.open_source(self.source or self.id, self.name, self.is_durable(where))
         queue = where.make_queue(self.id, self.name, self.kind_of(spec), spec, source)
         queue.released = self.start
+        if self.filter:
+            queue.intake = Intake(parse(self.filter), queue.name, queue.properties, queue.counts)
         queue.next_group = self.next_group
         queue.by_address = self.by_address
         queue.declared_by = self.user
@@ -345,6 +351,7 @@ def queue_as_declared(queue: Queue) -> DeclareQueue:
         user=queue.declared_by,
         source=int(queue.source.number) if queue.is_view else 0,
         start=int(queue.released) if queue.is_view else 0,
+        filter="" if queue.intake is None else queue.intake.filter.text,
     )
 
 

@@ -42,6 +42,12 @@ class EntityMessages:
         body = encoder.body(delivery.block, delivery.index)
         return encoder.sections(body) + body
 
+    def is_peeked(self, block: Block, index: i64, session: bytes | None) -> bool:
+        """Return whether a record is the queue's, and of a message group if one is asked for."""
+        if not self.queue.has(block, index):
+            return False
+        return session is None or format_of(block.format(index)).group_key(block.properties(index)) == session
+
     def peek(
         self, group: WorkGroup | None, first: i64, most: i64, octets_max: i64, session: bytes | None
     ) -> list[object]:
@@ -73,7 +79,7 @@ class EntityMessages:
                 offset = block.base
                 continue
             index = offset - block.base
-            if session is None or format_of(block.format(index)).group_key(block.properties(index)) == session:
+            if self.is_peeked(block, index, session):
                 delivery = Delivery(self.nobody, block, index, 1, None)
                 if group is not None:
                     delivery.failures = failures_in(group.attempts.of(offset))
