@@ -63,7 +63,9 @@ class Settling:
             group = self.group_of(lease)
             if group is None:
                 return 0
-            return group.give_back(lease, first, count, self.turn.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
+            # The turn knows the time of the one before, which may be long ago.
+            due_us = self.catalog.store.clock.now_us() + delay_ms * 1000 if delay_ms > 0 else 0
+            return group.give_back(lease, first, count, due_us, how)
         except Exception as error:
             note_half_change(error)
             raise

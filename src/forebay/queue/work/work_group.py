@@ -29,10 +29,10 @@ from forebay.queue.group import Group
 from forebay.queue.leases.lease import FAILED, Consumer, Delivery, Lease
 from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.leases.lease_table import LeaseTable
-from forebay.queue.leases.page import DEAD_LETTER, DELAYED, RETURNED
+from forebay.queue.leases.page import DEAD_LETTER
 from forebay.queue.leases.retries import is_failure, retry_us
 from forebay.queue.properties import PropertyReader
-from forebay.queue.ready.delayed import FROM_NOW, DelayedRecords
+from forebay.queue.ready.delayed import FROM_NOW
 from forebay.queue.ready.expiry import NEVER
 from forebay.queue.ready.order import Order
 from forebay.queue.ready.ready_queue import ReadyQueue
@@ -46,6 +46,7 @@ from forebay.queue.work.dead_letters import DeadLetterBacklog
 from forebay.queue.work.filters import ConsumerFilters
 from forebay.queue.work.modified import annotated_block
 from forebay.queue.work.refused_offers import RefusedOffers
+from forebay.queue.work.returning import ReturningRecords
 from forebay.queue.work.settlement import Settlement
 
 
@@ -58,6 +59,7 @@ class WorkGroup(Group):
     ready_queue   what can be delivered now
     filters       of consumers that want only some of that
     refused_offers  of what some consumers refused to the others
+    returning     what comes back, at once or later
     delayed       what can be delivered later
     leases        what consumers hold
     dead_letters  what died and is not moved yet
@@ -84,7 +86,8 @@ class WorkGroup(Group):
         )
         self.filters = ConsumerFilters(self.limits, self.properties, self.ready_queue)
         self.refused_offers = RefusedOffers(self.ready_queue, self.properties)
-        self.delayed = DelayedRecords()
+        self.returning = ReturningRecords(self.settlement, self.attempts, self.ready_queue, self.properties, self.turn)
+        self.delayed = self.returning.delayed
         self.leases = LeaseTable(self.settlement)
         self.dead_letters = DeadLetterBacklog()
         self.sharing: Fairness | None = None
@@ -330,32 +333,19 @@ class WorkGroup(Group):
                 self.retry_each(start, length, attempts, due_us)
             else:
                 self.attempts.note(start, length, attempts)
-                self.wait(start, length, due_us)
+                self.returning.wait(start, length, due_us)
         return given
 
     def retry_each(self, first: i64, count: i64, attempts: i64, due_us: i64) -> None:
         """Records that failed return, or die where their first failure is too long ago."""
-        now_us = self.now_us()
+        now_us = self.returning.now_us()
         for offset in range(first, first + count):
             since_us = self.attempts.note_failing(offset, now_us)
             if now_us - since_us >= self.limits.retry_timeout_us:
                 self.dead_letter(offset, 1, DELIVERY_LIMIT, attempts)
             else:
                 self.attempts.note(offset, 1, attempts)
-                self.wait(offset, 1, due_us)
-
-    def now_us(self) -> i64:
-        """Return about what time it is; nobody may have had to do with this group for long."""
-        return max(self.turn.now_us, self.properties.looks.now_us)
-
-    def wait(self, first: i64, count: i64, due_us: i64) -> None:
-        """Records wait again; from `due_us` on, see `DelayedRecords`, or from now on where that is 0."""
-        if due_us != 0:
-            self.settlement.mark(first, first + count, DELAYED)
-            self.delayed.add(first, count, due_us)
-            self.attempts.note_delay(first, count, due_us if due_us > 0 else due_us - FROM_NOW + self.now_us())
-        else:
-            self.ready_queue.add(first, count)
+                self.returning.wait(offset, 1, due_us)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die; how many of them were held by it."""
@@ -487,13 +477,7 @@ class WorkGroup(Group):
             lease = leases.take_over(now_us)
         leases.forget_settled()
         if self.delayed.heap:
-            self.release_due(now_us)
-
-    def release_due(self, now_us: i64) -> None:
-        """Make delayed records ready whose time has come."""
-        for first, count in self.delayed.take_due(now_us):
-            self.settlement.mark(first, first + count, RETURNED)
-            self.ready_queue.add(first, count)
+            self.returning.release_due(now_us)
 
     def look_after(self, now_us: i64) -> bool:
         """Let expire what is left, and drop what is too much, after everybody has got what there was.
@@ -547,10 +531,10 @@ class WorkGroup(Group):
                     why = "the group was moved"
                     self.trace.note(RETURNED_EVENT, self.name, lease.consumer, first, count, self.turn.now_us, why)
         self.leases = LeaseTable(self.settlement)
-        self.delayed = DelayedRecords()
+        self.delayed.replace([])
         self.start_over(offset, gone)
         self.ready_queue.start_over()
-        self.restore_waiting()
+        self.returning.restore()
         self.filters.start_over()
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
@@ -574,20 +558,12 @@ class WorkGroup(Group):
         Records that wait for a time after `now_us` wait on.
         """
         self.pass_over([])
-        self.release_due(now_us)
+        self.returning.release_due(now_us)
 
     def pass_over(self, gone: list[tuple[int, int]]) -> None:
         """Take records for settled that housekeeping has left out, and intervals that are `gone` with it soon."""
         self.settlement.settle_missing(gone)
-        self.restore_waiting()
-
-    def restore_waiting(self) -> None:
-        """Make records that settlements passed over ready again, or delayed until the time that was noted for them."""
-        self.ready_queue.restore_cursor()
-        for due_us, first, count in self.attempts.take_delays():
-            self.settlement.mark(first, first + count, DELAYED)
-            self.delayed.add(first, count, due_us)
-        self.ready_queue.restore()
+        self.returning.restore()
 
     def snapshot(self) -> bytes:
         return self.settlement.snapshot()
@@ -597,4 +573,4 @@ class WorkGroup(Group):
         self.attempts.take_notes()
         if not self.attempts.by_offset and not self.attempts.redelivered.runs:
             return b""
-        return self.attempts.snapshot(self.delayed.due_runs(self.now_us()))
+        return self.attempts.snapshot(self.delayed.due_runs(self.returning.now_us()))
