@@ -101,6 +101,7 @@ READ: Asked = [
     ("vhost.list", {}),
 ]
 CHANGED: Asked = [
+    ("lease.extend", {"queue": "work", "offset": 3, "extend_ms": 60_000}),
     ("lease.release", {"queue": "work", "offset": 3}),
     (
         "dlq.edit",

@@ -300,7 +300,8 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
     ),
     **dict.fromkeys(
         (
-            *("dlq.purge", "dlq.show", "group.commit", "group.seek", "lease.release", "message.explain"),
+            *("dlq.purge", "dlq.show", "group.commit", "group.seek", "lease.extend", "lease.release"),
+            *("message.explain",),
             *("message.history", "message.show", "queue.discard", "queue.messages", "queue.purge", "queue.tail"),
         ),
         READERS_OR_ADMIN,

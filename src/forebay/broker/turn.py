@@ -28,6 +28,7 @@ class Turn(PendingBytes):
     dirty      queues in which something has happened
     timed      queues to which time alone may bring something
     awaiting   queues with readers of what is not on disk yet
+    synced_first  sessions whose deliveries of this turn leave once the disk has what the turn notes
     cancelled  consumers that lost their queue: see `EndedTurn`
     internals  the logs of the broker's own
     """
@@ -42,6 +43,7 @@ class Turn(PendingBytes):
         self.dirty: list[Queue] = []
         self.timed: list[Queue] = []
         self.awaiting: list[Queue] = []
+        self.synced_first: list[int] = []
         self.cancelled: list[Consumer] = []
         self.internals: list[InternalLog] = []
 
@@ -50,6 +52,17 @@ class Turn(PendingBytes):
         if not queue.dirty:
             queue.dirty = True
             self.dirty.append(queue)
+
+    def sync_first(self, queue: Queue, session_id: i64) -> None:
+        """Have a session send its delivery of a queue once the disk has what the turn notes about it."""
+        if queue.log.durable:
+            self.store.hurry()
+            self.synced_first.append(int(session_id))
+
+    def take_synced_first(self) -> list[int]:
+        """Sessions that wait for the disk with what this turn delivers, since the last call."""
+        found, self.synced_first = self.synced_first, []
+        return found
 
     def take_cancelled(self) -> list[Consumer]:
         """Consumers that lost their queue since the last call."""

@@ -50,6 +50,7 @@ class EndedTurn:
     """The results of one turn of all vhosts.
 
     deliveries  for the sessions of their consumers to write
+    synced_first  sessions whose deliveries leave once the disk has what the turn notes
     cancelled   consumers that lost their queue
     woken       connections whose wait for a queue is over
     early       deliveries that sessions took before, for whoever follows deliveries
@@ -59,12 +60,14 @@ class EndedTurn:
     def __init__(
         self,
         deliveries: list[Delivery],
+        synced_first: list[int],
         cancelled: list[Consumer],
         woken: list[int],
         early: list[Delivery],
         sealed: list[SealedBlock],
     ) -> None:
         self.deliveries = deliveries
+        self.synced_first = synced_first
         self.cancelled = cancelled
         self.woken = woken
         self.early = early
@@ -276,6 +279,7 @@ class Vhosts:
         self.withdraw_wills()
         self.shared.next_turn.now_us = now_us
         out: list[Delivery] = []
+        synced_first: list[int] = []
         cancelled: list[Consumer] = []
         self.busy = []
         touched, next_turn.vhosts = next_turn.vhosts, []
@@ -290,10 +294,12 @@ class Vhosts:
                 out += deliveries
             else:
                 out = deliveries
+            if vhost.turn.synced_first:
+                synced_first += vhost.turn.take_synced_first()
             cancelled += vhost.turn.take_cancelled()
         self.shared.room.end_turn()
         self.shared.budgets.end_turn(now_us)
-        ended = EndedTurn(out, cancelled, next_turn.sessions, trace.early, trace.sealed)
+        ended = EndedTurn(out, synced_first, cancelled, next_turn.sessions, trace.early, trace.sealed)
         next_turn.sessions, trace.early, trace.sealed = [], [], []
         return ended
 

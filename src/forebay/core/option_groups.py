@@ -54,6 +54,25 @@ class LimitOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """The leases of a queue's consumers: how many messages they may hold, and when these are settled."""
+
+    semantics: str = option(
+        "at-least-once",
+        TEXT,
+        "When a message is settled: when its consumer says so, or at most once: when it is sent.",
+        choices=("at-least-once", "at-most-once"),
+    )
+    period_ms: int = integer(
+        0, "ms", 0, 10**10, "As `visibility_timeout_ms`, and deliveries say when it ends; 0 sets none."
+    )
+    max_backlog: int = integer(0, "messages", 0, 2**62, "Messages that one group may hold; 0 sets no limit.")
+    max_subscription_backlog: int = integer(
+        0, "messages", 0, 2**62, "Messages that one consumer may hold; 0 sets no limit."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RetryOptions:
     """The retries of messages that consumers give back."""
 
@@ -143,6 +162,7 @@ class QueueOptions:
     filter: str = option("", VALUE, "What a view takes of its stream, as a filter: `x-filter`; everything if empty.")
     publish_target: str = option("", VALUE, "Where a publish to a view's own name goes: its stream, or nowhere.")
     limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
+    lease: LeaseOptions = option(LeaseOptions(), TABLE, "Leases of the queue's consumers.", inner=LeaseOptions)
     retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)
     dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Dead letters.", inner=DeadLetterOptions)
     ack_durability: str = option(

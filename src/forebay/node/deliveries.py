@@ -42,6 +42,10 @@ class Deliveries:
         deliveries = ended.deliveries
         if tracer is not None:
             tracer.sealed(ended.sealed, now_us)
+        for number in ended.synced_first:
+            link = self.connections.get(number)
+            if link is not None and link.session is not None:
+                link.session.hold()
         for delivery in deliveries:
             link = self.connections.get(delivery.consumer.session_id)
             if link is None or link.session is None:

@@ -155,6 +155,7 @@ class Group(ABC):
                 self.draining = True
             elif consumer.drains:
                 consumer.credit = 0
+                consumer.withheld = 0
                 consumer.drains = False
 
     def detach(self, consumer: Consumer) -> None:

@@ -111,6 +111,8 @@ class EventSession(Session):
                 fields["stored_ms"] = int(block.timestamp_us(index) // US_PER_MS)
                 if lease is not None:
                     fields.update(lease_fields(lease))
+                    if lease.consumer.tells_lease and lease.page is not None:
+                        fields["lease_until_ms"] = int(lease.deadline_us // US_PER_MS)
             elif block.format(index) & RETAINED:
                 fields["retained"] = True
             parts.append(b"data: " + msgspec.json.encode(fields) + b"\n\n")

@@ -174,9 +174,16 @@ class SettleRequest(Exact):
     ]
     group: Annotated[str, Meta(description="The group, if it has a name.")] = ""
     action: Annotated[
-        str, Meta(description="ack, nack (hand it out again) or reject.", pattern="^(ack|nack|reject)$")
+        str,
+        Meta(
+            description="ack, nack (hand it out again), reject, or extend (hold it longer).",
+            pattern="^(ack|nack|reject|extend)$",
+        ),
     ] = "ack"
     delay_ms: Annotated[int, Meta(ge=0, le=10**10, description="Of nack: not before so long.")] = 0
+    extend_ms: Annotated[
+        int, Meta(ge=0, le=10**10, description="Of extend: how long from now on; 0: as if it came now.")
+    ] = 0
 
 
 @router.post("/ack", responses=DONE)
@@ -222,4 +229,6 @@ def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: SettleReques
         return int(vhost.settling.ack(lease, offset, 1))
     if settlement.action == "nack":
         return int(vhost.settling.nack(lease, offset, 1, settlement.delay_ms))
+    if settlement.action == "extend":
+        return int(vhost.settling.extend(lease, offset, 1, settlement.extend_ms))
     return int(vhost.settling.reject(lease, offset, 1))

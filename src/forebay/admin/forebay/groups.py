@@ -32,6 +32,7 @@ add_operations(
         OperationRoute(f"{GROUP}/hold", "group.release", method="DELETE"),
         OperationRoute("/leases/{vhost:name}", "lease.list"),
         OperationRoute("/leases/{vhost:name}/{queue:octets}/{offset}", "lease.release", method="DELETE"),
+        OperationRoute("/leases/{vhost:name}/{queue:octets}/{offset}/extend", "lease.extend", method="POST"),
         OperationRoute("/delayed/{vhost:name}", "delayed.list"),
         OperationRoute(DELAYED, "delayed.cancel", method="DELETE", names=KEY),
         OperationRoute(f"{DELAYED}/publish", "delayed.publish", method="POST", names=KEY),

@@ -117,6 +117,9 @@ class Consumers(ConsumingContract):
             consumer.priority = asked.priority
             consumer.arguments = arguments or None
             self.set_timeout(where, consumer, cancels, asked.timeout_us)
+            if where.limits.max_subscription_backlog and not no_ack:
+                consumer.backlog_max = where.limits.max_subscription_backlog
+                consumer.set_window(credit or UNLIMITED)
             consumer.queue_name = where.name
             consumer.log_number = where.source.number
             consumer.group_name = group_key(group.name, group.filter)
@@ -198,6 +201,8 @@ class Consumers(ConsumingContract):
     def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
         """The time for which the consumer may hold a record, and what becomes of it then."""
         limits = queue.limits
+        consumer.tells_lease = limits.tells_leases
+        consumer.settles_at_send = consumer.no_ack or limits.settles_at_send
         if limits.visibility_us or not cancels:
             consumer.timeout_us = limits.visibility_us or queue.spec.visibility_ms * 1000
             return
@@ -344,15 +349,19 @@ class Consumers(ConsumingContract):
             self.turn.now_us = self.catalog.store.clock.now_us()
             self.dispatcher.catch_up(where)
             getter.no_ack = no_ack
+            getter.settles_at_send = no_ack or where.limits.settles_at_send
             where.unused_since_us = self.turn.now_us
             self.turn.mark(where)
             if where.paused or group.paused:
                 return None
             try:
-                return group.take_one(getter, self.turn.now_us)
+                delivery = group.take_one(getter, self.turn.now_us)
             except DamagedBlock as error:
                 group.reader.halt(error)
                 raise
+            if delivery is not None and where.limits.notes_deliveries:
+                self.turn.sync_first(where, session_id)
+            return delivery
         except Exception as error:
             note_half_change(error)
             raise

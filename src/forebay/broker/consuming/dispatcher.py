@@ -47,10 +47,21 @@ class Dispatcher:
             if queue.log.writer.count:
                 self.turn.seal(queue)
             self.prepare(queue)
+            before = len(self.early)
             queue.dispatch(self.turn.now_us, self.early)
+            if queue.limits.notes_deliveries:
+                self.sync_first(queue, self.early, before)
         except Exception as error:
             note_half_change(error)
             raise
+
+    def sync_first(self, queue: Queue, deliveries: list[Delivery], first: int) -> None:
+        """Have the deliveries of a queue, those from index `first` on, leave once the disk has what is noted of them.
+
+        Nothing else waits: the turn goes on, and so do other connections.
+        """
+        for at in range(first, len(deliveries)):
+            self.turn.sync_first(queue, deliveries[at].consumer.session_id)
 
     def prepare(self, queue: Queue) -> None:
         """Give a queue what it needs to deliver the records that it has now."""
@@ -119,8 +130,11 @@ class Dispatcher:
         if queue.log.writer.count:
             self.turn.seal(queue)
         self.prepare(queue)
+        before = len(out)
         if queue.dispatch(now_us, out):
             again.append(queue)
+        if queue.limits.notes_deliveries:
+            self.sync_first(queue, out, before)
         for group in list(queue.groups.values()):
             if group.reader.damage is not None and group.consumers:
                 self.lose_consumers(group, group.reader.damage.error().text)

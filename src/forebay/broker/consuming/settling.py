@@ -180,6 +180,13 @@ class Settling:
             note_half_change(error)
             raise
 
+    def deadline_us(self, lease: Lease, offset: i64) -> i64:
+        """Return the time until which a record may be held by a lease that holds it."""
+        group = self.group_of(lease)
+        if not isinstance(group, WorkGroup):
+            return lease.deadline_us
+        return max(lease.deadline_us, group.leases.extended.get(offset, 0))
+
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
         """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
         where = self.catalog.queue(queue)

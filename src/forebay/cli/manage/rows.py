@@ -213,6 +213,11 @@ ROWS: Final = {
         "orders 17",
         said="message {offset} returned to {queue}",
     ),
+    "lease.extend": CommandRow(
+        "Let a consumer hold a message longer.",
+        "orders 17 --extend-ms 60000",
+        said="message {offset} of {queue} may be held longer",
+    ),
     "connection.list": CommandRow(
         "List the connections of all protocols.", columns="id peer protocol vhost user client_id"
     ),

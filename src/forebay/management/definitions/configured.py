@@ -11,7 +11,7 @@ from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.option_cluster import SYNC, ClusterOptions
-from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions, ReplicationOptions
+from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, LeaseOptions, QueueOptions, ReplicationOptions
 from forebay.core.options import Options
 from forebay.directory.vhost_list import DEFAULT_VHOST
 from forebay.management.definitions.imported import ImportPlan, ImportStep
@@ -53,6 +53,10 @@ CONFIGURABLE: Final = (
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-visibility-timeout",
+    "x-lease-period",
+    "x-semantics",
+    "x-max-backlog",
+    "x-max-subscription-backlog",
     "x-primary-group",
 )
 
@@ -300,6 +304,23 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
                 arguments["x-delayed-retry-multiplier"] = factor
     if entry.dlq.enabled:
         arguments.update(dead_letter_arguments(entry))
+    arguments.update(lease_arguments(entry))
+    return arguments
+
+
+def lease_arguments(entry: QueueOptions) -> dict[str, object]:
+    """The arguments that say what consumers may hold, and when it is settled."""
+    arguments: dict[str, object] = {}
+    lease = entry.lease
+    if lease.semantics != LeaseOptions().semantics:
+        arguments["x-semantics"] = lease.semantics
+    for name, number in (
+        ("x-lease-period", lease.period_ms),
+        ("x-max-backlog", lease.max_backlog),
+        ("x-max-subscription-backlog", lease.max_subscription_backlog),
+    ):
+        if number:
+            arguments[name] = number
     return arguments
 
 
@@ -362,6 +383,7 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
         ("retry.total_timeout", entry.retry.total_timeout_ms),
         ("dlq.enabled", entry.dlq.enabled),
         ("retain", bool(retained_arguments(entry))),
+        ("lease", entry.lease != LeaseOptions()),
     ):
         if is_asked:
             raise OptionError(f"{path}.{key} cannot be in force on a stream: its retention says what it keeps")

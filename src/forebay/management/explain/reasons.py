@@ -32,6 +32,7 @@ CODES: Final = {
     "filter": "A consumer's filter does not match the message.",
     "message_group": "Another message of its message group is unsettled, or comes first.",
     "connection_paused": "A consumer's connection does not read.",
+    "max_backlog": "The group holds as many messages as `x-max-backlog` allows.",
     "no_credit": "A consumer's prefetch is used up.",
     "undeliverable_here": "A consumer has said that it cannot take the message (AMQP 1.0).",
     "not_active": "Another consumer is the single active one.",

@@ -172,6 +172,10 @@ class WorkReasons:
         if not self.group.ready_queue.refused.may_take(self.offset, consumer.id):
             self.add("undeliverable_here", f"{who} has said that it cannot take it", **fields)
             able = False
+        if 0 < self.group.limits.max_backlog <= self.group.leases.count:
+            words = f"{who} waits: its group holds {self.group.leases.count} messages, as many as x-max-backlog allows"
+            self.add("max_backlog", words, held=int(self.group.leases.count), **fields)
+            able = False
         if consumer.credit <= 0:
             held = int(consumer.held)
             words = f"{who} holds {count(held, 'message')}, as many as its prefetch allows"

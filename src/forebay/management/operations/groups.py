@@ -30,9 +30,11 @@ from forebay.management.requests.groups import (
     GroupReleaseRequest,
     GroupResumeRequest,
     GroupSeekRequest,
+    LeaseExtendRequest,
     LeaseFields,
     LeaseListRequest,
     LeaseReleaseRequest,
+    LeaseUntilAnswer,
     QueueUnsettledRequest,
 )
 from forebay.management.requests.queues import (
@@ -200,6 +202,17 @@ def release_lease(control: Control, given: LeaseReleaseRequest) -> EmptyAnswer:
         raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.queue}'")
     vhost.settling.nack(lease, offset, 1, 0, UNTRIED)
     return {}
+
+
+@operation("lease.extend", changes=True, need=READ_QUEUE)
+def extend_lease(control: Control, given: LeaseExtendRequest) -> LeaseUntilAnswer:
+    """Let a consumer hold a message longer: until `until_ms`, which is never earlier than before."""
+    vhost = control.vhost(given)
+    offset = given.offset
+    lease = vhost.settling.find_lease(octets(given.queue), octets(given.group), offset)
+    if lease is None or not vhost.settling.extend(lease, offset, 1, given.extend_ms):
+        raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.queue}'")
+    return {"until_ms": int(vhost.settling.deadline_us(lease, offset)) // US_PER_MS}
 
 
 @operation("consumer.list", need=ENTER)

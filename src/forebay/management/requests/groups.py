@@ -110,6 +110,26 @@ class LeaseReleaseRequest(OperationRequest, kw_only=True):
     offset: Offset
 
 
+class LeaseExtendRequest(OperationRequest, kw_only=True):
+    """Arguments of `lease.extend`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    group: Annotated[str, Meta(description="name of the group; by default the nameless one", extra=metavar("NAME"))] = (
+        ""
+    )
+    offset: Offset
+    extend_ms: Annotated[
+        int,
+        Meta(
+            description="time for which it may be held from now on; 0: as if it were delivered now",
+            ge=0,
+            le=10**10,
+            extra=metavar("MS"),
+        ),
+    ] = 0
+
+
 class ConsumerListRequest(OperationRequest, kw_only=True):
     """Arguments of `consumer.list`."""
 
@@ -166,6 +186,12 @@ class LeaseFields(TypedDict):
     connection: int
     channel: int
     consumer: str
+
+
+class LeaseUntilAnswer(TypedDict):
+    """The end of a lease, in ms since 1970."""
+
+    until_ms: int
 
 
 class ConsumerFields(TypedDict):

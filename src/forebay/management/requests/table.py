@@ -66,6 +66,7 @@ REQUESTS: Final[dict[str, type[OperationRequest]]] = {
     "group.delete": groups.GroupDeleteRequest,
     "lease.list": groups.LeaseListRequest,
     "lease.release": groups.LeaseReleaseRequest,
+    "lease.extend": groups.LeaseExtendRequest,
     "message.show": queues.MessageShowRequest,
     "message.explain": explain.MessageExplainRequest,
     "message.history": explain.MessageHistoryRequest,

@@ -64,9 +64,17 @@ RETAIN_OCTETS: Final = "retain-bytes"
 RETAIN_MESSAGES: Final = "retain-length"
 RETENTIONS: Final = (RETAIN, RETAIN_OCTETS, RETAIN_MESSAGES)
 FACTOR_MAX: Final = 1_000_000
+LEASE_PERIOD: Final = "lease-period"
+VISIBILITY: Final = "visibility-timeout"
 # What filters may ask for, and is not known of a message before it is in a queue.
 LATER: Final = frozenset(["age_ms", "deliveries", "failures", "offset", "queue", "stored_ms"])
-DURATIONS: Final = ("expires", "message-ttl", "retry-timeout", "visibility-timeout")  # ms, none above EXPIRY_MS_MAX
+DURATIONS: Final = (
+    "expires",
+    "lease-period",
+    "message-ttl",
+    "retry-timeout",
+    "visibility-timeout",
+)  # ms, none above EXPIRY_MS_MAX
 
 
 @final
@@ -215,6 +223,10 @@ SETTINGS: Final = (
     Setting("retry-timeout", ON_WORK, POSITIVE, USER, "retry timeout"),
     Setting("publish-filter", ON_WORK, CONDITION, NOBODY, "filter"),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
+    Setting("lease-period", ON_WORK, POSITIVE, USER, "lease period"),
+    Setting("semantics", ON_WORK, CHOICE, NOBODY, "semantics", ("at-least-once", "at-most-once"), "invalid_semantics"),
+    Setting("max-backlog", ON_WORK, POSITIVE, USER, "maximum backlog"),
+    Setting("max-subscription-backlog", ON_WORK, POSITIVE, USER, "maximum backlog of a subscription"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
     Setting(RETAIN, ON_WORK, RETAIN_AGE, USER, "age to retain"),
@@ -332,6 +344,8 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             raise invalid(setting.argument, where, "routing_key_but_no_dlx_defined")
         if setting.key == MULTIPLIER and arguments.get(BY_KEY[BACKOFF].argument) == "linear":
             raise invalid(setting.argument, where, '"a linear backoff has no multiplier"')
+        if setting.key == LEASE_PERIOD and arguments.get(BY_KEY[VISIBILITY].argument, value) != value:
+            raise invalid(setting.argument, where, '"x-visibility-timeout means the same, and says another time"')
     for setting in SETTINGS:
         if setting.argument in arguments and setting.types and not setting.types & bit:
             raise RequestError(

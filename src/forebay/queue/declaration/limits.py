@@ -12,9 +12,11 @@ from forebay.queue.declaration.arguments import (
     BY_KEY,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_KEY,
+    LEASE_PERIOD,
     RETAIN,
     RETAIN_MESSAGES,
     RETAIN_OCTETS,
+    VISIBILITY,
     age_us,
     retain_age_us,
     type_bit,
@@ -80,6 +82,11 @@ class Limits:
     nack_counts     a consumer that gives a record back has failed with it
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
+    tells_leases    deliveries say when their lease ends, and how often they were leased
+    settles_at_send a record is settled when it is sent: at most once
+    notes_deliveries  what is noted of a delivery is on the disk before it leaves
+    max_backlog     records that the consumers of one group may hold together; 0 is no limit
+    max_subscription_backlog  records that one consumer may hold; 0 is no limit
     sublet          every consumer of a group may settle what one of them holds
     max_age_us      of a stream; 0 is no limit
     retains         what was settled stays in the log, within the limits of retention
@@ -113,6 +120,11 @@ class Limits:
         self.max_priority: i64 = 0
         self.consumer_timeout_us: i64 = 0
         self.visibility_us: i64 = 0
+        self.tells_leases = False
+        self.settles_at_send = False
+        self.notes_deliveries = False
+        self.max_backlog: i64 = 0
+        self.max_subscription_backlog: i64 = 0
         self.sublet = False
         self.max_age_us: i64 = 0
         self.retains = False
@@ -147,6 +159,11 @@ class Limits:
         self.max_priority = other.max_priority
         self.consumer_timeout_us = other.consumer_timeout_us
         self.visibility_us = other.visibility_us
+        self.tells_leases = other.tells_leases
+        self.settles_at_send = other.settles_at_send
+        self.notes_deliveries = other.notes_deliveries
+        self.max_backlog = other.max_backlog
+        self.max_subscription_backlog = other.max_subscription_backlog
         self.sublet = other.sublet
         self.max_age_us = other.max_age_us
         self.retains = other.retains
@@ -236,8 +253,7 @@ def limits_of(
     limits.nack_counts = asked.switch("nack-counts", spec.type != QUORUM_TYPE)
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
-    limits.visibility_us = microseconds(asked.number("visibility-timeout", 0))
-    limits.sublet = asked.word("leasing", "strict") == "sublet"
+    set_leases(limits, asked)
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
     if spec.durable and not spec.exclusive and SOURCE not in spec.arguments:
@@ -264,6 +280,18 @@ def set_retention(limits: Limits, asked: Asked) -> None:
     limits.retain_octets = asked.number(RETAIN_OCTETS, 0)
     limits.retain_messages = asked.number(RETAIN_MESSAGES, 0)
     limits.retains = limits.retain_age_us > 0 or limits.retain_octets > 0 or limits.retain_messages > 0
+
+
+def set_leases(limits: Limits, asked: Asked) -> None:
+    """Set how long leases last, how many there may be, and who may settle what they hold."""
+    lease_ms = asked.number(LEASE_PERIOD, 0)
+    limits.visibility_us = microseconds(asked.number(VISIBILITY, lease_ms))
+    limits.tells_leases = lease_ms > 0
+    limits.settles_at_send = asked.word("semantics", "at-least-once") == "at-most-once"
+    limits.notes_deliveries = limits.settles_at_send
+    limits.max_backlog = capped(asked.number("max-backlog", 0))
+    limits.max_subscription_backlog = capped(asked.number("max-subscription-backlog", 0))
+    limits.sublet = asked.word("leasing", "strict") == "sublet"
 
 
 def set_priorities(limits: Limits, asked: Asked) -> None:

@@ -29,7 +29,11 @@ class Consumer:
     How credit comes is its session's choice: by a window, in which every record that the consumer holds no more makes
     room for another, or by `flow` alone.
 
-    refills  it has a window
+    refills      it has a window
+    backlog_max  records that it may hold, whatever its window and its credit allow
+    withheld     credit that it gets once it holds fewer: see `backlog_max`
+    settles_at_send  what is delivered to it is settled by that; unless it has `no_ack`, it acknowledges for more
+    tells_lease  its deliveries say when their lease ends
     drains   credit that is left when there is nothing more to deliver is lost
     """
 
@@ -46,6 +50,10 @@ class Consumer:
         self.no_ack = no_ack
         self.credit: i64 = credit
         self.refills = credit < UNLIMITED
+        self.backlog_max: i64 = UNLIMITED
+        self.withheld: i64 = 0
+        self.settles_at_send = no_ack
+        self.tells_lease = False
         self.drains = False
         self.paused = False  # its connection takes no more octets for now
         self.exclusive = False
@@ -75,13 +83,17 @@ class Consumer:
 
     def set_window(self, size: i64) -> None:
         """Let it hold so many records from now on; UNLIMITED for any number."""
+        size = min(size, self.backlog_max)
         self.credit = size - self.held
+        self.withheld = 0
         self.refills = size < UNLIMITED
         self.drains = False
 
     def flow(self, credit: i64, drains: bool) -> None:
         """Let it have so many more from now on; what it settles gives it none."""
-        self.credit = credit
+        room = max(self.backlog_max - self.held, 0)
+        self.credit = min(credit, room)
+        self.withheld = credit - self.credit
         self.refills = False
         self.drains = drains
 
@@ -100,6 +112,10 @@ class Consumer:
         self.held -= count
         if self.refills:
             self.credit += count
+        elif self.withheld:
+            granted = min(self.withheld, max(self.backlog_max - self.held - self.credit, 0))
+            self.withheld -= granted
+            self.credit += granted
 
 
 @final

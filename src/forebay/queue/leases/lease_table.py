@@ -18,6 +18,7 @@ from forebay.queue.leases.page import LEASED, RETURNED, SETTLED
 from forebay.queue.work.attempts import deliveries_in, failures_in
 from forebay.queue.work.settlement import Settlement
 
+NEVER_US: Final = 1 << 62
 LEASES_SLACK: Final = 1024  # used-up leases kept in a list before it is compacted
 
 
@@ -58,6 +59,24 @@ class LeaseTable:
         self.add(lease)
         return lease
 
+    def grant_sent(self, consumer: Consumer, first: i64, count: i64, attempts: i64) -> Lease:
+        """Return the lease of records that are settled by being sent: they only count towards what a consumer holds.
+
+        The lease is not in the table. Its records never come back.
+        """
+        lease = Lease(consumer, None, first, count, NEVER_US)
+        lease.holes = set()
+        lease.deliveries = deliveries_in(attempts) + 1
+        consumer.lend(count)
+        return lease
+
+    def release_sent(self, lease: Lease, count: i64) -> i64:
+        """Give a consumer credit for records that were settled by being sent; how many it held until now."""
+        count = min(count, lease.left)
+        lease.left -= count
+        lease.consumer.release(count)
+        return count
+
     def settle(self, lease: Lease, first: i64, count: i64) -> i64:
         """Settle records that no other lease holds; how many were held by this one until now."""
         page = lease.page
@@ -78,6 +97,9 @@ class LeaseTable:
     def withdraw(self, lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
         """Take records out of a lease; the runs of those that it held, which are RETURNED now and wait nowhere yet."""
         if lease.left == 0:
+            return []
+        if lease.page is None:
+            self.release_sent(lease, count)
             return []
         runs = held_runs(lease, first, count)
         whole = first == lease.first and count == lease.count

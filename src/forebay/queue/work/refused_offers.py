@@ -33,8 +33,8 @@ class RefusedOffers:
         self.ready = ready
         self.properties = properties
 
-    def assign(self, consumers: list[Consumer], fairness: Fairness) -> list[RefusedOffer]:
-        """Take out what can be delivered in this turn, with a consumer for each record."""
+    def assign(self, consumers: list[Consumer], fairness: Fairness, most: i64) -> list[RefusedOffer]:
+        """Take out what can be delivered in this turn, at most so many, with a consumer for each record."""
         candidates = candidates_of(consumers, fairness)
         if not candidates:
             return []
@@ -43,7 +43,7 @@ class RefusedOffers:
         made: list[RefusedOffer] = []
         octets: i64 = 0
         for offset in sorted(self.ready.refused.waiting):
-            if turn.looks <= 0 or octets >= turn.octets:
+            if turn.looks <= 0 or octets >= turn.octets or i64(len(made)) >= most:
                 break
             turn.looks -= 1
             block = self.block_of(offset)

@@ -26,7 +26,7 @@ from forebay.queue.fairness import (
     fairness_named,
 )
 from forebay.queue.group import Group
-from forebay.queue.leases.lease import FAILED, Consumer, Delivery, Lease
+from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.leases.lease_table import LeaseTable
 from forebay.queue.leases.page import DEAD_LETTER
@@ -146,6 +146,17 @@ class WorkGroup(Group):
 
     # ---- delivering
 
+    def backlog_room(self) -> i64:
+        """Return how many more records consumers may hold together."""
+        most = self.limits.max_backlog
+        if most == 0:
+            return UNLIMITED
+        if self.limits.settles_at_send:
+            for consumer in self.consumers:
+                most -= consumer.held
+            return most
+        return most - self.leases.count
+
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         turn = self.turn
         turn.octets = turn.most_octets
@@ -164,9 +175,11 @@ class WorkGroup(Group):
         if is_shared:
             fairness.begin()
         served: Consumer | None = None
+        room = self.backlog_room()
         if ready.refused.waiting:
-            for offer in self.refused_offers.assign(self.consumers, fairness):
+            for offer in self.refused_offers.assign(self.consumers, fairness, room):
                 offered = self.deliver(offer.consumer, offer.block, offer.offset, 1, now_us)
+                room -= 0 if offered.lease is None else 1
                 self.counts.deliver(1, offered.lease is None, offered.redelivered)
                 out.append(offered)
         while turn.octets > 0 and turn.looks > 0:
@@ -174,18 +187,22 @@ class WorkGroup(Group):
                 self.drop_expired(now_us)
             if ready.is_empty():
                 return is_behind
+            if room <= 0:
+                return is_behind
             key = ready.head_key(fairness.key_of) if fairness.key_of != NO_KEY else b""
             consumer = fairness.next(self.consumers, key)
             if consumer is None:
                 if served is not None:
                     self.properties.looks.pace.note(served.held)
                 return is_behind
-            most = consumer.credit
+            most = min(consumer.credit, room)
             if is_shared:
                 most = min(most, fairness.share(self.consumers, consumer, self.shareable()))
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
                 out.append(delivery)
+                if delivery.lease is not None:
+                    room -= delivery.count
                 served = consumer
                 if is_shared:
                     fairness.took(consumer, delivery.count)
@@ -208,6 +225,8 @@ class WorkGroup(Group):
         if ready.expiry.perishable:
             self.drop_expired(now_us)
         delivery: Delivery | None = None
+        if self.backlog_room() <= 0:
+            return None
         refused = self.refused_offers.take_first(consumer)
         if refused is not None:
             delivery = self.deliver(consumer, refused.block, refused.offset, 1, now_us)
@@ -262,10 +281,13 @@ class WorkGroup(Group):
         attempts: i64 = self.attempts.of(first) if self.attempts.by_offset else 0
         modified = self.attempts.modified.of(first) if attempts else b""  # one record alone, see `ReadyQueue.alike`
         lease: Lease | None = None
-        if consumer.no_ack:
-            consumer.send(count)
+        if consumer.settles_at_send:
             self.settled += count
             ready.settle(first, count)
+            if consumer.no_ack:
+                consumer.send(count)
+            else:
+                lease = self.leases.grant_sent(consumer, first, count, attempts)
         else:
             lease = self.leases.grant(consumer, first, count, attempts, now_us)
         delivery = Delivery(consumer, block, index, count, lease)
@@ -306,6 +328,8 @@ class WorkGroup(Group):
         if lease.holes is None:
             settled = self.leases.settle(lease, first, count)
             self.ready_queue.forget(first, count)
+        elif lease.page is None:
+            return self.leases.release_sent(lease, count)
         else:  # it lost records one by one: those may be leased to somebody else by now
             for start, length in held_runs(lease, first, count):
                 settled += self.leases.settle(lease, start, length)

@@ -41,6 +41,7 @@ from forebay.wire.amqp091.properties import HeaderSplice, edit_headers, with_mes
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 CONTENT: Final = b"\x00\x3c\x00\x00"
 HEADER_ROOM: Final = 96  # octets of a content header before the properties, and of headers that the broker adds
+LEASE_ROOM: Final = 46  # of those that tell of a lease
 PROGRESS_ROOM: Final = 384  # of those that tell of a group with a name of 255 octets
 CONTENT_OCTETS: Final = 12  # of a content header before the properties
 
@@ -57,6 +58,7 @@ OFFSET_HEADER: Final = b"x-stream-offset"
 TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
 COUNT_HEADERS: Final[list[bytes]] = [b"x-delivery-count", b"x-acquired-count"]
 STREAM_HEADERS: Final[list[bytes]] = [OFFSET_HEADER, TIMESTAMP_HEADER]
+LEASE_HEADERS: Final[list[bytes]] = [b"x-lease-until", b"x-lease-count"]
 PROGRESS_HEADERS: Final[list[bytes]] = [b"x-work-committed-offset", b"x-work-acked", b"x-work-group"]
 
 
@@ -85,6 +87,17 @@ def count_fields(deliveries: i64, failures: i64) -> bytes:
     put_number_field(out, b"x-delivery-count", failures)
     put_number_field(out, b"x-acquired-count", deliveries - 1)
     return out.getvalue()
+
+
+def put_lease(out: BytesWriter, delivery: Delivery) -> None:
+    """Append when a delivery's lease ends, in ms since 1970, and how often its records were leased, this time included.
+
+    Records that are settled by being sent have no lease, and only the count.
+    """
+    lease = delivery.lease
+    if lease is not None and lease.page is not None:
+        put_number_field(out, LEASE_HEADERS[0], lease.deadline_us // US_PER_MS)
+    put_number_field(out, LEASE_HEADERS[1], delivery.deliveries)
 
 
 def put_progress(out: BytesWriter, primary: PrimaryGroup, offset: i64) -> None:
@@ -157,9 +170,13 @@ class Outlet(DeliveryHolder):
         self.after_numbers = b""
 
     def tell(self, primary: PrimaryGroup | None, origin: DeliveryOrigin | None) -> None:
-        """Deliveries say how far the primary group is, and where they come from."""
-        if primary is None and origin is None:
+        """Deliveries say how far the primary group is, where they come from, and what their lease is."""
+        tells_lease = self.consumer.tells_lease
+        if primary is None and origin is None and not tells_lease:
             return
+        if tells_lease:
+            self.replaced = self.replaced + LEASE_HEADERS
+            self.room += LEASE_ROOM
         self.primary = primary
         self.origin = origin
         if self.added == STREAM:
@@ -213,6 +230,8 @@ class Outlet(DeliveryHolder):
             if self.added == STREAM:
                 put_number_field(fields, OFFSET_HEADER, offset)
                 put_number_field(fields, TIMESTAMP_HEADER, block.timestamp_us(index) // US_PER_MS)
+            if self.consumer.tells_lease:
+                put_lease(fields, delivery)
             if primary is not None:
                 put_progress(fields, primary, offset)
             if origin is not None:
@@ -398,6 +417,8 @@ def write_get(
     exchange, key = format_of(block.format(index)).amqp_address(block.exchange(index), block.routing_key(index))
     content = delivered(block, index, AMQP091)
     room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
+    if delivery.consumer.tells_lease:
+        room += LEASE_ROOM
     properties = fitting_properties(content.properties, frame_max - FRAME_OVERHEAD - room)
     if delivery.deliveries > 1 and tells_counts:
         fields = count_fields(delivery.deliveries, delivery.failures)
@@ -408,5 +429,10 @@ def write_get(
         origin.put(told, offset)
         most = frame_max - FRAME_OVERHEAD - CONTENT_OCTETS
         properties = with_fields(properties, origin.names, told.getvalue(), origin.property_id(offset), most)
+    if delivery.consumer.tells_lease:
+        leased = BytesWriter()
+        put_lease(leased, delivery)
+        most = frame_max - FRAME_OVERHEAD - CONTENT_OCTETS
+        properties = with_fields(properties, LEASE_HEADERS, leased.getvalue(), b"", most)
     put_get_ok(out, channel, tag, delivery.redelivered, exchange, key, ready)
     put_content(out, channel, properties, content.body, frame_max, parts)

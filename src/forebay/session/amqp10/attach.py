@@ -389,7 +389,7 @@ def consume(
     vhost.consuming.flow(consumer, 0, False)
     session.has_delivered = True
     queue = vhost.queue_of(consumer)
-    encoder = DeliveryEncoder(queue.kind == STREAM, queue.id, is_entity)
+    encoder = DeliveryEncoder(queue.kind == STREAM, queue.id, is_entity, consumer.tells_lease and not is_entity)
     link = SendingLink(state, output, runs, attach.name, attach.handle, consumer, queue, encoder)
     state.receivers[consumer.id] = link
     return link

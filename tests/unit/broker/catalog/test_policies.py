@@ -167,6 +167,9 @@ USER_KEYS: Table = {
     "delayed-retry-max": 5,
     "delayed-retry-multiplier": 2.5,
     "nack-counts": False,
+    "lease-period": 5,
+    "max-backlog": 5,
+    "max-subscription-backlog": 5,
     "dlq": True,
 }
 OPERATOR_KEYS: Table = {

@@ -205,7 +205,7 @@ def test_deliveries_over_mqtt() -> None:
         for queued in (False, True):
             out = BytesWriter()
             if queued:
-                assert by.write_queued(out, QueueSubscription(b"$queue/q", consumer, {}, None), block, index, 1, 1)
+                assert by.write_queued(out, QueueSubscription(b"$queue/q", consumer, {}, None), block, index, 1, None)
             else:
                 assert by.write(out, block, index, to, 1, 1, 0, False)
             made = packet(out.getvalue())

@@ -56,6 +56,9 @@ WRITTEN: Final[list[bytes]] = [
     b"x-stream-offset",
     b"x-opt-rabbitmq-received-time",
 ]
+LEASE_UNTIL: Final = Symbol("x-opt-lease-until")
+LEASE_COUNT: Final = Symbol("x-opt-lease-count")
+LEASE_WRITTEN: Final[list[bytes]] = [*WRITTEN, b"x-opt-lease-until", b"x-opt-lease-count"]
 SEQUENCE_NUMBER: Final = Symbol("x-opt-sequence-number")
 ENQUEUED_TIME: Final = Symbol("x-opt-enqueued-time")
 LOCKED_UNTIL: Final = Symbol("x-opt-locked-until")
@@ -81,15 +84,17 @@ class DeliveryEncoder:
     wraps    the body becomes a data section
     is_entity    records are encoded as Azure Service Bus has them
     entity_state of the next record then: 0, 1 for one that is deferred
-    is_numbered  each record has a head of its own, which says its offset
+    tells_lease  deliveries say when their lease ends, and how often their record was leased
+    is_numbered  each record has a head of its own, which says its offset, or its lease
     has_sections  the body of another protocol's message is sections of AMQP 1.0, which came this way before
     """
 
-    def __init__(self, is_stream: bool, queue_id: i64 = 0, is_entity: bool = False) -> None:
+    def __init__(self, is_stream: bool, queue_id: i64 = 0, is_entity: bool = False, tells_lease: bool = False) -> None:
         self.is_stream = is_stream
         self.is_entity = is_entity
         self.queue_id: i64 = queue_id
-        self.is_numbered = self.is_stream or is_entity
+        self.tells_lease = tells_lease
+        self.is_numbered = self.is_stream or is_entity or tells_lease
         self.entity_state: i64 = 0
         self.for_format: i64 = 0
         self.for_exchange = b""
@@ -159,6 +164,9 @@ class DeliveryEncoder:
             added.append((STREAM_OFFSET, int(block.base + index)))
             added.append((RECEIVED, Timestamp(int(block.timestamp_us(index) // US_PER_MS))))
         written = WRITTEN
+        if self.tells_lease:
+            written = LEASE_WRITTEN
+            add_lease_annotations(added, delivery)
         if self.is_entity:
             written = ENTITY_WRITTEN
             add_entity_annotations(added, delivery, index)
@@ -237,6 +245,14 @@ def add_entity_annotations(added: list[tuple[object, object]], delivery: Deliver
     lease = delivery.lease
     if lease is not None:
         added.append((LOCKED_UNTIL, Timestamp(int(lease.deadline_us // US_PER_MS))))
+
+
+def add_lease_annotations(added: list[tuple[object, object]], delivery: Delivery) -> None:
+    """Add when the lease of a delivery ends, and how often its record was leased, this time included."""
+    lease = delivery.lease
+    if lease is not None and lease.page is not None:
+        added.append((LEASE_UNTIL, Timestamp(int(lease.deadline_us // US_PER_MS))))
+    added.append((LEASE_COUNT, Uint(int(delivery.deliveries))))
 
 
 def data_head(octets: i64) -> bytes:

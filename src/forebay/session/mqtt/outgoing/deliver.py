@@ -257,7 +257,7 @@ class Outbox:
             return end  # cancelled: its leases have returned
         if lease is None:
             while index < end:
-                self.encoder.write_queued(self.out, queue, block, index, 0, 1)
+                self.encoder.write_queued(self.out, queue, block, index, 0, None)
                 index += 1
             return end
         recipient = queue.recipient
@@ -273,7 +273,7 @@ class Outbox:
             if flight is None or id - flight.first_id != offset - flight.first_offset:
                 flight = Flight(QUEUED, id, offset, lease)
             expired = self.encoder.expired
-            if self.encoder.write_queued(self.out, queue, block, index, id, lease.deliveries):
+            if self.encoder.write_queued(self.out, queue, block, index, id, lease):
                 window.take(id, flight)
             elif self.encoder.expired > expired:
                 self.vhost.settling.expire(lease, offset, 1)

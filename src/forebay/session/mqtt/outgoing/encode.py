@@ -20,7 +20,7 @@ from forebay.log.block import LONG_OCTETS, Block
 from forebay.message.formats.conversion import convert, delivered, delivered_block
 from forebay.message.formats.table import format_of
 from forebay.message.rendered import rendered_at
-from forebay.queue.leases.lease import Consumer, Delivery, Encoded
+from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Lease
 from forebay.wire.mqtt.codes import V5, V311
 from forebay.wire.mqtt.properties import (
     STRING_OCTETS_MAX,
@@ -277,9 +277,10 @@ class PacketEncoder:
     # ---- messages from queues
 
     def write_queued(
-        self, out: BytesWriter, queue: QueueSubscription, block: Block, index: i64, id: i64, deliveries: i64
+        self, out: BytesWriter, queue: QueueSubscription, block: Block, index: i64, id: i64, lease: Lease | None
     ) -> bool:
         """Append a PUBLISH of a queue's record; False if it is too large, or expired."""
+        deliveries = 1 if lease is None else lease.deliveries
         format = block.format(index) & FORMAT_MASK
         topic = queued_topic(queue, format, block.exchange(index), block.routing_key(index))
         bits = PUBLISH_BITS | (2 if id else 0)
@@ -307,6 +308,9 @@ class PacketEncoder:
         told = b""
         if queue.stream:
             told = stream_properties(queue.primary, block, index)
+            octets += len(told)
+        elif queue.consumer.tells_lease:
+            told = lease_properties(lease)
             octets += len(told)
         if not self.write_head(out, bits, topic, id, octets, len(body)):
             return False
@@ -341,6 +345,15 @@ def stream_properties(primary: PrimaryGroup | None, block: Block, index: i64) ->
     append_user_property(out, b"work-committed-offset", b"%d" % int(primary.committed()))
     append_user_property(out, b"work-acked", b"true" if primary.has_settled(offset) else b"false")
     append_user_property(out, b"work-group", primary.name)
+    return out.getvalue()
+
+
+def lease_properties(lease: Lease | None) -> bytes:
+    """The properties that say when a record's lease ends, and how often it was leased; of no lease the count alone."""
+    out = BytesWriter()
+    if lease is not None and lease.page is not None:
+        append_user_property(out, b"lease-until", b"%d" % int(lease.deadline_us // 1000))
+    append_user_property(out, b"lease-count", b"%d" % (1 if lease is None else int(lease.deliveries)))
     return out.getvalue()
 
 

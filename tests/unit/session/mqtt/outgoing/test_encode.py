@@ -9,7 +9,8 @@ from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.message import AMQP091, MQTT, RETAIN, RETAINED, Properties
 from forebay.log.block import Block, BlockWriter
-from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases.page import Page
 from forebay.queue.mqueue import LOWEST, MqueueRules
 from forebay.session.mqtt.outgoing.encode import PacketEncoder, QueueSubscription, qos_of, queued_topic, topic_of_key
 from forebay.wire.amqp091.properties import encode_properties
@@ -208,17 +209,39 @@ def test_the_topic_of_a_delivery_from_a_queue(format: int, exchange: bytes, key:
     assert queued_topic(queue(b"$dlq/q"), MQTT, b"", b"k") == b"$dlq/q/k"
 
 
+def lease_of(deliveries: int) -> Lease:
+    """A lease of a record that was delivered so often, until 7 ms after the beginning of time."""
+    lease = Lease(Consumer(1, 1, 1, 1, 0, b"", False, 1), Page(0), 0, 1, 7_000)
+    lease.deliveries = deliveries
+    return lease
+
+
+def test_a_delivery_from_a_queue_says_its_lease_where_the_queue_asks_for_it() -> None:
+    block = block_of((MQTT | 16, b"$queue/q/k", b"", b"x"))
+    told = queue(b"q")
+    out = BytesWriter()
+    assert encoder().write_queued(out, told, block, 0, 5, lease_of(3))
+    made = packets(out.getvalue())[0]
+    assert user_property(made.properties(), b"lease-until") is None
+    told.consumer.tells_lease = True
+    out = BytesWriter()
+    assert encoder().write_queued(out, told, block, 0, 5, lease_of(3))
+    made = packets(out.getvalue())[0]
+    assert user_property(made.properties(), b"lease-until") == b"7"
+    assert user_property(made.properties(), b"lease-count") == b"3"
+
+
 def test_a_delivery_from_a_queue_says_what_it_is() -> None:
     block = block_of((MQTT | 16, b"$queue/q/k", message_expiry(9), b"x"))
     out = BytesWriter()
-    assert encoder().write_queued(out, queue(b"q"), block, 0, 5, 3)
+    assert encoder().write_queued(out, queue(b"q"), block, 0, 5, lease_of(3))
     made = packets(out.getvalue())[0]
     told = [user_property(made.properties(), name) for name in (b"queue", b"group-id", b"message-id", b"offset")]
     assert told == [b"q", b"g", b"q:0", b"0"]
     assert user_property(made.properties(), b"delivery-count") == b"3"
     assert (made.packet_id, made.qos, made.topic(), made.body()) == (5, 1, b"$queue/q/k", b"x")
     out = BytesWriter()
-    assert encoder(V311).write_queued(out, queue(b"q", b"\0anonymous"), block, 0, 0, 1)
+    assert encoder(V311).write_queued(out, queue(b"q", b"\0anonymous"), block, 0, 0, None)
     assert packets(out.getvalue(), V311)[0].qos == 0
 
 
