@@ -269,7 +269,7 @@ class Vhost(VhostContract):
             # The consumers' unsettled records have come back.
             limits = queue.limits
             is_over = 0 <= limits.max_messages < queue.ready() or 0 <= limits.max_octets < queue.log.octets
-            if is_over and queue.needs_group():
+            if (is_over and queue.needs_group()) or limits.max_deliveries:  # spent records die now
                 self.turn.mark(queue)
 
     # ---- sessions

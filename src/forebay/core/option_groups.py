@@ -70,6 +70,19 @@ class LeaseOptions:
     max_subscription_backlog: int = integer(
         0, "messages", 0, 2**62, "Messages that one consumer may hold; 0 sets no limit."
     )
+    max_deliveries: int = integer(
+        0,
+        "deliveries",
+        0,
+        2**31 - 1,
+        "After so many deliveries a message dies instead of coming back; 0 sets no limit.",
+    )
+    max_cancels: int = integer(
+        0, "cancels", 0, 2**31 - 1, "A message dies when consumers give it back for this time; 0 sets no limit."
+    )
+    dead_letter_reasons: str = option(
+        "rabbitmq", TEXT, "Whose words dead letters state their reasons in.", choices=("rabbitmq", "amps")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,19 @@ REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"
 DELIVERY_LIMIT: Final = "delivery_limit"
+MAX_DELIVERIES: Final = "max_deliveries"
+MAX_CANCELS: Final = "max_cancels"
+FORCED_EXPIRE: Final = "forced_expire"
+TIME_LIMIT: Final = "time_limit"  # AMPS's word for EXPIRED
+
+
+def stated_reason(cause: str, is_amps: bool) -> str:
+    """Return the reason that dead letters state for a cause, in AMPS's words or RabbitMQ's."""
+    if cause == EXPIRED and is_amps:
+        return TIME_LIMIT
+    if cause == FORCED_EXPIRE and not is_amps:
+        return EXPIRED
+    return cause
 
 
 @final
@@ -63,14 +76,14 @@ class Counts:
 
     def die(self, cause: str, count: i64) -> None:
         """Count so many that died of one cause."""
-        if cause == EXPIRED:
+        if cause in (EXPIRED, TIME_LIMIT, FORCED_EXPIRE):
             self.expired += count
         elif cause == REJECTED:
             self.rejected += count
         elif cause == MAXLEN:
             self.dropped += count
         else:
-            assert cause == DELIVERY_LIMIT, cause
+            assert cause in (DELIVERY_LIMIT, MAX_DELIVERIES, MAX_CANCELS), cause
             self.limited += count
 
     def add(self, other: Counts) -> None:

@@ -214,7 +214,8 @@ class Queue(SourceReader):
 
     def counts_deliveries(self) -> bool:
         """Return whether the queue goes by how often its messages failed, so that redeliveries over AMQP say it."""
-        return self.kind == QUORUM or self.limits.delivery_limit >= 0
+        limits = self.limits
+        return self.kind == QUORUM or limits.delivery_limit >= 0 or limits.max_deliveries > 0 or limits.max_cancels > 0
 
     def set_trace(self, trace: QueueTrace | None) -> None:
         """Write down what happens to the queue's messages from now on; with None, no longer."""

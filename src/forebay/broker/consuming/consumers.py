@@ -360,6 +360,7 @@ class Consumers(ConsumingContract):
                 group.reader.halt(error)
                 raise
             if delivery is not None and where.limits.notes_deliveries:
+                group.note_delivery(delivery)
                 self.turn.sync_first(where, session_id)
             return delivery
         except Exception as error:

@@ -61,7 +61,11 @@ class Dispatcher:
         Nothing else waits: the turn goes on, and so do other connections.
         """
         for at in range(first, len(deliveries)):
-            self.turn.sync_first(queue, deliveries[at].consumer.session_id)
+            delivery = deliveries[at]
+            group = queue.groups.get(delivery.consumer.group)
+            if isinstance(group, WorkGroup):
+                group.note_delivery(delivery)
+            self.turn.sync_first(queue, delivery.consumer.session_id)
 
     def prepare(self, queue: Queue) -> None:
         """Give a queue what it needs to deliver the records that it has now."""

@@ -158,6 +158,10 @@ class Settling:
             if queue is None or not isinstance(group, WorkGroup):
                 return []
             found = take_deferred(group, consumer, offsets, self.turn.now_us)
+            if queue.limits.notes_deliveries:
+                for delivery in found:
+                    group.note_delivery(delivery)
+                    self.turn.sync_first(queue, consumer.session_id)
             self.turn.mark(queue)
             return found
         except Exception as error:

@@ -35,7 +35,7 @@ from forebay.message.formats.conversion import for_exchange
 from forebay.message.formats.table import format_of
 from forebay.message.record import StoredRecord, record_at
 from forebay.message.rendered import rendered
-from forebay.queue.counts import Counts
+from forebay.queue.counts import Counts, stated_reason
 from forebay.queue.declaration.limits import REJECT_PUBLISH, Limits
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Lease
@@ -380,7 +380,7 @@ class DeadLetterBatch:
         if known is not None:
             return known  # those of one address keep their order, too
         self.octets -= len(letter.body)
-        reason = run.cause.encode()
+        reason = stated_reason(run.cause, self.queue.limits.amps_reasons).encode()
         marks = marks_for(self.letters.publishing, self.queue, self.group, offset, run.deliveries, reason)
         obstacle = self.letters.forward(self.queue, letter, reason, marks)
         if obstacle and not self.letters.by_content:

@@ -57,6 +57,9 @@ CONFIGURABLE: Final = (
     "x-semantics",
     "x-max-backlog",
     "x-max-subscription-backlog",
+    "x-max-deliveries",
+    "x-max-cancels",
+    "x-dead-letter-reasons",
     "x-primary-group",
 )
 
@@ -314,10 +317,14 @@ def lease_arguments(entry: QueueOptions) -> dict[str, object]:
     lease = entry.lease
     if lease.semantics != LeaseOptions().semantics:
         arguments["x-semantics"] = lease.semantics
+    if lease.dead_letter_reasons != LeaseOptions().dead_letter_reasons:
+        arguments["x-dead-letter-reasons"] = lease.dead_letter_reasons
     for name, number in (
         ("x-lease-period", lease.period_ms),
         ("x-max-backlog", lease.max_backlog),
         ("x-max-subscription-backlog", lease.max_subscription_backlog),
+        ("x-max-deliveries", lease.max_deliveries),
+        ("x-max-cancels", lease.max_cancels),
     ):
         if number:
             arguments[name] = number

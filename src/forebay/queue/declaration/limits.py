@@ -78,6 +78,9 @@ class Limits:
     at_least_once   what its dead-letter exchange does not take stays
     retry_exponential  the delay grows by `retry_factor` with each time, instead of by the least
     delivery_limit  failures after which a record dies; -1 is no limit
+    max_deliveries  deliveries after which a record dies instead of coming back; 0 is no limit
+    max_cancels     times that consumers give a record back, at the last of which it dies; 0 is no limit
+    amps_reasons    dead letters say AMPS's reasons where it has others than RabbitMQ
     retry_timeout_us  a record dies that fails so long after it failed first; 0 for never
     nack_counts     a consumer that gives a record back has failed with it
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
@@ -108,6 +111,9 @@ class Limits:
         self.dlq = False
         self.at_least_once = False
         self.delivery_limit: i64 = -1
+        self.max_deliveries: i64 = 0
+        self.max_cancels: i64 = 0
+        self.amps_reasons = False
         self.retry_type: i64 = RETRY_DISABLED
         self.retry_min_us: i64 = 0
         self.retry_max_us: i64 = 0
@@ -147,6 +153,9 @@ class Limits:
         self.dlq = other.dlq
         self.at_least_once = other.at_least_once
         self.delivery_limit = other.delivery_limit
+        self.max_deliveries = other.max_deliveries
+        self.max_cancels = other.max_cancels
+        self.amps_reasons = other.amps_reasons
         self.retry_type = other.retry_type
         self.retry_min_us = other.retry_min_us
         self.retry_max_us = other.retry_max_us
@@ -288,7 +297,10 @@ def set_leases(limits: Limits, asked: Asked) -> None:
     limits.visibility_us = microseconds(asked.number(VISIBILITY, lease_ms))
     limits.tells_leases = lease_ms > 0
     limits.settles_at_send = asked.word("semantics", "at-least-once") == "at-most-once"
-    limits.notes_deliveries = limits.settles_at_send
+    limits.max_deliveries = capped(asked.lowest("max-deliveries", 0))
+    limits.max_cancels = capped(asked.lowest("max-cancels", 0))
+    limits.notes_deliveries = limits.settles_at_send or limits.max_deliveries > 0 or limits.max_cancels > 0
+    limits.amps_reasons = asked.word("dead-letter-reasons", "rabbitmq") == "amps"
     limits.max_backlog = capped(asked.number("max-backlog", 0))
     limits.max_subscription_backlog = capped(asked.number("max-subscription-backlog", 0))
     limits.sublet = asked.word("leasing", "strict") == "sublet"

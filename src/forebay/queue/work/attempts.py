@@ -7,6 +7,7 @@ Notes in the log are triples of i64:
     first, count, attempts     records returned, after so many attempts (see `FAILURE`)
     first, -count, us          when they failed first
     first, 0, count << 8 | 1   and in the next triple due, 0, 0: they wait until then
+    offset, 0, 1 << 8 | 5      and in the next triple count, 0, 0: consumers have given it back so often
 
 Those of `redelivered.py` stand among them.
 
@@ -27,6 +28,7 @@ from forebay.queue.work.settlement import Settlement
 FAILURE: Final = 1 << 32  # failures are counted above the times delivered
 TRIPLE: Final = 24  # bytes
 DELAY: Final = 1  # kind of note: the lowest byte of a third number beside a count of 0
+CANCELS: Final = 5  # kinds 2 to 4 are those of `modified.py` and `redelivered.py`
 KIND_BITS: Final = 8
 
 
@@ -35,6 +37,7 @@ class Attempts:
     """The attempts at one group's records; one that never came back is not in here.
 
     by_offset  offset -> how often it was delivered, and failed (see `FAILURE`), until it is settled
+    cancels    offset -> how often consumers gave it back, of those in `by_offset`, where that is limited
     failing    offset -> when it failed first, of those in `by_offset`, where that is asked for
     due        offset -> when it may be delivered again; in recovery alone, see `take_delays`
     modified   annotations of records, most of them in `by_offset`
@@ -45,6 +48,7 @@ class Attempts:
     def __init__(self, settlement: Settlement) -> None:
         self.settlement = settlement
         self.by_offset: dict[int, int] = {}
+        self.cancels: dict[int, int] = {}
         self.failing: dict[int, int] = {}
         self.due: dict[int, int] = {}
         self.modified = ModifiedRecords()
@@ -62,6 +66,13 @@ class Attempts:
         write_i64_le(self.notes, first)
         write_i64_le(self.notes, count)
         write_i64_le(self.notes, attempts)
+
+    def note_cancel(self, offset: i64) -> i64:
+        """Count that a consumer gives a record back, and return how often that was by now."""
+        count: i64 = self.cancels.get(offset, 0) + 1
+        self.cancels[offset] = count
+        write_cancels(self.notes, offset, count)
+        return count
 
     def note_failing(self, offset: i64, now_us: i64) -> i64:
         """The time at which the record failed first: now, unless it is known to have failed before."""
@@ -88,6 +99,9 @@ class Attempts:
         if self.failing:
             for offset in range(first, first + count):
                 self.failing.pop(offset, None)
+        if self.cancels:
+            for offset in range(first, first + count):
+                self.cancels.pop(offset, None)
 
     def modify(self, offset: i64, annotations: bytes) -> bool:
         """Keep the annotations of a record that is about to come back; see `ModifiedRecords.keep`."""
@@ -102,6 +116,7 @@ class Attempts:
     def start_over(self) -> None:
         """Forget all attempts: nothing was delivered yet."""
         self.by_offset.clear()
+        self.cancels.clear()
         self.due.clear()
         self.modified.clear()
         self.redelivered.runs.clear()
@@ -132,7 +147,9 @@ class Attempts:
                 continue
             is_delay = count == 0 and kind == DELAY
             is_redelivery = count == 0 and kind == REDELIVERED
-            length = count if count > 0 else value >> KIND_BITS if is_delay or is_redelivery else -count
+            is_cancel = count == 0 and kind == CANCELS
+            has_length = is_delay or is_redelivery or is_cancel
+            length = count if count > 0 else value >> KIND_BITS if has_length else -count
             first = max(read_i64_le(notes, at), settlement.committed)
             end = min(read_i64_le(notes, at) + length, settlement.log.end)
             at += TRIPLE
@@ -149,6 +166,8 @@ class Attempts:
                         self.due.pop(offset, None)  # of an earlier return
                 elif is_delay:
                     self.due[offset] = value
+                elif is_cancel:
+                    self.cancels[offset] = value
                 else:
                     self.failing[offset] = value
 
@@ -178,6 +197,11 @@ class Attempts:
             if offset in kept:
                 failing[offset] = since_us
         self.failing = failing
+        cancels: dict[int, int] = {}
+        for offset, times in self.cancels.items():
+            if offset in kept:
+                cancels[offset] = times
+        self.cancels = cancels
         due: dict[int, int] = {}
         for offset, due_us in self.due.items():
             if offset in kept:
@@ -196,6 +220,8 @@ class Attempts:
             write_i64_le(out, self.by_offset[offset])
         for offset in sorted(self.failing):
             write_failing(out, offset, self.failing[offset])
+        for offset in sorted(self.cancels):
+            write_cancels(out, offset, self.cancels[offset])
         for due_us, first, count in delays:
             write_delay(out, first, count, due_us)
         self.modified.snapshot(out)
@@ -208,6 +234,16 @@ def write_failing(out: BytesWriter, offset: i64, since_us: i64) -> None:
     write_i64_le(out, offset)
     write_i64_le(out, -1)
     write_i64_le(out, since_us)
+
+
+def write_cancels(out: BytesWriter, offset: i64, count: i64) -> None:
+    """Note how often consumers have given a record back."""
+    write_i64_le(out, offset)
+    write_i64_le(out, 0)
+    write_i64_le(out, 1 << KIND_BITS | CANCELS)
+    write_i64_le(out, count)
+    write_i64_le(out, 0)
+    write_i64_le(out, 0)
 
 
 def write_delay(out: BytesWriter, first: i64, count: i64, due_us: i64) -> None:

@@ -57,8 +57,10 @@ class ReturningRecords:
             self.ready_queue.add(first, count)
 
     def restore(self) -> None:
-        """Make records that settlements passed over ready again, or delayed until the time that was noted for them."""
-        self.ready_queue.restore_cursor()
+        """Make records that settlements passed over ready again, or delayed until the time that was noted for them.
+
+        Call `ReadyQueue.restore_cursor` first.
+        """
         for due_us, first, count in self.attempts.take_delays():
             self.settlement.mark(first, first + count, DELAYED)
             self.delayed.add(first, count, due_us)

@@ -12,7 +12,7 @@ from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
 from forebay.log.queue_log import QueueLog
-from forebay.queue.leases.page import PAGE_BITS, PAGE_RECORDS, RETURNED, SETTLED, Page
+from forebay.queue.leases.page import PAGE_BITS, PAGE_RECORDS, READY, RETURNED, SETTLED, Page
 from forebay.queue.source.intake import Intake
 
 
@@ -156,6 +156,13 @@ class Settlement:
         page.left -= count
         if page.left == 0:
             self.pages.pop(page.base >> PAGE_BITS, None)
+
+    def state(self, offset: i64) -> u8:
+        """Return the state of a record: READY if it stands behind the cursor."""
+        if offset >= self.cursor:
+            return READY
+        page = self.pages.get(offset >> PAGE_BITS)
+        return SETTLED if page is None else page.states[offset - page.base]
 
     def is_settled(self, offset: i64) -> bool:
         if offset >= self.cursor:

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAX_CANCELS, MAX_DELIVERIES, REJECTED
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.fairness import (
     BURST,
@@ -26,10 +26,10 @@ from forebay.queue.fairness import (
     fairness_named,
 )
 from forebay.queue.group import Group
-from forebay.queue.leases.lease import FAILED, UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases.lease import FAILED, NACKED, UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.leases.lease_table import LeaseTable
-from forebay.queue.leases.page import DEAD_LETTER
+from forebay.queue.leases.page import RETURNED
 from forebay.queue.leases.retries import is_failure, retry_us
 from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.delayed import FROM_NOW
@@ -37,12 +37,13 @@ from forebay.queue.ready.expiry import NEVER
 from forebay.queue.ready.order import Order
 from forebay.queue.ready.ready_queue import ReadyQueue
 from forebay.queue.ready.selector import Selector
-from forebay.queue.trace import ACKED, DELIVERED, DIED, QueueTrace
+from forebay.queue.trace import ACKED, DELIVERED, QueueTrace
 from forebay.queue.trace import REJECTED as TRACE_REJECTED
 from forebay.queue.trace import RETURNED as RETURNED_EVENT
 from forebay.queue.turn import SCAN_RECORDS
 from forebay.queue.work.attempts import FAILURE, Attempts, deliveries_in, failures_in
 from forebay.queue.work.dead_letters import DeadLetterBacklog
+from forebay.queue.work.deaths import RecordDeaths
 from forebay.queue.work.filters import ConsumerFilters
 from forebay.queue.work.modified import annotated_block
 from forebay.queue.work.refused_offers import RefusedOffers
@@ -63,6 +64,7 @@ class WorkGroup(Group):
     delayed       what can be delivered later
     leases        what consumers hold
     dead_letters  what died and is not moved yet
+    deaths        of records that nobody holds
     sharing       who is next in a shared subscription
     delivered, settled  records so far
     overdue       consumers that held a record too long and are to be cancelled
@@ -90,6 +92,7 @@ class WorkGroup(Group):
         self.delayed = self.returning.delayed
         self.leases = LeaseTable(self.settlement)
         self.dead_letters = DeadLetterBacklog()
+        self.deaths = RecordDeaths(self, self.ready_queue, self.refused_offers, self.dead_letters)
         self.sharing: Fairness | None = None
         self.delivered: i64 = 0
         self.settled: i64 = 0
@@ -184,7 +187,7 @@ class WorkGroup(Group):
                 out.append(offered)
         while turn.octets > 0 and turn.looks > 0:
             if ready.expiry.perishable:
-                self.drop_expired(now_us)
+                self.deaths.drop_expired(now_us)
             if ready.is_empty():
                 return is_behind
             if room <= 0:
@@ -223,7 +226,7 @@ class WorkGroup(Group):
         if ready.order is not None and not ready.take_in(ready.order):
             ready.goes_on_behind(ready.order)
         if ready.expiry.perishable:
-            self.drop_expired(now_us)
+            self.deaths.drop_expired(now_us)
         delivery: Delivery | None = None
         if self.backlog_room() <= 0:
             return None
@@ -261,7 +264,7 @@ class WorkGroup(Group):
         expiry = self.ready_queue.expiry
         if expiry.perishable and expiry.of(block, first - block.base) < now_us:
             filters.take_found(order, selector, 1)
-            self.dead_letter_ready(first, 1, EXPIRED)
+            self.deaths.dead_letter_ready(first, 1, EXPIRED)
             return None
         count = self.ready_queue.alike(block, first, filters.found_length(order, selector, most))
         filters.take_found(order, selector, count)
@@ -352,24 +355,53 @@ class WorkGroup(Group):
                 self.trace.note(RETURNED_EVENT, self.name, lease.consumer, start, length, self.turn.now_us, why)
             attempts = lease.deliveries + failures * FAILURE
             if failed and 0 <= limit < failures:
-                self.dead_letter(start, length, DELIVERY_LIMIT, attempts)
-            elif failed and self.limits.retry_timeout_us:
-                self.retry_each(start, length, attempts, due_us)
+                self.deaths.dead_letter(start, length, DELIVERY_LIMIT, attempts)
+            elif 0 < self.limits.max_deliveries <= lease.deliveries:
+                self.deaths.dead_letter(start, length, MAX_DELIVERIES, attempts)
+            elif (failed and self.limits.retry_timeout_us) or (how == NACKED and self.limits.max_cancels):
+                self.return_each(start, length, attempts, due_us, failed, how == NACKED)
             else:
                 self.attempts.note(start, length, attempts)
                 self.returning.wait(start, length, due_us)
         return given
 
-    def retry_each(self, first: i64, count: i64, attempts: i64, due_us: i64) -> None:
-        """Records that failed return, or die where their first failure is too long ago."""
+    def return_each(
+        self, first: i64, count: i64, attempts: i64, due_us: i64, has_failed: bool, is_cancel: bool
+    ) -> None:
+        """Return records; those die that were given back too often, or whose first failure is too long ago."""
         now_us = self.returning.now_us()
+        limits = self.limits
         for offset in range(first, first + count):
-            since_us = self.attempts.note_failing(offset, now_us)
-            if now_us - since_us >= self.limits.retry_timeout_us:
-                self.dead_letter(offset, 1, DELIVERY_LIMIT, attempts)
+            cause = ""
+            if is_cancel and limits.max_cancels and self.attempts.note_cancel(offset) >= limits.max_cancels:
+                cause = MAX_CANCELS
+            elif has_failed and limits.retry_timeout_us:
+                since_us = self.attempts.note_failing(offset, now_us)
+                if now_us - since_us >= limits.retry_timeout_us:
+                    cause = DELIVERY_LIMIT
+            if cause:
+                self.deaths.dead_letter(offset, 1, cause, attempts)
             else:
                 self.attempts.note(offset, 1, attempts)
                 self.returning.wait(offset, 1, due_us)
+
+    def note_delivery(self, delivery: Delivery) -> None:
+        """Note that records are delivered, before they come back: a crash must not lose the count."""
+        lease = delivery.lease
+        if self.limits.max_deliveries and lease is not None and lease.page is not None:
+            attempts = lease.deliveries + lease.failures * FAILURE
+            self.attempts.note(lease.first, lease.count, attempts)
+
+    def drop_spent(self) -> None:
+        """Have die, in recovery, records whose last delivery was out when the broker ended."""
+        most = self.limits.max_deliveries
+        if most == 0:
+            return
+        for offset in sorted(self.attempts.by_offset):
+            attempts = self.attempts.of(offset)
+            if deliveries_in(attempts) >= most and self.settlement.state(offset) == RETURNED:
+                self.attempts.due.pop(offset, None)
+                self.deaths.dead_letter(offset, 1, MAX_DELIVERIES, attempts)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die; how many of them were held by it."""
@@ -386,7 +418,7 @@ class WorkGroup(Group):
         given: i64 = 0
         for start, length in self.leases.withdraw(lease, first, count):
             given += length
-            self.dead_letter(start, length, cause, lease.deliveries + lease.failures * FAILURE)
+            self.deaths.dead_letter(start, length, cause, lease.deliveries + lease.failures * FAILURE)
         return given
 
     def discard(self, lease: Lease, first: i64, count: i64) -> i64:
@@ -399,88 +431,10 @@ class WorkGroup(Group):
 
     # ---- dead letters
 
-    def dead_letter(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
-        """Records that wait nowhere any more, and that nobody holds, die."""
-        self.counts.die(cause, count)
-        if self.trace is not None:
-            self.trace.note(DIED, self.name, None, first, count, self.turn.now_us, cause)
-        self.ready_queue.forget_refused(first, count)
-        if self.limits.dead_letter_exchange is None:
-            self.ready_queue.settle_modified(first, count)
-            return
-        if self.attempts.by_offset:
-            self.attempts.forget_counts(first, count)
-        self.settlement.mark(first, first + count, DEAD_LETTER)
-        self.dead_letters.add(first, count, cause, attempts)
-
-    def dead_letter_ready(self, first: i64, count: i64, cause: str) -> None:
-        """Have ready records die: see `dead_letter`."""
-        ready = self.ready_queue
-        if ready.octets.measuring:
-            ready.octets.count -= self.reader.body_octets(first, first + count)
-        if not self.attempts.by_offset:
-            self.dead_letter(first, count, cause, 0)
-            return
-        for offset in range(first, first + count):
-            self.dead_letter(offset, 1, cause, self.attempts.of(offset))
-
     def settle_dead_letters(self, first: i64, count: i64) -> None:
         """Dead letters were moved, or nobody wants them: they are settled."""
         self.dead_letters.count -= count
         self.ready_queue.settle_modified(first, count)
-
-    def drop_head(self, most: i64, cause: str) -> i64:
-        """Have the next records die, at most so many; how many did. 0 where none can be next."""
-        first, count = self.ready_queue.take_head(most)
-        if count:
-            self.dead_letter_ready(first, count, cause)
-        return count
-
-    def drop_excess(self) -> None:
-        """Have die from the front what is more than the queue's limits allow."""
-        limits = self.limits
-        if limits.max_messages >= 0:
-            excess = self.ready() - limits.max_messages
-            while excess > 0:
-                dropped = self.drop_head(excess, MAXLEN)
-                if dropped == 0:
-                    break
-                excess -= dropped
-        ready = self.ready_queue
-        ready.measure()
-        while ready.octets.measuring and ready.octets.count > limits.max_octets:
-            if self.drop_head(1, MAXLEN) == 0:
-                break
-
-    def drop_expired(self, now_us: i64) -> None:
-        """Have die what has expired at the head; at that of each level, where the queue has priorities."""
-        ready = self.ready_queue
-        order = ready.order
-        if ready.refused.waiting:
-            for offset in self.refused_offers.take_expired(now_us):
-                self.dead_letter_ready(offset, 1, EXPIRED)
-        if order is not None:
-            while self.drop_expired_heads(order, now_us):
-                pass  # what died let others of its message group come, perhaps at another level
-            return
-        first, count = ready.take_expired(now_us)
-        while count:
-            self.dead_letter_ready(first, count, EXPIRED)
-            first, count = ready.take_expired(now_us)
-
-    def drop_expired_heads(self, order: Order, now_us: i64) -> bool:
-        """Have die what has expired at the head of each level; whether anything did."""
-        expiry = self.ready_queue.expiry
-        dropped = False
-        for level in order.heads():
-            while level.count and expiry.at(level.first()) < now_us:
-                first = level.first()
-                level.take(1)
-                order.count -= 1
-                self.dead_letter_ready(first, 1, EXPIRED)
-                order.trim(level)
-                dropped = True
-        return dropped
 
     # ---- time
 
@@ -514,10 +468,10 @@ class WorkGroup(Group):
             if ready.order is not None:
                 more = not ready.take_in(ready.order)
             # A record that expires just now was only for an immediate delivery: all with a time to live of 0.
-            self.drop_expired(now_us + 1)
+            self.deaths.drop_expired(now_us + 1)
         limits = self.limits
         if limits.overflow == DROP_HEAD and (limits.max_messages >= 0 or limits.max_octets >= 0):
-            self.drop_excess()
+            self.deaths.drop_excess()
         return more
 
     def next_due_us(self) -> i64:
@@ -558,7 +512,7 @@ class WorkGroup(Group):
         self.delayed.replace([])
         self.start_over(offset, gone)
         self.ready_queue.start_over()
-        self.returning.restore()
+        self.restore_waiting()
         self.filters.start_over()
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
@@ -587,6 +541,12 @@ class WorkGroup(Group):
     def pass_over(self, gone: list[tuple[int, int]]) -> None:
         """Take records for settled that housekeeping has left out, and intervals that are `gone` with it soon."""
         self.settlement.settle_missing(gone)
+        self.restore_waiting()
+
+    def restore_waiting(self) -> None:
+        """Make records that settlements passed over ready again, now or later."""
+        self.ready_queue.restore_cursor()
+        self.drop_spent()
         self.returning.restore()
 
     def snapshot(self) -> bytes:

@@ -169,6 +169,9 @@ USER_KEYS: Table = {
     "nack-counts": False,
     "lease-period": 5,
     "max-backlog": 5,
+    "max-deliveries": 5,
+    "max-cancels": 5,
+    "dead-letter-reasons": "amps",
     "max-subscription-backlog": 5,
     "dlq": True,
 }
