@@ -316,3 +316,21 @@ def test_progress_counts_the_lines_of_a_file(forebay: Forebay, tmp_path: Path) -
     terminal = Terminal(forebay, "publish", "-q", "progress", "--lines", "--file", str(file), "--rate", "16")
     assert terminal.end() == 0, terminal.shown
     assert " of 40" in terminal.shown
+
+
+def test_query_groups_orders_and_shows_messages(forebay: Forebay) -> None:
+    forebay("queue", "declare", "asked")
+    for n in range(5):
+        forebay("publish", "-q", "asked", json.dumps({"n": n, "k": "ab"[n % 2]}))
+    table = forebay(
+        "queue", "query", "asked", "--select", "/k AS k, SUM(/n) AS s", "--group-by", "/k", "--order-by", "s DESC"
+    )
+    assert [line.split() for line in table.splitlines()] == [["k", "s"], ["a", "6"], ["b", "4"]]
+    assert forebay.json("queue", "query", "asked", "--select", "/n", "--order-by", "/n DESC", "--top", "2") == [
+        {"/n": 4},
+        {"/n": 3},
+    ]
+    whole = forebay("queue", "query", "asked", "--where", "/n = 3")
+    assert "offset 3" in whole and whole.endswith("    ready\n")
+    assert forebay("queue", "query", "asked", "--select", "/n", "--where", "/n > 9") == "there is no such message\n"
+    assert "select, position 5" in forebay.fails(1, "queue", "query", "asked", "--select", "SUM(")

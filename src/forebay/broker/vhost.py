@@ -36,6 +36,7 @@ from forebay.broker.publish.replies import Replies
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.publish.staging import Staging
+from forebay.broker.query.queries import Queries
 from forebay.broker.shared.parts import SharedParts
 from forebay.broker.topology_changes import TopologyChanges
 from forebay.broker.turn import Turn
@@ -67,6 +68,7 @@ class Vhost(VhostContract):
     consumers     who gets them
     settling      what became of them
     upkeep        what queues forget
+    queries       what somebody asks of queues, a few messages at a time
     dead_letters  what died, and where it goes
     sessions      MQTT sessions; `clients` has what a connection does with one
     reads         readers of blocks
@@ -127,6 +129,7 @@ class Vhost(VhostContract):
         self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters, filter_budget)
         self.upkeep = Upkeep(self.catalog, self.turn, self.dispatcher, options.ephemeral_expiry_ms)
         self.settling = Settling(self.catalog, self.turn)
+        self.queries = Queries(self.catalog, self.turn)
         self.replies = Replies(shared.secret)
         self.shares = Shares(self.catalog, options.mqtt_shared_strategy)
         self.consuming = self.consumers = Consumers(
@@ -347,5 +350,6 @@ class Vhost(VhostContract):
         self.staging.sweep(now_us)
         self.dead_letters.retry(now_us)
         self.upkeep.apply_retention(now_us)
+        self.queries.sweep(now_us)
         if self.message_sessions.states:
             self.message_sessions.forget_queues(self.catalog.queues_by_id)

@@ -113,9 +113,10 @@ def parse(text: str) -> Filter:
 class Parser(Grammar):
     """Recursive descent over the words of one filter."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], words: dict[str, str] | None = None) -> None:
         super().__init__(DEPTH_MAX)
         self.tokens = tokens
+        self.words = words  # names of further properties that the subjects have
 
     def whole(self) -> FilterNode:
         root = self.condition()
@@ -267,7 +268,7 @@ class Parser(Grammar):
         upper = token.upper
         if self.peek().kind == SIGN and self.peek().written == "(" and upper in FUNCTIONS:
             return self.function(token)
-        if token.written in PROPERTIES:
+        if token.written in PROPERTIES or (self.words is not None and token.written in self.words):
             return MessageProperty(token.written)
         if upper == "TRUE":
             return Literal(True)

@@ -101,6 +101,7 @@ def handler_of(operation: Operation) -> Inputs:
 
 
 def path_field(parameter: Parameter, name: str) -> RequestArgument:
+    """Return an argument that a path names."""
     encoded = ", percent-encoded" if parameter.type == TEXT else ""
     described = InPath(description=f"{parameter.sentence()}{encoded}.", **bounds_of(parameter))
     kind = NAMES.get(name, Annotated[TYPES[parameter.type], described])

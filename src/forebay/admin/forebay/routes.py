@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.admin.forebay import config, explain, groups, letters, mqtt, operations, policies, queues, samples, trace
+from forebay.admin.forebay import (
+    config,
+    explain,
+    groups,
+    letters,
+    mqtt,
+    operations,
+    policies,
+    query,
+    queues,
+    samples,
+    trace,
+)
 from forebay.admin.web.router import RouteGroup
 
 ROUTERS: Final[tuple[RouteGroup, ...]] = tuple(
-    part.router for part in (config, operations, policies, queues, letters, groups, mqtt, explain, trace, samples)
+    part.router
+    for part in (config, operations, policies, queues, query, letters, groups, mqtt, explain, trace, samples)
 )

@@ -21,6 +21,7 @@ from forebay.cli.access import (
 )
 from forebay.cli.as_json import show_json
 from forebay.cli.manage.from_rows import add_commands
+from forebay.cli.manage.query import query_queue
 from forebay.cli.units import messages
 
 app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
@@ -29,6 +30,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", 
 
 add_commands(app, "queue.list", "queue.show", "queue.explain")
 add_commands(app, "queue.declare", "queue.delete", "queue.purge", "queue.pause", "queue.resume", "queue.truncate")
+app.command("query")(asks(query_queue))
 
 
 @app.command("messages")
