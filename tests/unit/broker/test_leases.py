@@ -63,7 +63,7 @@ def test_a_group_holds_no_more_than_its_backlog(tmp_path: Path, kind: str) -> No
     first = rig.deliveries()
     assert len(offsets(first)) == 3
     assert rig.deliveries() == []
-    assert rig.vhost.get(b"q", 3, 1, False) is None if kind != "single" else True
+    assert rig.vhost.consuming.get(b"q", 3, 1, False) is None if kind != "single" else True
     assert rig.publish(b"", b"q", b"more") == 0, "intake goes on"
     ack(rig, first[:1])
     assert len(offsets(rig.deliveries())) == first[0].count
@@ -89,7 +89,7 @@ def test_the_smaller_of_prefetch_and_backlog_counts(tmp_path: Path, kind: str, c
     reader = consumer(rig, 1, credit)
     found = rig.deliveries()
     assert len(offsets(found)) == expected
-    rig.vhost.set_window(reader, 8)
+    rig.vhost.consuming.set_window(reader, 8)
     more = rig.deliveries()
     assert len(offsets(found + more)) == 3
     ack(rig, found)
@@ -100,7 +100,7 @@ def test_credit_beyond_the_backlog_is_withheld(tmp_path: Path) -> None:
     """As over AMQP 1.0, where what is settled gives no credit."""
     rig = rig_with(tmp_path, "classic", 10, x_max_subscription_backlog=2)
     reader = consumer(rig)
-    rig.vhost.set_credit(reader, 5, False)
+    rig.vhost.consuming.flow(reader, 5, False)
     seen: list[int] = []
     for expected in (2, 2, 1, 0):
         found = rig.deliveries()
@@ -166,7 +166,7 @@ def test_a_message_is_sent_once_its_settlement_is_on_disk(tmp_path: Path, no_ack
 
 def test_get_waits_for_its_settlement_too(tmp_path: Path) -> None:
     rig = rig_with(tmp_path, "classic", 1, x_semantics="at-most-once")
-    assert rig.vhost.get(b"q", 1, 1, False) is not None
+    assert rig.vhost.consuming.get(b"q", 1, 1, False) is not None
     rig.turn(sync=False)
     session = rig.broker.connections[1].session
     assert session is not None and session.hold_lsn > rig.store.durable
