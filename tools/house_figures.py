@@ -91,15 +91,15 @@ def names_of_vhost(texts: dict[str, str]) -> tuple[set[str], set[str]]:
 
 def interfaces(texts: dict[str, str]) -> dict[str, list[str]]:
     """Return the parts of the contract that are abstract classes, by attribute, with their methods."""
-    modules_of = {
-        node.name: text
+    found = {
+        node.name: [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
         for module, text in texts.items()
         if module.startswith("broker.") and module.endswith("_contract")
         for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef)
     }
     parts = PART.findall(texts.get("broker.contract", ""))
-    return {name: METHOD.findall(modules_of[type]) for name, type in parts if type in modules_of}
+    return {name: found[type] for name, type in parts if type in found}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from mypy_extensions import u8
 
-from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
+from forebay.broker.publish.headers import read_publish_headers
 from forebay.core.message import ACCEPTED, AMQP091, Properties
 from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.wire.amqp091.properties import encode_properties
@@ -54,7 +54,7 @@ class OnceMachine(RuleBasedStateMachine):
         special = read_publish_headers(EXCHANGE_FORMAT, encode_properties(properties))
         vhost = self.rig.vhost
         route = vhost.router.route(b"", queue)
-        assert publish_with_headers(vhost.publishing, route, special, u8(AMQP091), body, b"ada").status == ACCEPTED
+        assert vhost.publishing.publish_with_headers(route, special, u8(AMQP091), body, b"ada").status == ACCEPTED
         return body
 
     @rule(queue=QUEUES, producer=st.sampled_from(["a", "b"]), step=st.integers(-2, 3), padding=PADDING)

@@ -17,7 +17,7 @@ from forebay.broker.catalog.policies import EXCHANGES as OF_EXCHANGES
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.mqtt.audience import Audience, Recipient
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.core.message import AMQP091, Properties

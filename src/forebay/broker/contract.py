@@ -16,18 +16,21 @@ from forebay.broker.catalog.topology_requests import Requester, TopologyOutcome,
 from forebay.broker.consuming.block_reads_contract import BlockReadsContract
 from forebay.broker.consuming.consuming_contract import ConsumingContract
 from forebay.broker.consuming.message_sessions import QueueSessions
-from forebay.broker.consuming.settling import Settling
+from forebay.broker.consuming.settling_contract import SettlingContract
 from forebay.broker.joining import Joining
 from forebay.broker.limits.topology_memory import TopologyMemory
 from forebay.broker.mqtt.clients_contract import ClientsContract
 from forebay.broker.mqtt.fanout import Fanout
 from forebay.broker.mqtt.session_recovery import StoredSessions
-from forebay.broker.publish.batches_contract import BatchesContract
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
-from forebay.broker.publish.publishing import Publishing
-from forebay.broker.publish.replies import Replies
-from forebay.broker.publish.router import Route, Router
+from forebay.broker.publish.publishing_contract import (
+    BatchesContract,
+    PublishingContract,
+    RepliesContract,
+    RoutingContract,
+)
+from forebay.broker.publish.route import Route
 from forebay.broker.shared.turn_budgets import TurnBudgets
 from forebay.directory.open_vhost import OpenVhost
 from forebay.queue.leases.lease import Consumer, Lease
@@ -40,10 +43,10 @@ ANY_SESSION: Final = -1  # whoever owns a queue
 class VhostContract(OpenVhost):
     """A vhost, as its sessions see it.
 
-    publishing, router  append messages, and find the ways that they go
-    settling            settles the records that consumers hold
+    messages, routes    append messages, and find the ways that they go
+    settlement          settles the records that consumers hold
     sessions, fanout    MQTT sessions, and what goes to their subscriptions
-    replies             direct replies
+    direct_replies      what is answered to a consumer, and stored nowhere
     delayed             messages whose time has not come
     deduplication       messages that were taken before
     memory              of what clients have declared
@@ -56,12 +59,12 @@ class VhostContract(OpenVhost):
 
     name: bytes
     number: i64
-    publishing: Publishing
-    router: Router
-    settling: Settling
+    messages: PublishingContract
+    routes: RoutingContract
+    settlement: SettlingContract
     sessions: StoredSessions
     fanout: Fanout
-    replies: Replies
+    direct_replies: RepliesContract
     delayed: Delayed
     deduplication: Deduplication
     memory: TopologyMemory
@@ -169,6 +172,10 @@ class VhostContract(OpenVhost):
     @abstractmethod
     def take_room(self, octets: i64) -> bool:
         """Return whether the disk has room for so many octets, and count them if it has."""
+
+    @abstractmethod
+    def dead_letter_queue(self, name: bytes) -> Queue:
+        """Return the queue `$dlq/<queue>`, made if there is none: see `dead_letter_queue`."""
 
     @abstractmethod
     def reject_for(

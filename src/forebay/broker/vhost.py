@@ -21,7 +21,7 @@ from forebay.broker.consuming.message_sessions import MessageSessions, QueueSess
 from forebay.broker.consuming.settling import Settling
 from forebay.broker.consuming.shares import Shares
 from forebay.broker.contract import ANY_SESSION, VhostContract
-from forebay.broker.dead_letter.dead_letters import DeadLetters
+from forebay.broker.dead_letter.dead_letters import DeadLetters, dead_letter_queue
 from forebay.broker.joining import Joining
 from forebay.broker.mqtt.fanout import Fanout
 from forebay.broker.mqtt.retained import Retained
@@ -33,7 +33,8 @@ from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.replies import Replies
-from forebay.broker.publish.router import Route, Router
+from forebay.broker.publish.route import Route
+from forebay.broker.publish.router import Router
 from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.publish.staging import Staging
 from forebay.broker.query.queries import Queries
@@ -95,7 +96,7 @@ class Vhost(VhostContract):
         filter_budget = shared.budgets.filters
         self.catalog = Catalog(entry, store, self.turn, shared.queue_numbers, shared.events, filter_budget, options)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0, shared.crowding, self.catalog.bindings.routes)
-        self.router = Router(self.catalog, self.fanout, options)
+        self.routes = self.router = Router(self.catalog, self.fanout, options)
         memory = self.memory = self.catalog.memory
         rules = mqueue_rules(options)
         self.sessions = StoredSessions(store, self.fanout, rules, options.mqtt_sessions_max, memory, number)
@@ -113,7 +114,7 @@ class Vhost(VhostContract):
         shared.crowding.hold_us = hold_us_of(options)
         self.sessions.quota.octets_max = session_octets_of(options)
         self.admission = Admission(shared.room, shared.crowding, self.sessions.quota)
-        self.publishing = Publishing(
+        self.messages = self.publishing = Publishing(
             self.catalog,
             self.turn,
             self.router,
@@ -128,9 +129,9 @@ class Vhost(VhostContract):
         self.dead_letters = DeadLetters(self.mover)
         self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters, filter_budget)
         self.upkeep = Upkeep(self.catalog, self.turn, self.dispatcher, options.ephemeral_expiry_ms)
-        self.settling = Settling(self.catalog, self.turn)
+        self.settlement = self.settling = Settling(self.catalog, self.turn)
         self.queries = Queries(self.catalog, self.turn)
-        self.replies = Replies(shared.secret)
+        self.direct_replies = self.replies = Replies(shared.secret)
         self.shares = Shares(self.catalog, options.mqtt_shared_strategy)
         self.consuming = self.consumers = Consumers(
             self.router, self.dispatcher, self.replies, self.shares, options.consumer_timeout_ms
@@ -221,6 +222,9 @@ class Vhost(VhostContract):
 
     def refuses(self, route: Route) -> bool:
         return self.admission.refuses(route)
+
+    def dead_letter_queue(self, name: bytes) -> Queue:
+        return dead_letter_queue(self.publishing, name)
 
     def reject_for(
         self, lease: Lease, offset: i64, reason: bytes, headers: list[tuple[str, object]] | None = None

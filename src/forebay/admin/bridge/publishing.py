@@ -11,7 +11,7 @@ from forebay.admin.bridge.message import Message, PublishRequest, check_right, c
 from forebay.admin.caller import Caller
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.outcome import NO_ROOM
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
 from forebay.core.message import ACCEPTED, REJECTED

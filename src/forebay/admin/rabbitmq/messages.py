@@ -22,7 +22,7 @@ from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_fields
 from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.web.router import Responses, RouteGroup
-from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
+from forebay.broker.publish.headers import read_publish_headers
 from forebay.broker.publish.outcome import PublishOutcome
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
@@ -88,7 +88,7 @@ def publish(
         headers = read_publish_headers(EXCHANGE_FORMAT, properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
-        return publish_with_headers(vhost.publishing, route, headers, format, payload, caller.user.encode())
+        return vhost.publishing.publish_with_headers(route, headers, format, payload, caller.user.encode())
     if route.headers_exchange is not None:
         route = vhost.router.resolve(route, format, properties)
     return vhost.publishing.publish(route, format, properties, payload)

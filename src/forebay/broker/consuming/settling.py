@@ -7,6 +7,7 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
+from forebay.broker.consuming.settling_contract import SettlingContract
 from forebay.broker.turn import Turn
 from forebay.core.errors import (
     INVALID,
@@ -29,7 +30,7 @@ from forebay.routing.exchange import text
 
 
 @final
-class Settling:
+class Settling(SettlingContract):
     """Settles records of leases, in whichever queue they are."""
 
     def __init__(self, catalog: Catalog, turn: Turn) -> None:

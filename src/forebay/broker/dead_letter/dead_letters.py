@@ -24,7 +24,7 @@ from mypy_extensions import i64
 
 from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError, note_half_change
 from forebay.core.message import REJECTED, UNROUTABLE
 from forebay.message.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX

@@ -12,7 +12,7 @@ from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.crowding import Crowding
 from forebay.broker.mqtt.session_quota import SessionQuota
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.shared.store_room import StoreRoom
 from forebay.core.errors import note_half_change
 from forebay.core.message import REJECTED

@@ -12,10 +12,10 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.publish.delayed import DelayedMessage
-from forebay.broker.publish.headers import read_publish_headers, route_with_headers
+from forebay.broker.publish.headers import read_publish_headers
 from forebay.broker.publish.outcome import NO_ROOM, PublishOutcome
 from forebay.broker.publish.publishing import Publishing
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.shared.queue_shares import QueueShares
 from forebay.core.errors import REFUSED, RequestError, note_half_change
 from forebay.core.message import ACCEPTED, EXPIRES, KEYED, REJECTED
@@ -105,7 +105,7 @@ class Mover:
             headers = read_publish_headers(format, message.properties)
             try:
                 route = publishing.router.route(message.exchange, message.topic)
-                route = route_with_headers(publishing, route, headers, u8(message.format))
+                route = publishing.route_with_headers(route, headers, u8(message.format))
             except RequestError as error:  # its exchange is gone
                 return PublishOutcome(REJECTED, error.text)
             record = StoredRecord(

@@ -15,10 +15,13 @@ from forebay.broker.mqtt.audience import Audience
 from forebay.broker.mqtt.retained import Retained
 from forebay.broker.mqtt.sessions import Sessions
 from forebay.broker.publish.admission import Admission
-from forebay.broker.publish.deduplication import Deduplication
+from forebay.broker.publish.deduplication import Deduplication, address_of
 from forebay.broker.publish.delayed import Delayed
+from forebay.broker.publish.headers import PublishHeaders
 from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome
-from forebay.broker.publish.router import Route, Router
+from forebay.broker.publish.publishing_contract import PublishingContract
+from forebay.broker.publish.route import Route
+from forebay.broker.publish.router import Router
 from forebay.broker.turn import Turn
 from forebay.core.errors import RequestError, note_half_change
 from forebay.core.message import (
@@ -34,11 +37,13 @@ from forebay.message import events
 from forebay.message.address import QUEUE_PREFIX, TOPIC_EXCHANGE, queue_address
 from forebay.message.formats.table import AT_QOS_0, MARKED_LATE, format_of
 from forebay.message.record import StoredRecord
+from forebay.message.recurrence import next_time_us
 from forebay.message.rendered import rendered
 from forebay.message.subject import PublishedSubject
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.ready.selector import look_cost
+from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
 from forebay.routing.flow import ExchangeCounts
 
@@ -57,7 +62,7 @@ class RefusedMessage:
 
 
 @final
-class Publishing:
+class Publishing(PublishingContract):
     """Appends messages wherever their routes lead.
 
     published  messages so far
@@ -325,3 +330,61 @@ class Publishing:
         except Exception as error:
             note_half_change(error)
             raise
+
+    # ---- what headers ask for
+
+    def publish_with_headers(
+        self, route: Route, headers: PublishHeaders, format: u8, body: bytes, user: bytes, found: Route | None = None
+    ) -> PublishOutcome:
+        """Publish for a user with what the headers ask for; what was taken before is TAKEN, and not published again.
+
+        found  the message's route by all its keys and headers, where it is known already
+        """
+        identity = headers.identity
+        if identity is None:
+            return self.publish_or_delay(route, headers, format, body, found)
+        identity.user = user
+        seen = self.deduplication
+        if seen.is_known(address_of(route.exchange, route.routing_key), identity, self.turn.now_us):
+            return TAKEN
+        if not self.admission.take_room(seen.octets(identity)):
+            return NO_ROOM
+        outcome = self.publish_or_delay(route, headers, format, body, found)
+        if outcome.status == ACCEPTED:
+            seen.remember(identity)
+        return outcome
+
+    def publish_or_delay(
+        self, route: Route, headers: PublishHeaders, format: u8, body: bytes, found: Route | None
+    ) -> PublishOutcome:
+        due_us = headers.due_us
+        if due_us == 0 and headers.delay_us:
+            due_us = self.turn.now_us + headers.delay_us
+        if headers.recurrence:
+            due_us = next_time_us(headers.recurrence, self.turn.now_us)
+        if due_us <= self.turn.now_us:
+            found = found or self.route_with_headers(route, headers, format)
+            return self.publish(found, format, headers.properties, body)
+        try:
+            return self.delay(
+                headers.delay_id,
+                due_us,
+                format,
+                route.routing_key,
+                headers.delayed,
+                body,
+                route.exchange,
+                headers.recurrence,
+            )
+        except RequestError as error:  # too many wait already
+            return PublishOutcome(REJECTED, error.text)
+
+    def route_with_headers(
+        self, route: Route, headers: PublishHeaders, format: u8, work: WorkInHand | None = None
+    ) -> Route:
+        """Return the route of a message by all its routing keys."""
+        router = self.router
+        if headers.keys:
+            keys = [route.routing_key, *headers.keys]
+            return router.route_all(route.exchange, keys, format, headers.properties, work)
+        return route if route.headers_exchange is None else router.resolve(route, format, headers.properties, work)

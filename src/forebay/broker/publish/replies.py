@@ -12,6 +12,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
+from forebay.broker.publish.publishing_contract import RepliesContract
 from forebay.core.errors import note_half_change
 from forebay.log.block import BlockWriter
 from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
@@ -37,7 +38,7 @@ class ReplyConsumer:
 
 
 @final
-class Replies:
+class Replies(RepliesContract):
     """All names of a vhost, and the answers of this turn.
 
     secret  random bytes, of which the names are made

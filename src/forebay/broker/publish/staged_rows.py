@@ -13,12 +13,12 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.publish.admission import Admission
-from forebay.broker.publish.batches_contract import BatchesContract
-from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, read_publish_headers
+from forebay.broker.publish.headers import PublishHeaders, read_publish_headers
 from forebay.broker.publish.outcome import TAKEN
 from forebay.broker.publish.owned_names import owner_in
 from forebay.broker.publish.publishing import Publishing
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.publishing_contract import BatchesContract
+from forebay.broker.publish.route import Route
 from forebay.broker.publish.staging import CommittedBatch, Staging
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import REJECTED, RETAIN, UNROUTABLE
@@ -223,7 +223,7 @@ class StagedRows(BatchesContract):
             return REJECTED
         outcome = TAKEN
         if headers is not None:
-            outcome = publish_with_headers(self.publishing, route, headers, u8(octet), body, user)
+            outcome = self.publishing.publish_with_headers(route, headers, u8(octet), body, user)
         elif is_topic and octet & RETAIN:
             outcome = self.publishing.retain(key, u8(octet), properties, body)
         if headers is None and outcome is TAKEN:

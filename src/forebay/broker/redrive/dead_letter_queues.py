@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError, note_half_change
 from forebay.core.message import PLAIN_BODY

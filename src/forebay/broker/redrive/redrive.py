@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.redrive.dead_letter_queues import (
     SCANNED_AT_ONCE,
     Portion,

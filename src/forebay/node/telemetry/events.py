@@ -16,7 +16,7 @@ import msgspec
 
 from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.mqtt.audience import Recipient
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError

@@ -59,7 +59,7 @@ class Channel:
         self.got = DeliveryHolder()
         self.transaction: Transaction | None = None
         self.counts = Counts()
-        self.deliveries = UnsettledDeliveries(self.vhost.settling, self.counts)
+        self.deliveries = UnsettledDeliveries(self.vhost.settlement, self.counts)
         self.gets_empty: i64 = 0
 
     # ---- delivering
@@ -182,7 +182,7 @@ class Channel:
             raise RequestError(
                 PRECONDITION, f"delivery tag {wanted.tag} is not of queue '{wanted.queue.decode('utf-8', 'replace')}'"
             )
-        self.vhost.settling.extend(run.lease, run.first + wanted.tag - run.tag, 1, wanted.extend_ms)
+        self.vhost.settlement.extend(run.lease, run.first + wanted.tag - run.tag, 1, wanted.extend_ms)
 
     def recover(self) -> None:
         """Give back everything outstanding, but not what a transaction settles."""
@@ -252,7 +252,7 @@ class Channel:
         self.session_outlets.pop(outlet.consumer.id, None)
         if outlet.consumer.queue == REPLIES:
             self.publisher.set_reply_name(b"")
-            self.vhost.replies.close(outlet.consumer)
+            self.vhost.direct_replies.close(outlet.consumer)
         self.vhost.consuming.cancel(outlet.consumer)
 
     def drop_backlog(self, outlet: Outlet) -> None:
@@ -265,7 +265,7 @@ class Channel:
             elif lease is None:
                 self.write(outlet, delivery, delivery.count)  # it is no longer in its queue
             else:
-                self.vhost.settling.nack(lease, delivery.block.base + delivery.index, delivery.count, 0, UNTRIED)
+                self.vhost.settlement.nack(lease, delivery.block.base + delivery.index, delivery.count, 0, UNTRIED)
         self.backlog = kept
 
     def traffic(self) -> Traffic:

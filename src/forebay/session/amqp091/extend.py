@@ -53,13 +53,13 @@ def extend_offset(vhost: VhostContract, wanted: Extension, headers: dict[str, ob
     if not isinstance(group, str):
         raise RequestError(PRECONDITION, f"x-group-id: {group!r} is no text")
     offset = number_in(headers, "x-offset", 0, TAG_MAX)
-    lease = vhost.settling.find_lease(wanted.queue, group.encode(), offset)
+    lease = vhost.settlement.find_lease(wanted.queue, group.encode(), offset)
     if lease is None:
         return False
-    if not vhost.settling.may_settle(lease, session_id):
+    if not vhost.settlement.may_settle(lease, session_id):
         queue = wanted.queue.decode("utf-8", "replace")
         raise RequestError(REFUSED, f"x-offset: {offset} of queue '{queue}' is held by somebody else")
-    return vhost.settling.extend(lease, offset, 1, wanted.extend_ms) > 0
+    return vhost.settlement.extend(lease, offset, 1, wanted.extend_ms) > 0
 
 
 def number_in(headers: dict[str, object], name: str, least: int, most: int) -> i64:

@@ -15,15 +15,10 @@ from mypy_extensions import i64, u8
 from forebay.broker.contract import VhostContract
 from forebay.broker.joining import Joining
 from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
-from forebay.broker.publish.headers import (
-    PublishHeaders,
-    publish_with_headers,
-    read_publish_headers,
-    route_with_headers,
-)
+from forebay.broker.publish.headers import PublishHeaders, read_publish_headers
 from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.replies import REPLY_QUEUE
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.core.errors import CONNECTION, NOT_IMPLEMENTED, PRECONDITION, REFUSED, Later, PeerError, RequestError
 from forebay.core.message import AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
@@ -127,9 +122,9 @@ class ConnectionState:
         else:
             self.rights.check_publish(exchange, key, self.vhost.is_topic_exchange(exchange))
         if command == MESSAGE:
-            route = self.vhost.router.route(exchange, key, self.work)
+            route = self.vhost.routes.route(exchange, key, self.work)
         else:
-            route = self.vhost.router.command_route(key, subject)
+            route = self.vhost.routes.command_route(key, subject)
         target = PublishTarget(raw, route, self.rights.grants.version, bits & 1 != 0, command, subject)
         if route.is_valid:
             self.work.finish()
@@ -138,7 +133,7 @@ class ConnectionState:
 
     def keep_target(self, target: PublishTarget) -> None:
         """Remember a target, and from time to time forget those that are valid no more."""
-        dropped = self.vhost.router.routes.dropped
+        dropped = self.vhost.routes.routes.dropped
         if dropped - self.dropped > TARGETS_SWEPT + i64(len(self.targets)):
             self.dropped = dropped
             self.targets = {raw: each for raw, each in self.targets.items() if each.is_valid()}
@@ -370,10 +365,10 @@ class Publisher:
         if headers is not None:
             if headers.delay_us:
                 return
-            self.route = route = route_with_headers(self.vhost.publishing, route, headers, self.format, work)
+            self.route = route = self.vhost.messages.route_with_headers(route, headers, self.format, work)
         elif route.headers_exchange is not None:
             self.link.meter.start(len(properties) >> READ_SHIFT)
-            self.route = route = self.vhost.router.resolve(route, self.format, properties, work)
+            self.route = route = self.vhost.routes.resolve(route, self.format, properties, work)
         if route.is_counted:
             self.vhost.budgets.publishes.start_publish(route.points)
             if route.is_wide:
@@ -414,7 +409,7 @@ class Publisher:
         """Hand a message over, and remember what the publisher is owed for it."""
         self.taken += 1
         if target.plain and self.plain:
-            outcome = self.vhost.publishing.publish(target.route, self.format, properties, body)
+            outcome = self.vhost.messages.publish(target.route, self.format, properties, body)
         elif self.transaction is not None and target.is_message:
             self.check_copies(target, self.headers)
             self.transaction.publishes.publish(HeldPublish(target, self.headers, self.format, properties, body))
@@ -474,16 +469,16 @@ class Publisher:
             found = self.route
             self.route = None
             if headers is not None:
-                return publish_with_headers(
-                    self.vhost.publishing, target.route, headers, format, body, self.link.user, found
+                return self.vhost.messages.publish_with_headers(
+                    target.route, headers, format, body, self.link.user, found
                 )
             route = target.route
             if route.headers_exchange is not None:
-                route = found or self.vhost.router.resolve(route, format, properties)
-            return self.vhost.publishing.publish(route, format, properties, body)
+                route = found or self.vhost.routes.resolve(route, format, properties)
+            return self.vhost.messages.publish(route, format, properties, body)
         if command == REPLY:
             kept = properties if headers is None else headers.properties
-            return TAKEN if self.vhost.replies.append(target.subject, AMQP091, kept, body) else NO_WAY
+            return TAKEN if self.vhost.direct_replies.append(target.subject, AMQP091, kept, body) else NO_WAY
         if command == CANCEL_DELAYED:
             return TAKEN if self.vhost.delayed.cancel(target.subject) else NO_WAY
         table = EXCHANGE_FORMAT.headers(properties)
@@ -529,7 +524,7 @@ class Publisher:
             offset = whole_number(offset.encode())
         if not isinstance(group, str) or isinstance(offset, bool) or not isinstance(offset, int) or offset >> 63:
             raise RequestError(PRECONDITION, "a commit needs the headers x-group-id, a text, and x-offset, a number")
-        self.vhost.settling.commit_offset(queue, group.encode(), offset)
+        self.vhost.settlement.commit_offset(queue, group.encode(), offset)
 
     def end_turn(self, lsn: int, durable: int) -> None:
         """The publishes of the turn are confirmed when `lsn` is on disk."""

@@ -86,7 +86,7 @@ def queue_name(channel: Channel, name: bytes) -> bytes:
 
 def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) -> None:
     vhost = session.vhost
-    if declare.queue == REPLY_QUEUE or vhost.replies.has(declare.queue):
+    if declare.queue == REPLY_QUEUE or vhost.direct_replies.has(declare.queue):
         # Direct reply-to: a server looks whether its client still waits.
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, declare.queue, 0, 1)
         return

@@ -215,7 +215,7 @@ def attach_publisher(
     elif target.address is not None:
         address = parse_target(text_of(target.address, "target"), target.capabilities, queue_addresses(state))
         if address.queue.startswith(REPLY_PREFIX):
-            if not state.vhost.replies.has(address.queue):
+            if not state.vhost.direct_replies.has(address.queue):
                 raise RequestError(NOT_FOUND, f"no consumer of replies '{text(address.queue)}'")
         elif address.queue:
             find_queue(state, address.queue, address.is_declared)  # which may be another connection's own: a reply's

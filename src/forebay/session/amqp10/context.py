@@ -101,9 +101,9 @@ class LinkContext:
                 vhost.exchange(exchange)
             self.rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
         if command == MESSAGE:
-            route = vhost.router.route(exchange, key, self.work)
+            route = vhost.routes.route(exchange, key, self.work)
         else:
-            route = vhost.router.command_route(key, subject)
+            route = vhost.routes.command_route(key, subject)
         target = PublishTarget(raw, route, self.rights.grants.version, False, command, subject)
         if route.is_valid:
             self.work.finish()

@@ -178,13 +178,13 @@ def check_address(vhost: VhostContract, rights: Rights, format: i64, exchange: b
         if key.startswith(b"$") and (not key.startswith(QUEUE_PREFIX) or topic_command_at(key)):
             raise RequestError(REFUSED, f"topic '{text(key)}' is no topic of messages")
         rights.check_publish_topic(key)
-        vhost.router.route_topic(key, None)
+        vhost.routes.route_topic(key, None)
         return
     command, _ = command_at(exchange, key)
     if command != MESSAGE:
         raise RequestError(REFUSED, f"routing key '{text(key)}' is a command, no queue")
     rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
-    route = vhost.router.route(exchange, key)
+    route = vhost.routes.route(exchange, key)
     if not exchange and not route.queues:
         raise RequestError(NOT_FOUND, f"no queue '{text(key)}' in vhost '{text(vhost.name)}'")
 

@@ -9,7 +9,6 @@ from mypy_extensions import i64
 from forebay.broker.consuming.consumer_arguments import ConsumerArguments
 from forebay.broker.consuming.primary import reader_primary
 from forebay.broker.contract import VhostContract
-from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.mqtt.audience import LOGGED, Recipient, identifier_property
 from forebay.broker.mqtt.client_session import Subscription
@@ -225,7 +224,7 @@ class Subscriptions:
         """RequestError where the filter names no one queue, or nothing could be settled at QoS 0."""
         if wanted.filter.startswith(DEAD_LETTER_PREFIX):
             name = dead_letter_address(wanted.filter)[0]
-            dead_letter_queue(self.vhost.publishing, name)
+            self.vhost.dead_letter_queue(name)
         else:
             name = queue_name(wanted.filter)
         queue = self.vhost.find_queue(name)

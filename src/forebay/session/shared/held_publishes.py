@@ -13,8 +13,8 @@ from mypy_extensions import i64, u8
 from forebay.broker.contract import VhostContract
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.publish.commands import MESSAGE
-from forebay.broker.publish.headers import PublishHeaders, route_with_headers
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.headers import PublishHeaders
+from forebay.broker.publish.route import Route
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.session.shared.target import PublishTarget
 
@@ -41,8 +41,8 @@ class HeldPublish:
         if self.target.command == MESSAGE and self.headers is not None:
             if self.headers.is_delayed():
                 return None
-            return route_with_headers(vhost.publishing, route, self.headers, self.format)
-        return route if route.headers_exchange is None else vhost.router.resolve(route, self.format, self.properties)
+            return vhost.messages.route_with_headers(route, self.headers, self.format)
+        return route if route.headers_exchange is None else vhost.routes.resolve(route, self.format, self.properties)
 
     def memory_octets(self) -> i64:
         """Return the bytes of memory that the publish takes until the commit."""

@@ -7,7 +7,7 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.publish.commands import MESSAGE, REPLY
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.directory.permissions import GrantsVersion
 
 

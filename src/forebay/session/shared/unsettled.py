@@ -10,7 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.consuming.settling import Settling
+from forebay.broker.consuming.settling_contract import SettlingContract
 from forebay.queue.counts import Counts
 from forebay.queue.leases.lease import FAILED, NACKED, UNTRIED, Lease
 
@@ -83,7 +83,7 @@ class UnsettledDeliveries:
     absent     holds what the broker has taken back and the client may still settle, without an effect
     """
 
-    def __init__(self, settling: Settling, counts: Counts) -> None:
+    def __init__(self, settling: SettlingContract, counts: Counts) -> None:
         self.settling = settling
         self.counts = counts
         self.runs: list[UnsettledRun] = []

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.publish.headers import (
-    publish_with_headers,
-    read_publish_headers,
-)
+from forebay.broker.publish.headers import read_publish_headers
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE, Properties
 from forebay.message.formats.table import EXCHANGE_FORMAT
@@ -85,8 +82,7 @@ def rig(tmp_path: Path) -> OneVhost:
 
 def send(rig: OneVhost, key: bytes, body: bytes, **headers: object) -> int:
     vhost = rig.vhost
-    return publish_with_headers(
-        vhost.publishing,
+    return vhost.publishing.publish_with_headers(
         vhost.router.route(b"", key),
         read_publish_headers(EXCHANGE_FORMAT, properties(**headers)),
         FORMAT,
@@ -110,7 +106,7 @@ def test_a_delayed_message_whose_exchange_is_gone_is_dropped(rig: OneVhost) -> N
     vhost.catalog.declare_exchange(b"e", b"direct", True, False, False, {})
     special = read_publish_headers(EXCHANGE_FORMAT, properties(x_delay=1000))
     route = vhost.router.route(b"e", b"k")
-    assert publish_with_headers(vhost.publishing, route, special, FORMAT, b"x", b"ada").status == ACCEPTED
+    assert vhost.publishing.publish_with_headers(route, special, FORMAT, b"x", b"ada").status == ACCEPTED
     vhost.catalog.delete_exchange(b"e", False)
     rig.later(1000)
     assert vhost.delayed.count() == 0

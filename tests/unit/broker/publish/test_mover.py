@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.publish.outcome import NO_ROOM
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.quota import Quota
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
+from forebay.broker.publish.headers import read_publish_headers
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, AMQP091
 from forebay.management.operations.pending import delayed_fields
@@ -35,7 +35,7 @@ def schedule(broker: OneVhost, cron: str, id: str = "daily", body: bytes = b"now
     ]
     headers = read_publish_headers(EXCHANGE_FORMAT, EXCHANGE_FORMAT.edit(EMPTY, [], added))
     route = broker.vhost.router.route(b"", QUEUE)
-    outcome = publish_with_headers(broker.vhost.publishing, route, headers, u8(AMQP091), body, b"guest")
+    outcome = broker.vhost.publishing.publish_with_headers(route, headers, u8(AMQP091), body, b"guest")
     broker.settle()
     return outcome.status
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.broker.vhost import Vhost
 from tests.vhosts import OneVhost
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.mqtt.client_session import Subscription
-from forebay.broker.publish.router import REMEMBERED_OCTETS_MAX, Route
+from forebay.broker.publish.route import Route
+from forebay.broker.publish.router import REMEMBERED_OCTETS_MAX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, Properties

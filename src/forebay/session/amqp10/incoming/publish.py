@@ -7,9 +7,9 @@ from typing import Final
 from mypy_extensions import i64, u8
 
 from forebay.broker.publish.commands import CANCEL_DELAYED, MESSAGE, REPLY
-from forebay.broker.publish.headers import PublishHeaders, publish_with_headers, route_with_headers
+from forebay.broker.publish.headers import PublishHeaders
 from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.core.errors import NOT_IMPLEMENTED, RequestError
 from forebay.core.message import AMQP10
 from forebay.routing.exchange import text
@@ -35,8 +35,7 @@ def publish_message(
         route = find_content_way(context, target, headers, format, properties)
         if headers is not None:
             check_copies(context, target, headers)
-            outcome = publish_with_headers(
-                vhost.publishing,
+            outcome = vhost.messages.publish_with_headers(
                 target.route,
                 headers,
                 format,
@@ -45,7 +44,7 @@ def publish_message(
                 None if headers.is_delayed() else route,
             )
         else:
-            outcome = vhost.publishing.publish(route, format, properties, body)
+            outcome = vhost.messages.publish(route, format, properties, body)
         context.finish_work()
         return outcome
     check_command(target)
@@ -62,7 +61,7 @@ def do_command(context: LinkContext, target: PublishTarget, properties: bytes, b
     """Do what the publish to a target other than an exchange stands for, and return what became of it."""
     vhost = context.vhost
     if target.command == REPLY:
-        return TAKEN if vhost.replies.append(target.subject, AMQP10, properties, body) else NO_WAY
+        return TAKEN if vhost.direct_replies.append(target.subject, AMQP10, properties, body) else NO_WAY
     return TAKEN if vhost.delayed.cancel(target.subject) else NO_WAY
 
 
@@ -77,11 +76,11 @@ def publish_held(context: LinkContext, held: HeldPublish) -> PublishOutcome:
         return do_command(context, target, held.properties, held.body)
     if held.headers is not None:
         user = context.user
-        return publish_with_headers(vhost.publishing, target.route, held.headers, held.format, held.body, user, None)
+        return vhost.messages.publish_with_headers(target.route, held.headers, held.format, held.body, user, None)
     route = target.route
     if route.headers_exchange is not None:
-        route = vhost.router.resolve(route, held.format, held.properties)
-    return vhost.publishing.publish(route, held.format, held.properties, held.body)
+        route = vhost.routes.resolve(route, held.format, held.properties)
+    return vhost.messages.publish(route, held.format, held.properties, held.body)
 
 
 def find_content_way(
@@ -93,10 +92,10 @@ def find_content_way(
     if headers is not None:
         if headers.is_delayed():
             return route
-        route = route_with_headers(vhost.publishing, route, headers, format, context.work)
+        route = vhost.messages.route_with_headers(route, headers, format, context.work)
     elif route.headers_exchange is not None:
         context.meter.start(i64(len(properties)) >> READ_SHIFT)
-        route = vhost.router.resolve(route, format, properties, context.work)
+        route = vhost.routes.resolve(route, format, properties, context.work)
     if route.is_counted:
         vhost.budgets.publishes.start_publish(route.points)
         if route.is_wide:

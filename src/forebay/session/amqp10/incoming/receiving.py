@@ -6,10 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.publish.headers import (
-    PublishHeaders,
-    read_publish_headers,
-)
+from forebay.broker.publish.headers import PublishHeaders, read_publish_headers
 from forebay.broker.publish.outcome import TAKEN, PublishOutcome
 from forebay.core.errors import (
     INVALID,
@@ -251,7 +248,7 @@ class ReceivingLink(LinkEndpoint):
                 self.hold(self.transaction, target, properties, body)
                 return
             if target.plain and self.headers is None:
-                outcome = self.vhost.publishing.publish(target.route, self.format, properties, body)
+                outcome = self.vhost.messages.publish(target.route, self.format, properties, body)
             else:
                 outcome = publish_message(state, target, self.headers, self.format, properties, body)
         except (PeerError, RequestError) as error:

@@ -80,7 +80,7 @@ class SessionDeliveries:
         self.output = output
         self.windows = output.windows
         self.counts = Counts()
-        self.runs = UnsettledDeliveries(state.vhost.settling, self.counts)
+        self.runs = UnsettledDeliveries(state.vhost.settlement, self.counts)
         self.backlog: deque[tuple[SendingLink, Delivery]] = deque()
         self.partial: PartialMessage | None = None
         self.stalled: list[SendingLink] = []
@@ -244,4 +244,4 @@ class SessionDeliveries:
         lease = delivery.lease
         if lease is not None:
             first = delivery.block.base + delivery.index
-            self.state.vhost.settling.nack(lease, first, delivery.count, 0, UNTRIED)
+            self.state.vhost.settlement.nack(lease, first, delivery.count, 0, UNTRIED)

@@ -218,7 +218,7 @@ class SendingLink(LinkEndpoint):
         self.runs.forget(self)
         queue = self.queue
         if queue is None:
-            self.vhost.replies.close(self.consumer)
+            self.vhost.direct_replies.close(self.consumer)
         self.vhost.consuming.cancel(self.consumer)
         if not self.owned or queue is None:
             return

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final, final
 
 from forebay.broker.contract import ANY_SESSION, VhostContract
-from forebay.broker.dead_letter.dead_letters import dead_letter_queue
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, RequestError
 from forebay.message.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
 from forebay.routing.exchange import text
@@ -80,7 +79,7 @@ def entity_queue(vhost: VhostContract, entity: Entity) -> bytes:
         return entity.queue
     limits = queue.limits
     if limits.dlq:
-        return dead_letter_queue(vhost.publishing, DEAD_LETTER_PREFIX + entity.queue).name
+        return vhost.dead_letter_queue(DEAD_LETTER_PREFIX + entity.queue).name
     if limits.dead_letter_exchange == b"" and limits.dead_letter_key:
         return vhost.queue(limits.dead_letter_key, ANY_SESSION).name
     name = text(entity.queue)

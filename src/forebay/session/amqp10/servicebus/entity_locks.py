@@ -105,7 +105,7 @@ class EntityLocks:
         """Renew locks, and return until when they are."""
         expirations: list[object] = []
         for lock in self.find_locks(fields):
-            self.vhost.settling.extend(lock.lease, lock.offset, 1, 0)
+            self.vhost.settlement.extend(lock.lease, lock.offset, 1, 0)
             until_us = self.vhost.now_us() + lock.lease.consumer.timeout_us
             expirations.append(Timestamp(int(until_us // US_PER_MS)))
         return Map([("expirations", Array(TIMESTAMP, expirations))])
@@ -142,12 +142,12 @@ class EntityLocks:
         consumer = self.find_consumer(queue, group)
         messages = EntityMessages(self.vhost, queue)
         found: list[object] = []
-        for delivery in self.vhost.settling.take_deferred(consumer, [number - 1 for number in numbers]):
+        for delivery in self.vhost.settlement.take_deferred(consumer, [number - 1 for number in numbers]):
             offset = delivery.block.base + delivery.index
             pairs: list[tuple[object, object]] = [("message", messages.encode(delivery, True))]
             lease = delivery.lease
             if lease is not None and mode == RECEIVE_AND_DELETE:
-                self.vhost.settling.ack(lease, offset, 1)
+                self.vhost.settlement.ack(lease, offset, 1)
             elif lease is not None:
                 pairs.insert(0, ("lock-token", Uuid(uuid_order(locks.hold(lease, offset).token))))
             found.append(Map(pairs))

@@ -131,7 +131,7 @@ class EntitySessions:
         group = queue.groups.get(consumer.group)
         if isinstance(group, WorkGroup):
             for lease in group.leases.of_consumer(consumer):
-                self.vhost.settling.extend(lease, lease.first, lease.count, 0)
+                self.vhost.settlement.extend(lease, lease.first, lease.count, 0)
         return Map([("expiration", Timestamp(int(lock.until_us // US_PER_MS)))])
 
     def set_state(self, sessions: QueueSessions, session: bytes, fields: dict[str, object]) -> Map:

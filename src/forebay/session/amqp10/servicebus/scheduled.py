@@ -46,7 +46,7 @@ class ScheduledMessage:
 def schedule(context: LinkContext, queue: bytes, fields: dict[str, object]) -> Map:
     """Have messages be published to a queue later, all of them or none, and return their numbers."""
     check_may_publish(context, queue)
-    context.vhost.router.route(b"", queue)  # refused now: later nobody could be told why
+    context.vhost.routes.route(b"", queue)  # refused now: later nobody could be told why
     messages: list[ScheduledMessage] = []
     octets: i64 = 0
     for item in items_in(fields, "messages"):

@@ -95,16 +95,16 @@ def settle_lock(vhost: VhostContract, locks: PeekLocks, lock: MessageLock, outco
     if outcome.kind == DEAD_LETTER:
         move_to_dead_letters(vhost, lock, outcome)
     elif outcome.kind == DEFER:
-        vhost.settling.defer(lock.lease, lock.offset, UNTRIED)
+        vhost.settlement.defer(lock.lease, lock.offset, UNTRIED)
     elif lock.deliveries is None and outcome.kind != COMPLETE:  # a deferred message is one until it is completed
-        vhost.settling.defer(lock.lease, lock.offset, FAILED if outcome.kind == ABANDON else UNTRIED)
+        vhost.settlement.defer(lock.lease, lock.offset, FAILED if outcome.kind == ABANDON else UNTRIED)
     deliveries = lock.deliveries
     if deliveries is not None:
         deliveries.settle(lock.tag, lock.tag, HOW[outcome.kind])
         return
     locks.held.pop(lock.token, None)
     if outcome.kind == COMPLETE:
-        vhost.settling.ack(lock.lease, lock.offset, 1)
+        vhost.settlement.ack(lock.lease, lock.offset, 1)
 
 
 def drop_lock(locks: PeekLocks, lock: MessageLock) -> None:

@@ -59,7 +59,7 @@ def run_command(vhost: VhostContract, queue: bytes, command: bytes, block: bytes
     if command == COMMIT:
         if group is None:
             raise RequestError(INVALID, "group-id: missing")
-        vhost.settling.commit_offset(queue, group, number_field(block, "offset", -1))
+        vhost.settlement.commit_offset(queue, group, number_field(block, "offset", -1))
         return
     if command not in TOPIC_COMMANDS:
         raise RequestError(
@@ -67,16 +67,16 @@ def run_command(vhost: VhostContract, queue: bytes, command: bytes, block: bytes
         )
     offset = message_offset(block, queue)
     lease = held(vhost, queue, b"" if group is None else group, offset)
-    if not vhost.settling.may_settle(lease, session_id):
+    if not vhost.settlement.may_settle(lease, session_id):
         raise RequestError(REFUSED, f"message-id: {shown(queue)}:{offset} is held by somebody else")
     if command == ACK:
-        vhost.settling.ack(lease, offset, 1)
+        vhost.settlement.ack(lease, offset, 1)
         return
     check_fields(block)  # an acknowledgement has no field that may be left out, and there are many of them
     if command == NACK:
-        vhost.settling.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
+        vhost.settlement.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
     elif command == EXTEND:
-        vhost.settling.extend(lease, offset, 1, extension(block))
+        vhost.settlement.extend(lease, offset, 1, extension(block))
     else:
         vhost.reject_for(lease, offset, TOPIC_FORMAT.header(block, b"reason") or b"")
 
@@ -99,7 +99,7 @@ def extension(block: bytes) -> i64:
 
 def held(vhost: VhostContract, queue: bytes, group: bytes, offset: i64) -> Lease:
     """The lease of a record; RequestError if nobody holds it."""
-    lease = vhost.settling.find_lease(queue, group, offset)
+    lease = vhost.settlement.find_lease(queue, group, offset)
     if lease is None:
         raise RequestError(
             NOT_FOUND, f"message-id: {shown(queue)}:{offset} is not held by anybody in group-id {shown(group)}"

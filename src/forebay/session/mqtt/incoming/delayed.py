@@ -101,7 +101,7 @@ def delay_publish(
         recurrence = recurrence_in(properties)
         due_us = next_time_us(recurrence, vhost.now_us())
     key = delay_id(properties)
-    return vhost.publishing.delay(key, due_us, format, target, properties, body, b"", recurrence)
+    return vhost.messages.delay(key, due_us, format, target, properties, body, b"", recurrence)
 
 
 def cancels_delayed(topic: bytes) -> bool:

@@ -18,7 +18,7 @@ from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.publish.commands import topic_command_at
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
 from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
-from forebay.broker.publish.router import Route
+from forebay.broker.publish.route import Route
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError, note_half_change
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
@@ -172,7 +172,7 @@ class Inbox:
                 return
         if self.expiry_max_s:
             properties = props.with_expiry_at_most(properties, self.expiry_max_s)
-        outcome = vhost.publishing.publish(route, u8(format), properties, body)
+        outcome = vhost.messages.publish(route, u8(format), properties, body)
         if self.identity is not None:
             self.remember(self.identity, outcome)
         if qos == 1 and outcome is TAKEN:
@@ -185,13 +185,13 @@ class Inbox:
     def resolve(self, route: Route, format: u8, properties: bytes) -> Route:
         """Return the route of a message whose destinations depend on its content. Raise Later as `find_route` does."""
         self.meter.start(0)
-        found = self.vhost.router.resolve(route, format, properties, self.work)
+        found = self.vhost.routes.resolve(route, format, properties, self.work)
         self.finish_work()
         return found
 
     def retain(self, packet: Publish, route: Route, format: u8, properties: bytes, body: bytes) -> bool:
         """Retain a message. Return False, with the publish refused, if that cannot be."""
-        outcome = self.vhost.publishing.retain(route.routing_key, format, properties, body)
+        outcome = self.vhost.messages.retain(route.routing_key, format, properties, body)
         if outcome is TAKEN:
             return True
         self.identity = None
@@ -297,7 +297,7 @@ class Inbox:
             if topic[0] == DOLLAR and self.is_command(packet, topic, properties, long or body):
                 return None
             self.rights.check_publish_topic(topic)
-            route = self.vhost.router.route_topic(topic, self.client, self.work)
+            route = self.vhost.routes.route_topic(topic, self.client, self.work)
         except RequestError as error:
             self.finish_work()
             if error.reason == REFUSED:
@@ -315,7 +315,7 @@ class Inbox:
     def keep_route(self, topic: bytes, route: Route) -> None:
         """Remember the route of a topic, and from time to time forget those that are valid no more."""
         grants = self.rights.grants.version
-        dropped = self.vhost.router.routes.dropped
+        dropped = self.vhost.routes.routes.dropped
         if grants is not self.grants or len(self.memo) >= MEMO_ENTRIES:
             self.memo.clear()
             self.grants = grants
@@ -360,7 +360,7 @@ class Inbox:
             due_us, target = parse_delayed(topic, self.vhost.now_us())
             self.rights.check_publish_topic(target)
             if target.startswith(QUEUE_PREFIX):
-                self.vhost.router.queues_at(
+                self.vhost.routes.queues_at(
                     target, self.work
                 )  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)

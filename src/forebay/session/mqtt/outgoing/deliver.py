@@ -276,9 +276,9 @@ class Outbox:
             if self.encoder.write_queued(self.out, queue, block, index, id, lease):
                 window.take(id, flight)
             elif self.encoder.expired > expired:
-                self.vhost.settling.expire(lease, offset, 1)
+                self.vhost.settlement.expire(lease, offset, 1)
             else:
-                self.vhost.settling.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
+                self.vhost.settlement.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
             index += 1
         return end
 
@@ -290,18 +290,18 @@ class Outbox:
             qos = qos_of(block, index, recipient)
             if qos == 0:
                 self.encoder.write(self.out, block, index, recipient, 0, 0, 0, True)
-                self.vhost.settling.ack(lease, offset, 1)
+                self.vhost.settlement.ack(lease, offset, 1)
             elif window.is_full():
                 return index
             elif qos == 2 and self.client.durable:
                 self.send_moved(recipient, block, index)
-                self.vhost.settling.ack(lease, offset, 1)
+                self.vhost.settlement.ack(lease, offset, 1)
             else:
                 id = window.next_id()
                 if self.encoder.write(self.out, block, index, recipient, id, qos, 0, True):
                     window.take(id, Flight(SHARED_1 if qos == 1 else SHARED_2, id, offset, lease))
                 else:
-                    self.vhost.settling.ack(lease, offset, 1)
+                    self.vhost.settlement.ack(lease, offset, 1)
             index += 1
         return end
 
@@ -516,7 +516,7 @@ class Outbox:
         offset = flight.first_offset + id - flight.first_id
         if code >= FAILURE and flight.kind == QUEUED:
             self.settle()
-            self.vhost.settling.nack(lease, offset, 1, 0)
+            self.vhost.settlement.nack(lease, offset, 1, 0)
             return
         is_settled = flight.kind == SHARED_1 or self.encoder.version == V311 or lease.page is None
         if is_settled and not self.acked.extend(lease, offset):
@@ -534,7 +534,7 @@ class Outbox:
         if flight.kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
             raise unexpected(f"PUBREC: packet identifier {id}: its message has QoS 1")
         if flight.lease is not None:
-            self.vhost.settling.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
+            self.vhost.settlement.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
         if code >= FAILURE:
             if flight.kind not in (RELEASED, RELEASED_LOGGED):
                 self.complete(id)
@@ -570,7 +570,7 @@ class Outbox:
         """Settle the run of records that the last PUBACKs acknowledged."""
         lease = self.acked.lease
         if lease is not None:
-            self.vhost.settling.ack(lease, self.acked.first, self.acked.count)
+            self.vhost.settlement.ack(lease, self.acked.first, self.acked.count)
             self.acked.lease = None
 
     def close(self) -> None:
@@ -584,4 +584,4 @@ class Outbox:
             if slot is None or slot.kind != SHARED_2 or slot.lease is None:
                 continue
             if consumer is None or slot.lease.consumer is consumer:
-                self.vhost.settling.ack(slot.lease, slot.first_offset, 1)
+                self.vhost.settlement.ack(slot.lease, slot.first_offset, 1)
