@@ -60,6 +60,7 @@ GOOD: dict[str, object] = {
     "x-primary-group": "workers",
     "x-source": "orders",
     "x-recovery-point": "now",
+    "x-filter": "priority > 3",
     "x-publish-target": "orders",
     "x-max-age": "1h",
     "x-stream-max-segment-size-bytes": 1000,
