@@ -40,6 +40,8 @@ TYPES: Final = {
     "limit.reached": "A connection beyond a limit was refused: user, reason.",
     "queue.created": "A queue was declared: queue, type, durable, auto_delete, exclusive, arguments.",
     "queue.deleted": "A queue was deleted: queue.",
+    "view.keeps_log": "A view alone keeps what its stream gave up, for 10 s by now: queue, view, messages, octets.",
+    "view.let_log_go": "It does so no longer: queue, view.",
     "exchange.created": "An exchange was declared: exchange, type, durable.",
     "exchange.deleted": "An exchange was deleted: exchange.",
     "binding.created": "A binding was added: exchange, destination, destination_type, routing_key.",

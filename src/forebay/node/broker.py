@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from forebay.broker.joining import Joining
+from forebay.broker.limits.held_logs import HeldLogs
 from forebay.broker.limits.hold_reasons import LOGIN, SEND_BACKLOG
 from forebay.broker.quota import Quota
 from forebay.broker.vhosts import Vhosts
@@ -41,6 +42,7 @@ from forebay.node.seconds import NO_LIMIT, Surroundings, look_at
 from forebay.node.telemetry.alarms import Alarms
 from forebay.node.telemetry.events import Announcer
 from forebay.node.telemetry.journal import Journal
+from forebay.node.telemetry.losses import tell_held_logs
 from forebay.node.telemetry.stats import BrokerStats
 from forebay.node.telemetry.tracing import Tracer
 from forebay.node.wanted import Wanted
@@ -91,6 +93,7 @@ class NodeBroker(LinkOwner):
             options, self.store, shares, shared.crowding, self.connections, self.journal, self.flow
         )
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
+        self.held_logs = HeldLogs(self.vhosts)
         self.announcer = Announcer(self.vhosts)
         self.newcomers = Newcomers(options, self.journal, self.open)
         self.logins = NodeLogins(self.auth, self.stats, shared, self.connections, self.flow, self.newcomers)
@@ -509,6 +512,7 @@ class NodeBroker(LinkOwner):
         self.newcomers.every_second()
         self.pressure.every_second(around.memory_octets, around.free_octets, now_us)
         self.announcer.alarms(self.alarms.look())
+        tell_held_logs(self.held_logs, self.journal, now_us)
         if self.stats.is_due(second):
             self.tell_stats(now_us)
         self.flush_due = True

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from forebay.admin.metrics.objects import octets_kept_alone
+from forebay.broker.limits.held_logs import HeldLogs
 from forebay.broker.quota import Quota
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import make_options
+from forebay.core.units import US_PER_S
 from forebay.management.definitions.configured import configured_arguments, declare_configured
 from forebay.management.definitions.exported import queue_entry, queues_of
 from forebay.management.definitions.imported import ImportPlan
@@ -58,11 +61,16 @@ def pins(broker: OneVhost, queue: bytes) -> Fields:
 def test_a_stream_names_its_views_and_a_view_its_stream(broker: OneVhost) -> None:
     vhost = broker.vhost
     assert view_fields(vhost, vhost.catalog.queue(b"orders")) == {"views": ["risk", "billing"]}
-    assert view_fields(vhost, vhost.catalog.queue(b"risk")) == {"source": {"stream": "orders", "deleted": False}}
+    assert view_fields(vhost, vhost.catalog.queue(b"risk")) == {
+        "source": {"stream": "orders", "deleted": False, "kept_messages": 0, "kept_octets": 0}
+    }
     broker.declare(b"plain")
     assert view_fields(vhost, vhost.catalog.queue(b"plain")) == {}
     vhost.upkeep.delete_queue(b"orders", False, False)
-    assert view_fields(vhost, vhost.catalog.queue(b"risk")) == {"source": {"stream": "orders", "deleted": True}}
+    source = view_fields(vhost, vhost.catalog.queue(b"risk"))["source"]
+    assert (source["stream"], source["deleted"], source["kept_messages"]) == ("orders", True, 0)
+    vhost.upkeep.delete_queue(b"billing", False, False)
+    assert view_fields(vhost, vhost.catalog.queue(b"risk"))["source"]["kept_messages"] == RECORDS
 
 
 def test_octets_of_a_log_count_once(broker: OneVhost) -> None:
@@ -110,6 +118,35 @@ def test_a_publisher_over_the_share_of_a_stream_is_told_the_view(broker: OneVhos
     broker.vhost.upkeep.truncate(b"orders", 7)
     broker.settle()
     assert quota.own_reason(stream) == "queue 'orders' is over its share of disk: view 'billing' alone keeps 7 messages"
+
+
+def test_a_view_that_keeps_the_log_alone_is_named_until_it_does_not(broker: OneVhost) -> None:
+    events, held_logs, now_us = broker.vhost.events, HeldLogs(broker.vhosts), 0
+
+    def told() -> list[tuple[str, Fields]]:
+        nonlocal now_us
+        events.wanted |= {"view.keeps_log", "view.let_log_go"}
+        for _ in range(12):
+            now_us += US_PER_S
+            held_logs.look(now_us)
+        events.wanted.clear()
+        return [(each.type, each.fields) for each in events.take()]
+
+    settle(broker, b"risk", 4)
+    assert told() == []
+    broker.vhost.upkeep.truncate(b"orders", 8)
+    broker.settle()
+    billing = broker.vhost.catalog.queue(b"billing")
+    octets = octets_kept_alone(billing)
+    assert (octets > 0, octets_kept_alone(broker.vhost.catalog.queue(b"risk"))) == (True, 0)
+    source = view_fields(broker.vhost, billing)["source"]
+    assert (source["kept_messages"], source["kept_octets"]) == (4, octets)
+    assert told() == [("view.keeps_log", {"queue": "orders", "view": "billing", "messages": 4, "octets": octets})]
+    assert told() == []
+    broker.vhost.upkeep.purge(b"billing")
+    broker.settle()
+    assert [name for name, _ in told()] == ["view.let_log_go", "view.keeps_log"]
+    assert [held.view.name for held in held_logs.named.values()] == [b"risk"]
 
 
 def test_a_record_below_the_start_of_a_view_is_explained(broker: OneVhost) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Row, counter, gauge, plus
 from forebay.admin.samples.rates import number_of
+from forebay.broker.limits.held_logs import held_log
 from forebay.broker.vhost import Vhost
 from forebay.core.units import US_PER_S
 from forebay.queue.counts import Counts
@@ -118,6 +119,12 @@ def head_of(queue: Queue) -> int | None:
     return None if stamp_us < 0 else stamp_us // US_PER_S
 
 
+def octets_kept_alone(queue: Queue) -> int:
+    """Return the octets that the log of a stream keeps for this view alone, beyond what the stream keeps."""
+    held = held_log(queue.source) if queue.is_view else None
+    return held.octets if held is not None and held.view is queue else 0
+
+
 QUEUES: Final[tuple[Row[Queue], ...]] = (
     Row(
         gauge("rabbitmq_queue_messages_ready", family.QUEUE_COARSE, "Messages ready to be delivered to consumers."),
@@ -173,6 +180,15 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
     Row(
         gauge("forebay_queue_holds", family.QUEUE, "Readers that hold records of a queue."),
         lambda queue: len(queue.pins.by_name),
+        plus,
+    ),
+    Row(
+        gauge(
+            "forebay_queue_view_kept_bytes",
+            family.QUEUE,
+            "Octets that a log keeps for this view alone, beyond what its stream keeps.",
+        ),
+        octets_kept_alone,
         plus,
     ),
     Row(

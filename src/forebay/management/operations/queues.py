@@ -6,6 +6,7 @@ import json
 from functools import partial
 from typing import Protocol, cast
 
+from forebay.broker.limits.held_logs import held_log
 from forebay.broker.publish.owned_names import name_in
 from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
@@ -36,6 +37,7 @@ from forebay.management.requests.queues import (
     TruncateAnswer,
     ViewFields,
     ViewLeft,
+    ViewSource,
 )
 from forebay.message.shown import plain, record_shown
 from forebay.message.subject import RecordSubject
@@ -228,7 +230,15 @@ def view_fields(vhost: Vhost, queue: Queue) -> ViewFields:
     if queue.is_view:
         name = text_argument(queue.spec.arguments, SOURCE)
         stream = vhost.catalog.queues.get(name.encode())
-        return {"source": {"stream": name, "deleted": stream is None or stream.source is not queue.source}}
+        held = held_log(queue.source)
+        is_holder = held is not None and held.view is queue
+        source: ViewSource = {
+            "stream": name,
+            "deleted": stream is None or stream.source is not queue.source,
+            "kept_messages": held.messages if held is not None and is_holder else 0,
+            "kept_octets": held.octets if held is not None and is_holder else 0,
+        }
+        return {"source": source}
     views = vhost.catalog.views_of(queue)
     return {"views": [text(view.name) for view in views]} if views else {}
 

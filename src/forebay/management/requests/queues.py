@@ -272,10 +272,15 @@ class GroupFields(TypedDict):
 
 
 class ViewSource(TypedDict):
-    """The stream of a view; `deleted`: it is gone, and the view gets no more messages."""
+    """The stream of a view; `deleted`: it is gone, and the view gets no more messages.
+
+    `kept_messages` and `kept_octets` would go from the log without this view, as the stream has given them up.
+    """
 
     stream: str
     deleted: bool
+    kept_messages: int
+    kept_octets: int
 
 
 class ViewLeft(TypedDict):

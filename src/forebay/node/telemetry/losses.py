@@ -1,9 +1,10 @@
-"""MQTT clients that have lost messages or reached their quota: told to the operator, and not for each message."""
+"""Warnings for the operator: MQTT clients that lost messages or reached their quota, views that keep a log alone."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.limits.held_logs import HeldLogs
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhosts import Vhosts
 from forebay.node.telemetry.journal import Journal
@@ -43,6 +44,13 @@ def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
             fields: dict[str, object] = {"client_id": client.client_id, "octets": octets}
             vhosts.events.note("client.quota_reached", vhost.name, fields)
         quota.crossed.clear()
+
+
+def tell_held_logs(held_logs: HeldLogs, journal: Journal, now_us: int) -> None:
+    """Warn of each view that has begun to keep alone what its stream gave up, or what takes it over its share."""
+    for held in held_logs.look(now_us):
+        words = "stream '%s': view '%s' alone keeps %d messages, %d octets; consume from it, purge it, or delete it"
+        journal.warning(words, held.stream, text(held.view.name), held.messages, held.octets)
 
 
 def sessions_over_quota(vhosts: Vhosts) -> int:
