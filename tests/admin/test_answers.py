@@ -112,6 +112,8 @@ CHANGED: Asked = [
     ("dlq.purge", {"queue": "dead"}),
     ("queue.move", {"queue": "made", "to": "target"}),
     ("queue.move", {"queue": "target", "exchange": "e", "routing_key": "a.b"}),
+    ("queue.settle", {"queue": "made", "action": "expire", "where": "/n = 2"}),
+    ("queue.settle", {"queue": "made", "offsets": [1000, [1001, 1005]]}),
     ("queue.discard", {"queue": "made", "where": "/n = 1"}),
     ("queue.purge", {"queue": "made"}),
     ("queue.truncate", {"queue": "log", "below": 1}),

@@ -111,3 +111,46 @@ def test_streams_and_contradictions_are_refused_by_name(broker: BrokerProcess) -
         channel = open_channel(broker)
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"x-semantics|x-lease-period"):
             channel.queue_declare("q", durable=True, arguments=arguments)
+
+
+# ---- settling by choice
+
+
+@KINDS
+def test_messages_are_settled_by_choice(broker: BrokerProcess, kind: str) -> None:
+    channel = declared(broker, kind, 6, x_leasing="sublet")
+    method = channel.basic_get("q")[0]
+    with httpx.Client(base_url=broker.http_url, auth=("guest", "guest"), timeout=WAIT_S) as http:
+        path = "/api/forebay/queues/%2F/q/settle"
+        cancelled = {"action": "cancel"}
+        assert http.post(path, json=cancelled).json()["done"] == 1
+        again, _, body = channel.basic_get("q")
+        assert (again.redelivered, body) == (True, b"0")
+        found = http.post(path, json={"offsets": [0, [2, 4], [6, 8]]}).json()
+        assert (found["done"], found["kept"]) == (3, 2)
+        channel.basic_ack(again.delivery_tag)  # too late, and without effect
+        channel.basic_ack(method.delivery_tag)
+        assert http.post(path, json={"where": "offset = 4"}).json()["done"] == 1
+    broker.kill9()
+    broker.start()
+    channel = open_channel(broker)
+    for number in range(6, 9):
+        channel.basic_publish("", "q", b"%d" % number)
+    found_bodies = [channel.basic_get("q", auto_ack=True)[2] for _ in range(3)]
+    assert found_bodies == [b"1", b"5", b"8"]
+    assert channel.basic_get("q") == (None, None, None)
+
+
+def test_acknowledgements_of_what_nobody_holds_over_mqtt(broker: BrokerProcess) -> None:
+    channel = declared(broker, "classic", 3, x_leasing="sublet", x_max_subscription_backlog=1)
+    with client(broker, "reader") as reader:
+        reader.subscribe("$queue/q/#")
+        assert told(reader.next())["offset"] == "0"
+        for offset in (1, 3):
+            assert not reader.publish("$queue/q/$ack", message_id=f"q:{offset}").is_failure
+        assert reader.publish("$queue/q/$ack", message_id="q:1").is_failure, "it is settled"
+        channel.basic_publish("", "q", b"3")
+        channel.basic_publish("", "q", b"4")
+        for held, after in (("0", "2"), ("2", "4")):
+            assert not reader.publish("$queue/q/$ack", message_id=f"q:{held}").is_failure
+            assert told(reader.next())["offset"] == after

@@ -81,6 +81,7 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "GET /api/forebay/queues/{vhost}/{queue}/messages/{offset}": READERS_OR_ADMIN,
     "GET /api/forebay/queues/{vhost}/{queue}/tail": READERS_OR_ADMIN,
     "DELETE /api/forebay/queues/{vhost}/{queue}/messages": READERS_OR_ADMIN,
+    "POST /api/forebay/queues/{vhost}/{queue}/settle": READERS_OR_ADMIN,
     "POST /api/forebay/queues/{vhost}/{queue}/move": MOVERS,
     "GET /api/forebay/queues/{vhost}/{queue}/log": ENTERING,
     "GET /api/forebay/queues/{vhost}/{queue}/offset": ENTERING,
@@ -95,6 +96,7 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "DELETE /api/forebay/groups/{vhost}/{queue}/{group}/hold": ADMINS,
     "GET /api/forebay/leases/{vhost}": ENTERING,
     "DELETE /api/forebay/leases/{vhost}/{queue}/{offset}": READERS_OR_ADMIN,
+    "POST /api/forebay/leases/{vhost}/{queue}/{offset}/extend": READERS_OR_ADMIN,
     "GET /api/forebay/delayed/{vhost}": ENTERING,
     "DELETE /api/forebay/delayed/{vhost}/{key}": ADMINS,
     "POST /api/forebay/delayed/{vhost}/{key}/publish": ADMINS,
@@ -300,7 +302,7 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
     ),
     **dict.fromkeys(
         (
-            *("dlq.purge", "dlq.show", "group.commit", "group.seek", "lease.extend", "lease.release"),
+            *("dlq.purge", "dlq.show", "group.commit", "group.seek", "lease.extend", "lease.release", "queue.settle"),
             *("message.explain",),
             *("message.history", "message.show", "queue.discard", "queue.messages", "queue.purge", "queue.tail"),
         ),
@@ -359,6 +361,7 @@ QUERIES: Final = {
 BODIES: Final[dict[str, object]] = {
     "POST /publish": [{"topic": "a", "payload": ""}],
     "POST /ack": {"queue": "q", "offsets": [0]},
+    "POST /api/forebay/queues/{vhost}/{queue}/settle": {},
     "POST /api/forebay/queues/{vhost}/{queue}/move": {"exchange": "y"},
     "POST /api/forebay/groups/{vhost}/{queue}/{group}/seek": {"to": "first"},
     "PATCH /api/forebay/dead-letters/{vhost}/{queue}/{offset}": {},

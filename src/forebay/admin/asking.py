@@ -15,7 +15,7 @@ from forebay.server.broker_view import BrokerView
 
 SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn
 SCANNED_MAX: Final = 100_000  # that one request looks at
-SUMS: Final = ("done", "held", "gone", "scanned", "refused")
+SUMS: Final = ("done", "held", "gone", "kept", "scanned", "refused")
 
 
 async def answer(app: BrokerView, caller: Caller, name: str, values: dict[str, object]) -> Response:

@@ -80,6 +80,9 @@ class LeaseOptions:
     max_cancels: int = integer(
         0, "cancels", 0, 2**31 - 1, "A message dies when consumers give it back for this time; 0 sets no limit."
     )
+    deferred_ack_ms: int = integer(
+        86_400_000, "ms", 0, 10**12, "Time for which an acknowledgement of what is not published yet is kept; 0: not."
+    )
     dead_letter_reasons: str = option(
         "rabbitmq", TEXT, "Whose words dead letters state their reasons in.", choices=("rabbitmq", "amps")
     )

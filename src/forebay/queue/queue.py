@@ -61,6 +61,7 @@ class Queue(SourceReader):
     keyed    messages of one group are delivered one at a time: some message named its group
     paused   somebody who administers wants nothing to be delivered to the consumers of any group
     crowded  it holds more than its share, so that those who publish to it are slowed down
+    has_early_acks  some group keeps acknowledgements of records to come
     dirty    in the vhost's list of queues that this turn has to look at
     by_address  nobody declared it: it was made by the first who used its address
     declared_by  name of the user that declared it; empty if no user did
@@ -101,6 +102,7 @@ class Queue(SourceReader):
         self.work_groups: i64 = 0
         self.next_group: i64 = 1
         self.crowded = False
+        self.has_early_acks = False
         self.paused = False
         self.dirty = False
         self.timed = False  # its vhost looks at it as time goes by

@@ -50,6 +50,7 @@ GOOD: dict[str, object] = {
     "x-semantics": "at-most-once",
     "x-max-backlog": 7,
     "x-max-subscription-backlog": 7,
+    "x-deferred-ack": 0,
     "x-max-deliveries": 2,
     "x-max-cancels": 2,
     "x-dead-letter-reasons": "amps",

@@ -63,6 +63,19 @@ class Choice(Exact):
         return {"vhost": vhost, "queue": queue, "where": self.where, "offsets": pairs, "from": self.first}
 
 
+class ChosenSettlement(Choice):
+    """The chosen messages of a group, and what becomes of them."""
+
+    action: Annotated[
+        str,
+        Meta(
+            description="acknowledge, cancel (return what consumers hold) or expire.",
+            pattern="^(acknowledge|cancel|expire)$",
+        ),
+    ] = "acknowledge"
+    group: Annotated[str, Meta(description="The group; the queue's own if not given.")] = ""
+
+
 class Redelivery(Exact):
     """The settled messages of a queue that a group is to get once more."""
 
@@ -124,6 +137,15 @@ async def discard_messages(
         raise RequestError(INVALID, "query: the messages are chosen by the query or by the body, not by both")
     values = choice.values(vhost, queue)
     return as_json(await in_portions(app, caller, "queue.discard", values, choice.limit))
+
+
+@router.post("/settle", responses=answer_of(PortionTotals))
+async def settle_messages(
+    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, chosen: ChosenSettlement
+) -> Response:
+    """Acknowledge, cancel or expire the chosen messages; what consumers hold only if the queue is sublet."""
+    values = {**chosen.values(vhost, queue), "action": chosen.action, "group": chosen.group}
+    return as_json(await in_portions(app, caller, "queue.settle", values, chosen.limit))
 
 
 @router.post("/redeliver", responses=answer_of(PortionTotals))

@@ -374,5 +374,7 @@ class Catalog(Topology):
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore(now_us)
+                    if group.attempts.early.runs:
+                        queue.has_early_acks = True
         for queue in self.queues.values():
             queue.source.truncate()  # no disk may have it: a later group begins there

@@ -14,6 +14,7 @@ from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.properties import Looks
 from forebay.queue.queue import Queue
 from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.sifting import apply_early_acks
 from forebay.queue.work.work_group import WorkGroup
 
 PASSES_MAX: Final = 16  # through the queues in one turn, each for the dead letters of the one before
@@ -74,6 +75,17 @@ class Dispatcher:
             self.catalog.note_marks(queue, marks)
         if queue.work_groups == 0 and queue.needs_group():
             self.catalog.add_group(queue, b"", b"", True, queue.start(), True)
+        if queue.has_early_acks:
+            self.apply_early_acks(queue)
+
+    def apply_early_acks(self, queue: Queue) -> None:
+        """Settle what was acknowledged before it came."""
+        queue.has_early_acks = False
+        for group in queue.groups.values():
+            if isinstance(group, WorkGroup) and group.attempts.early.runs:
+                apply_early_acks(group, self.turn.now_us)
+                if group.attempts.early.runs:
+                    queue.has_early_acks = True
 
     def take_early(self, consumer: Consumer) -> list[Delivery]:
         """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""

@@ -25,6 +25,7 @@ from forebay.queue.leases.lease_index import held_runs
 from forebay.queue.ready.refused import CONSUMER_MAX, GROUP_MAX
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.deferral import check_deferrals, defer, take_deferred
+from forebay.queue.work.sifting import acknowledge_waiting, is_waiting
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
@@ -200,6 +201,34 @@ class Settling(SettlingContract):
             raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
         return found.leases.find(offset) if isinstance(found, WorkGroup) else None
 
+    def acknowledge_waiting(self, queue: bytes, group: bytes, offset: i64, session_id: i64) -> bool:
+        """Settle a record of a sublet queue that nobody holds, or once it is published; return whether it will be.
+
+        session_id  of a connection that consumes in the group; others settle nothing
+        raises      RequestError if there is no such queue or group
+        """
+        try:
+            where = self.catalog.queue(queue)
+            found = where.find_group(group)
+            if not where.limits.sublet or not isinstance(found, WorkGroup) or not consumes(found, session_id):
+                return False
+            if offset < where.log.end:
+                if not is_waiting(found, offset):
+                    return False
+                acknowledge_waiting(found, {int(offset)})
+            else:
+                kept_us = where.limits.deferred_ack_us
+                until_us = self.catalog.store.clock.now_us() + kept_us
+                early = found.attempts.early
+                if kept_us == 0 or not early.keep(offset, offset + 1, until_us, found.attempts.notes):
+                    return False
+                where.has_early_acks = True
+            self.turn.mark(where)
+            return True
+        except Exception as error:
+            note_half_change(error)
+            raise
+
     def may_settle(self, lease: Lease, session_id: i64) -> bool:
         """True if a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
         if lease.consumer.session_id == session_id:
@@ -208,10 +237,7 @@ class Settling(SettlingContract):
         group = None if queue is None else queue.groups.get(lease.consumer.group)
         if queue is None or group is None or not queue.limits.sublet:
             return False
-        for other in group.consumers:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
-            if other.session_id == session_id:
-                return True
-        return False
+        return consumes(group, session_id)
 
     def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
         """Make a stream group resume at `offset`, which is on the disk with this turn's commit.
@@ -235,3 +261,11 @@ class Settling(SettlingContract):
         except Exception as error:
             note_half_change(error)
             raise
+
+
+def consumes(group: Group, session_id: i64) -> bool:
+    """Return whether a connection has a consumer in a group."""
+    for other in group.consumers:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+        if other.session_id == session_id:
+            return True
+    return False

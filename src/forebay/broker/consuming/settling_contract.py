@@ -57,5 +57,9 @@ class SettlingContract(ABC):
         """Return whether a connection may settle what a lease holds."""
 
     @abstractmethod
+    def acknowledge_waiting(self, queue: bytes, group: bytes, offset: i64, session_id: i64) -> bool:
+        """Settle a record of a sublet queue that nobody holds, or once it is published; return whether it will be."""
+
+    @abstractmethod
     def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
         """Make a stream group resume at `offset`, which is on the disk with this turn's commit."""

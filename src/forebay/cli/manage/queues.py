@@ -91,6 +91,30 @@ def discard_messages(
     report(access, f"{messages(done, 'is', 'are')} gone", done, held)
 
 
+@app.command("settle")
+@asks
+def settle_messages(
+    access: AdminAccess,
+    name: Name,
+    action: Annotated[
+        str,
+        typer.Option(metavar="ACTION", help="acknowledge, cancel (return what consumers hold to the queue) or expire."),
+    ] = "acknowledge",
+    where: WhereOption = None,
+    group: Annotated[str, typer.Option(metavar="GROUP", help="The group; by default the queue's own.")] = "",
+    yes: YesOption = False,
+) -> None:
+    """Acknowledge, cancel or expire messages; those that a consumer holds only if the queue is sublet.
+
+    Example: forebay queue settle orders --action expire --where 'header.desk = "ny"' --yes
+    """
+    which = "all messages" if where is None else f"the messages where {where}"
+    confirm(f"{action.capitalize()} {which} of {name}?", yes)
+    chosen = {"queue": name, "action": action, "group": group, "where": where}
+    done, held = go_through(access, "queue.settle", "settled", **chosen)
+    report(access, f"{messages(done, 'is', 'are')} settled", done, held)
+
+
 @app.command("redeliver")
 @asks
 def redeliver_messages(

@@ -57,6 +57,7 @@ CONFIGURABLE: Final = (
     "x-semantics",
     "x-max-backlog",
     "x-max-subscription-backlog",
+    "x-deferred-ack",
     "x-max-deliveries",
     "x-max-cancels",
     "x-dead-letter-reasons",
@@ -317,6 +318,8 @@ def lease_arguments(entry: QueueOptions) -> dict[str, object]:
     lease = entry.lease
     if lease.semantics != LeaseOptions().semantics:
         arguments["x-semantics"] = lease.semantics
+    if lease.deferred_ack_ms != LeaseOptions().deferred_ack_ms:
+        arguments["x-deferred-ack"] = lease.deferred_ack_ms
     if lease.dead_letter_reasons != LeaseOptions().dead_letter_reasons:
         arguments["x-dead-letter-reasons"] = lease.dead_letter_reasons
     for name, number in (

@@ -6,6 +6,7 @@ from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.redrive.dead_letter_queues import Portion, attempts_of, discard, seal
 from forebay.broker.redrive.redeliver import redeliver
 from forebay.broker.redrive.redrive import RedriveTarget, move
+from forebay.broker.redrive.settle_chosen import ACTIONS, settle_chosen
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.directory.permissions import Rights
@@ -23,7 +24,9 @@ from forebay.management.requests.queues import (
     QueueDiscardRequest,
     QueueMoveRequest,
     QueueRedeliverRequest,
+    QueueSettleRequest,
     QueueTailRequest,
+    SettledAnswer,
     TailAnswer,
 )
 from forebay.message.subject import RecordSubject
@@ -128,6 +131,35 @@ def redeliver_messages(control: Control, given: QueueRedeliverRequest) -> Portio
     first, limit, scan = portion_of(given)
     portion = redeliver(vhost, queue, group, where_of(given), max(first, int(start)), end, limit, scan)
     return {**chosen_fields(queue, portion), "end": end}
+
+
+@operation("queue.settle", changes=True, need=READ_QUEUE)
+def settle_messages(control: Control, given: QueueSettleRequest) -> SettledAnswer:
+    """Acknowledge, cancel or expire messages of a group by offsets or a filter, in portions as `queue.move` does.
+
+    Messages that consumers hold (`held`) are left unless the queue has `x-leasing: sublet`. `cancel` returns held
+    messages, and leaves those that wait. An acknowledgement of offsets that are not published yet is `kept`, for
+    `x-deferred-ack`.
+    """
+    if given.action not in ACTIONS:
+        raise refuse("action", given.action, f"is none of {', '.join(ACTIONS)}")
+    vhost = control.vhost(given)
+    queue = vhost.catalog.queue(octets(given.queue))
+    first, limit, scan = portion_of(given)
+    portion, kept = settle_chosen(
+        vhost, queue.name, octets(given.group), given.action, where_of(given), first, limit, merged(given.offsets), scan
+    )
+    fields: SettledAnswer = {
+        "done": portion.done,
+        "held": portion.held,
+        "gone": portion.gone,
+        "kept": kept,
+        "scanned": portion.scanned,
+        "end": int(queue.log.end),
+    }
+    if portion.next is not None:
+        fields["next"] = portion.next
+    return fields
 
 
 def target_of(given: QueueMoveRequest, rights: Rights | None) -> RedriveTarget:

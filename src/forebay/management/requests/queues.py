@@ -99,6 +99,28 @@ class QueueDiscardRequest(OperationRequest, kw_only=True):
     scan: Scan = SCANNED_AT_ONCE
 
 
+class QueueSettleRequest(OperationRequest, kw_only=True):
+    """Arguments of `queue.settle`."""
+
+    vhost: InVhost = "/"
+    queue: QueueName
+    action: Annotated[
+        str,
+        Meta(
+            description="acknowledge, cancel (return to the queue what consumers hold) or expire",
+            extra=metavar("ACTION"),
+        ),
+    ] = "acknowledge"
+    group: Annotated[str, Meta(description="name of the group; by default the nameless one", extra=metavar("NAME"))] = (
+        ""
+    )
+    where: Where = ""
+    offsets: Offsets = None
+    first: FirstOffset = field(name="from", default=0)
+    limit: Limit = LIMIT_DEFAULT
+    scan: Scan = SCANNED_AT_ONCE
+
+
 class QueueListRequest(VhostPageRequest):
     """Arguments of `queue.list`."""
 
@@ -384,6 +406,12 @@ class PortionAnswer(TypedDict):
     next: NotRequired[int]
 
 
+class SettledAnswer(PortionAnswer):
+    """The outcome of settling a part of a queue: `kept` offsets to come are acknowledged in advance."""
+
+    kept: int
+
+
 class PortionTotals(TypedDict):
     """The sums over all portions of one request over HTTP; `next` where it was cut short."""
 
@@ -391,6 +419,7 @@ class PortionTotals(TypedDict):
     held: int
     scanned: int
     gone: NotRequired[int]
+    kept: NotRequired[int]
     refused: NotRequired[int]
     refusal: NotRequired[str]
     next: NotRequired[int]

@@ -54,6 +54,7 @@ REQUESTS: Final[dict[str, type[OperationRequest]]] = {
     "queue.tail": queues.QueueTailRequest,
     "queue.move": queues.QueueMoveRequest,
     "queue.redeliver": queues.QueueRedeliverRequest,
+    "queue.settle": queues.QueueSettleRequest,
     "queue.discard": queues.QueueDiscardRequest,
     "queue.unsettled": groups.QueueUnsettledRequest,
     "stream.show": queues.StreamShowRequest,

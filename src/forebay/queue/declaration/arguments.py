@@ -69,6 +69,7 @@ VISIBILITY: Final = "visibility-timeout"
 # What filters may ask for, and is not known of a message before it is in a queue.
 LATER: Final = frozenset(["age_ms", "deliveries", "failures", "offset", "queue", "stored_ms"])
 DURATIONS: Final = (
+    "deferred-ack",
     "expires",
     "lease-period",
     "message-ttl",
@@ -227,6 +228,7 @@ SETTINGS: Final = (
     Setting("semantics", ON_WORK, CHOICE, NOBODY, "semantics", ("at-least-once", "at-most-once"), "invalid_semantics"),
     Setting("max-backlog", ON_WORK, POSITIVE, USER, "maximum backlog"),
     Setting("max-subscription-backlog", ON_WORK, POSITIVE, USER, "maximum backlog of a subscription"),
+    Setting("deferred-ack", ON_WORK, NATURAL, USER, "time of deferred acknowledgements"),
     Setting("max-deliveries", ON_WORK, POSITIVE, USER, "maximum number of deliveries"),
     Setting("max-cancels", ON_WORK, POSITIVE, USER, "maximum number of cancels"),
     Setting(

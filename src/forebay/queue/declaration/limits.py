@@ -53,6 +53,7 @@ RETRY_TYPES: Final = {
 }
 QUORUM_DELIVERY_LIMIT: Final = 20
 DOUBLING: Final = 2.0
+DAY_US: Final = 86_400_000_000
 QUORUM_PRIORITY_MAX: Final = 31
 MILLISECONDS_MAX: Final = 10**15
 NUMBER_MAX: Final = 1 << 62
@@ -90,6 +91,7 @@ class Limits:
     notes_deliveries  what is noted of a delivery is on the disk before it leaves
     max_backlog     records that the consumers of one group may hold together; 0 is no limit
     max_subscription_backlog  records that one consumer may hold; 0 is no limit
+    deferred_ack_us  how long an acknowledgement of what is not published yet is kept; 0: not at all
     sublet          every consumer of a group may settle what one of them holds
     max_age_us      of a stream; 0 is no limit
     retains         what was settled stays in the log, within the limits of retention
@@ -131,6 +133,7 @@ class Limits:
         self.notes_deliveries = False
         self.max_backlog: i64 = 0
         self.max_subscription_backlog: i64 = 0
+        self.deferred_ack_us: i64 = DAY_US
         self.sublet = False
         self.max_age_us: i64 = 0
         self.retains = False
@@ -173,6 +176,7 @@ class Limits:
         self.notes_deliveries = other.notes_deliveries
         self.max_backlog = other.max_backlog
         self.max_subscription_backlog = other.max_subscription_backlog
+        self.deferred_ack_us = other.deferred_ack_us
         self.sublet = other.sublet
         self.max_age_us = other.max_age_us
         self.retains = other.retains
@@ -303,6 +307,7 @@ def set_leases(limits: Limits, asked: Asked) -> None:
     limits.amps_reasons = asked.word("dead-letter-reasons", "rabbitmq") == "amps"
     limits.max_backlog = capped(asked.number("max-backlog", 0))
     limits.max_subscription_backlog = capped(asked.number("max-subscription-backlog", 0))
+    limits.deferred_ack_us = microseconds(asked.number("deferred-ack", DAY_US // 1000))
     limits.sublet = asked.word("leasing", "strict") == "sublet"
 
 

@@ -9,7 +9,7 @@ Notes in the log are triples of i64:
     first, 0, count << 8 | 1   and in the next triple due, 0, 0: they wait until then
     offset, 0, 1 << 8 | 5      and in the next triple count, 0, 0: consumers have given it back so often
 
-Those of `redelivered.py` stand among them.
+Those of `redelivered.py` and `early_acks.py` stand among them.
 
 A reader passes over other values of the third number beside a count of 0, with the triple that follows.
 """
@@ -21,6 +21,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
+from forebay.queue.work.early_acks import EARLY, EarlyAcks
 from forebay.queue.work.modified import FIRST_PART, NEXT_PART, NOTE_BYTES, ModifiedRecords
 from forebay.queue.work.redelivered import REDELIVERED, RedeliveredRuns
 from forebay.queue.work.settlement import Settlement
@@ -42,6 +43,7 @@ class Attempts:
     due        offset -> when it may be delivered again; in recovery alone, see `take_delays`
     modified   annotations of records, most of them in `by_offset`
     redelivered  settled records that are delivered once more
+    early      acknowledgements of records that are not published yet
     notes      for the write-ahead log
     """
 
@@ -53,6 +55,7 @@ class Attempts:
         self.due: dict[int, int] = {}
         self.modified = ModifiedRecords()
         self.redelivered = RedeliveredRuns(settlement)
+        self.early = EarlyAcks()
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
@@ -120,6 +123,7 @@ class Attempts:
         self.due.clear()
         self.modified.clear()
         self.redelivered.runs.clear()
+        self.early.runs.clear()
         self.notes.truncate(0)
 
     def take_notes(self) -> bytes:
@@ -144,6 +148,11 @@ class Attempts:
                 if settlement.committed <= offset < settlement.log.end:
                     self.modified.restore(offset, kind, notes[at : at + min(value >> KIND_BITS, NOTE_BYTES)])
                 at += TRIPLE
+                continue
+            if count == 0 and kind == EARLY:
+                first = read_i64_le(notes, at)
+                self.early.restore(first, first + (value >> KIND_BITS), read_i64_le(notes, at + TRIPLE))
+                at += TRIPLE + TRIPLE
                 continue
             is_delay = count == 0 and kind == DELAY
             is_redelivery = count == 0 and kind == REDELIVERED
@@ -225,6 +234,7 @@ class Attempts:
         for due_us, first, count in delays:
             write_delay(out, first, count, due_us)
         self.modified.snapshot(out)
+        self.early.snapshot(out)
         self.redelivered.snapshot(out)
         return out.getvalue()
 

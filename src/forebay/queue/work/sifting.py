@@ -6,6 +6,7 @@ import heapq
 
 from mypy_extensions import i64
 
+from forebay.queue.counts import FORCED_EXPIRE
 from forebay.queue.leases.page import DELAYED, PAGE_BITS, REFUSED, RETURNED
 from forebay.queue.ready.delayed import DelayedRecords
 from forebay.queue.ready.order import Order
@@ -24,6 +25,14 @@ def is_waiting(group: WorkGroup, offset: i64) -> bool:
 
 def take_out(group: WorkGroup, chosen: set[int]) -> None:
     """Settle records each of which is waiting; the others wait as they did."""
+    withdraw_waiting(group, chosen)
+    group.counts.purged += len(chosen)
+    for offset in sorted(chosen):
+        group.ready_queue.settle(offset, 1)
+
+
+def withdraw_waiting(group: WorkGroup, chosen: set[int]) -> None:
+    """Have records, each of which is waiting, wait nowhere any more; the caller says what becomes of them."""
     if not chosen:
         return
     ready = group.ready_queue
@@ -33,11 +42,38 @@ def take_out(group: WorkGroup, chosen: set[int]) -> None:
         take_out_of_age(ready, chosen)
     else:
         take_out_of_order(ready, ready.order, chosen)
-    group.counts.purged += len(chosen)
+    ready.refused.waiting -= chosen
+    if ready.octets.measuring:
+        for offset in sorted(chosen):
+            if offset not in late:
+                ready.octets.count -= group.reader.body_octets(offset, offset + 1)
+
+
+def acknowledge_waiting(group: WorkGroup, chosen: set[int]) -> None:
+    """Settle records, each of which is waiting, as if a consumer had acknowledged them."""
+    withdraw_waiting(group, chosen)
+    group.counts.acked += len(chosen)
+    group.settled += len(chosen)
     for offset in sorted(chosen):
-        if ready.octets.measuring and offset not in late:
-            ready.octets.count -= group.reader.body_octets(offset, offset + 1)
-        ready.settle(offset, 1)
+        group.ready_queue.settle(offset, 1)
+
+
+def expire_waiting(group: WorkGroup, chosen: set[int]) -> None:
+    """Have records, each of which is waiting, die as expired though their time has not come."""
+    withdraw_waiting(group, chosen)
+    for offset in sorted(chosen):
+        group.deaths.dead_letter(offset, 1, FORCED_EXPIRE, group.attempts.of(offset))
+
+
+def apply_early_acks(group: WorkGroup, now_us: i64) -> None:
+    """Settle records that have come, and that somebody had acknowledged in advance."""
+    due = group.attempts.early.take_due(group.settlement.log.end, now_us, group.attempts.notes)
+    chosen: set[int] = set()
+    for first, end in due:
+        for offset in range(first, end):
+            if is_waiting(group, offset):
+                chosen.add(offset)
+    acknowledge_waiting(group, chosen)
 
 
 def take_out_delayed(delayed: DelayedRecords, chosen: set[int]) -> set[int]:
@@ -96,11 +132,14 @@ def without(first: i64, count: i64, chosen: set[int]) -> list[tuple[int, int]]:
     """The runs that are left of a run."""
     left: list[tuple[int, int]] = []
     start = first
-    for offset in range(first, first + count):
-        if int(offset) in chosen:
-            if start < offset:
-                left.append((int(start), int(offset - start)))
-            start = offset + 1
+    if count > len(chosen):  # a long backlog is not walked for a few
+        found = [offset for offset in sorted(chosen) if first <= offset < first + count]
+    else:
+        found = [offset for offset in range(first, first + count) if offset in chosen]
+    for at in found:
+        if start < at:
+            left.append((int(start), int(at - start)))
+        start = at + 1
     if start < first + count:
         left.append((int(start), int(first + count - start)))
     return left

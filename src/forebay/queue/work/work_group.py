@@ -555,6 +555,7 @@ class WorkGroup(Group):
     def snapshot_returns(self) -> bytes:
         """Return what is known of the records that came back; empty where none did."""
         self.attempts.take_notes()
-        if not self.attempts.by_offset and not self.attempts.redelivered.runs:
+        attempts = self.attempts
+        if not attempts.by_offset and not attempts.redelivered.runs and not attempts.early.runs:
             return b""
         return self.attempts.snapshot(self.delayed.due_runs(self.returning.now_us()))

@@ -169,6 +169,7 @@ USER_KEYS: Table = {
     "nack-counts": False,
     "lease-period": 5,
     "max-backlog": 5,
+    "deferred-ack": 5,
     "max-deliveries": 5,
     "max-cancels": 5,
     "dead-letter-reasons": "amps",

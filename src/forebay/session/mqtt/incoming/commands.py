@@ -4,7 +4,8 @@ The fields are user properties of the publish; its payload is ignored. To a dead
 `$dlq/<queue>`, the same is said at `$dlq/<queue>/$ack` and so on. A delivery's own topic with the command behind it,
 `$queue/<queue>/<key>/$ack`, says the same; `message-id` tells the queue then, for its name need not be in the topic.
 
-Only who holds a message settles it. Where the queue is sublet, all of its group may.
+Only who holds a message settles it. Where the queue is sublet, all of its group may, also before anybody holds it or it
+is published.
 
     $ack      message-id `<queue>:<offset>`, group-id
     $nack     message-id, group-id, delay-ms (absent: at once)
@@ -25,7 +26,6 @@ from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
 from forebay.core.reading.nearest import slip_of
 from forebay.message.address import QUEUE_PREFIX
 from forebay.message.formats.table import TOPIC_FORMAT
-from forebay.queue.leases.lease import Lease
 
 DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
 DURATION_MS_MAX: Final = 10**10
@@ -66,7 +66,14 @@ def run_command(vhost: VhostContract, queue: bytes, command: bytes, block: bytes
             INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $extend, $commit"
         )
     offset = message_offset(block, queue)
-    lease = held(vhost, queue, b"" if group is None else group, offset)
+    group = b"" if group is None else group
+    lease = vhost.settlement.find_lease(queue, group, offset)
+    if lease is None:
+        if command == ACK and vhost.settlement.acknowledge_waiting(queue, group, offset, session_id):
+            return
+        raise RequestError(
+            NOT_FOUND, f"message-id: {shown(queue)}:{offset} is not held by anybody in group-id {shown(group)}"
+        )
     if not vhost.settlement.may_settle(lease, session_id):
         raise RequestError(REFUSED, f"message-id: {shown(queue)}:{offset} is held by somebody else")
     if command == ACK:
@@ -95,16 +102,6 @@ def extension(block: bytes) -> i64:
     if found == 0 and TOPIC_FORMAT.header(block, b"extend-ms") is not None:
         raise RequestError(INVALID, "extend-ms: 0 is not above 0")
     return found
-
-
-def held(vhost: VhostContract, queue: bytes, group: bytes, offset: i64) -> Lease:
-    """The lease of a record; RequestError if nobody holds it."""
-    lease = vhost.settlement.find_lease(queue, group, offset)
-    if lease is None:
-        raise RequestError(
-            NOT_FOUND, f"message-id: {shown(queue)}:{offset} is not held by anybody in group-id {shown(group)}"
-        )
-    return lease
 
 
 def message_offset(block: bytes, queue: bytes) -> i64:
