@@ -31,6 +31,7 @@ from forebay.broker.publish.publishing_contract import (
     RoutingContract,
 )
 from forebay.broker.publish.route import Route
+from forebay.broker.query.requests_contract import QueryRequestsContract
 from forebay.broker.shared.turn_budgets import TurnBudgets
 from forebay.directory.open_vhost import OpenVhost
 from forebay.queue.leases.lease import Consumer, Lease
@@ -55,6 +56,7 @@ class VhostContract(OpenVhost):
     mqtt_clients        the sessions of MQTT clients, as their connections use them, and what is retained
     batches             staged rows, which sinks commit
     block_reads         readers of blocks
+    query_requests      queries of queues
     """
 
     name: bytes
@@ -73,6 +75,7 @@ class VhostContract(OpenVhost):
     mqtt_clients: ClientsContract
     batches: BatchesContract
     block_reads: BlockReadsContract
+    query_requests: QueryRequestsContract
 
     # ---- the connection of a session
 

@@ -130,8 +130,8 @@ class Vhost(VhostContract):
         self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters, filter_budget)
         self.upkeep = Upkeep(self.catalog, self.turn, self.dispatcher, options.ephemeral_expiry_ms)
         self.settlement = self.settling = Settling(self.catalog, self.turn)
-        self.queries = Queries(self.catalog, self.turn)
         self.direct_replies = self.replies = Replies(shared.secret)
+        self.query_requests = self.queries = Queries(self.publishing, self.replies)
         self.shares = Shares(self.catalog, options.mqtt_shared_strategy)
         self.consuming = self.consumers = Consumers(
             self.router, self.dispatcher, self.replies, self.shares, options.consumer_timeout_ms
@@ -284,6 +284,7 @@ class Vhost(VhostContract):
     def session_closed(self, session_id: i64) -> None:
         try:
             self.consumers.close_session(session_id)
+            self.queries.close_session(session_id)
             for queue in list(self.catalog.owned.get(session_id, [])):
                 self.catalog.remove_queue(queue)
             self.entered.discard(session_id)
@@ -309,6 +310,8 @@ class Vhost(VhostContract):
         self.clients.end_sessions()
         if self.staging.open:
             self.staged_rows.publish()
+        if self.queries.asked:
+            self.queries.do_turn()
         self.dead_letters.forward_refused()
         for internal in self.turn.internals:
             internal.end_turn(now_us)
@@ -337,7 +340,9 @@ class Vhost(VhostContract):
             return True
         if self.staging.open and not self.staged_rows.waits:
             return True
-        return bool(self.turn.dirty) or bool(self.publishing.refused) or self.fanout.has_work()
+        if self.turn.dirty or self.publishing.refused or self.fanout.has_work():
+            return True
+        return bool(self.queries.asked)
 
     def tick(self, now_us: i64) -> None:
         """Do what time alone brings, several times a second: leases that end, delays that are over, queues unused."""

@@ -4,10 +4,12 @@ Over AMQP 0.9.1, through the default exchange:
 
     $queue/<name>/$commit            the stream group of the header x-group-id resumes at x-offset
     $queue/<name>/$extend            a message may be held longer
+    $queue/<name>/$query             the answer to a query goes to the address in reply-to
     $delayed/cancel/<id>             a delayed message is forgotten, by its x-delay-id or its number
     amq.rabbitmq.reply-to.<name>     an answer for whoever has that name
 
-Over MQTT `$queue/<queue>[/<key>]/$ack`, `$nack`, `$reject`, `$extend` and `$commit`, and the same below `$dlq/<queue>`.
+Over MQTT `$queue/<queue>[/<key>]/$ack`, `$nack`, `$reject`, `$extend` and `$commit`, and the same below `$dlq/<queue>`;
+`$queue/<queue>/$query`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ COMMIT_OFFSET: Final = 1
 CANCEL_DELAYED: Final = 2
 REPLY: Final = 3
 EXTEND_LEASE: Final = 4
+QUERY_QUEUE: Final = 5
+ABOUT_QUEUES: Final = (COMMIT_OFFSET, EXTEND_LEASE, QUERY_QUEUE)  # whoever may read the queue may do these
 
 # The last words of topics that are commands.
 ACK: Final = b"$ack"
@@ -34,6 +38,7 @@ NACK: Final = b"$nack"
 REJECT: Final = b"$reject"
 EXTEND: Final = b"$extend"
 COMMIT: Final = b"$commit"
+QUERY: Final = b"$query"
 TOPIC_COMMANDS: Final = (ACK, NACK, REJECT, EXTEND, COMMIT)
 DOLLAR: Final = 0x24
 
@@ -48,6 +53,8 @@ def command_at(exchange: bytes, key: bytes) -> tuple[i64, bytes]:
             return COMMIT_OFFSET, name
         if name and rest == EXTEND:
             return EXTEND_LEASE, name
+        if name and rest == QUERY:
+            return QUERY_QUEUE, name
     elif key.startswith(REPLY_PREFIX):
         return REPLY, key
     elif key.startswith(CANCEL_PREFIX):

@@ -6,12 +6,17 @@ a message. Whoever administers comes again with the query's number until it is d
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
 
 from forebay.broker.catalog.catalog import Catalog
-from forebay.broker.query.running import RunningQuery
+from forebay.broker.publish.publishing import Publishing
+from forebay.broker.publish.replies import Replies
+from forebay.broker.query.replies import AskedQuery, QueryReply, answer_of, error_answer, read_request, send_answer
+from forebay.broker.query.requests_contract import QueryRequestsContract
+from forebay.broker.query.running import STEP_RECORDS, RunningQuery
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, TOO_MANY, RequestError
 from forebay.query.plan import read_plan
@@ -23,15 +28,19 @@ IDLE_US: Final = 30_000_000  # after which a query is dropped that nobody comes 
 
 
 @final
-class Queries:
+class Queries(QueryRequestsContract):
     """The queries under way in one vhost.
 
-    polled    those of administrators, by number, who come for them
+    polled  those of administrators, by number, who come for them
+    asked   those of sessions, which are answered by a message; the first is the next to do a step
     """
 
-    def __init__(self, catalog: Catalog, turn: Turn) -> None:
-        self.catalog = catalog
-        self.turn = turn
+    def __init__(self, publishing: Publishing, replies: Replies) -> None:
+        self.catalog: Catalog = publishing.catalog
+        self.turn: Turn = publishing.turn
+        self.publishing = publishing
+        self.replies = replies
+        self.asked: deque[AskedQuery] = deque()
         self.polled: dict[int, RunningQuery] = {}
         self.next_id = 1
 
@@ -54,7 +63,7 @@ class Queries:
 
     def running(self) -> list[RunningQuery]:
         """Return all queries under way."""
-        return list(self.polled.values())
+        return [*self.polled.values(), *[each.query for each in self.asked]]
 
     def advance(self, query: RunningQuery, records_max: i64) -> None:
         """Do one step of a query."""
@@ -62,6 +71,32 @@ class Queries:
             query.queue_gone()
             return
         query.step(self.turn.now_us, records_max)
+
+    # ---- those that are answered by a message
+
+    def ask(self, name: bytes, body: bytes, reply: QueryReply, session_id: i64, user: str) -> None:
+        queue = self.catalog.queue(name)
+        self.catalog.check_owner(queue, session_id)
+        try:
+            query = self.begin(queue, read_request(body), user)
+        except RequestError as error:
+            send_answer(self.publishing, self.replies, reply, error_answer(error))
+            return
+        self.asked.append(AskedQuery(query, reply, session_id))
+
+    def do_turn(self) -> None:
+        """Do one step of one query, and answer it if it is done."""
+        asked = self.asked.popleft()
+        self.advance(asked.query, STEP_RECORDS)
+        if asked.query.is_done:
+            send_answer(self.publishing, self.replies, asked.reply, answer_of(asked.query))
+        else:
+            self.asked.append(asked)
+
+    def close_session(self, session_id: i64) -> None:
+        """Drop the queries of a session that has ended."""
+        if self.asked:
+            self.asked = deque([each for each in self.asked if each.session_id != session_id])
 
     # ---- those that somebody comes for
 

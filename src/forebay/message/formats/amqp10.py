@@ -64,6 +64,7 @@ from forebay.wire.amqp10.sections import (
     number_at,
     octets_at,
     put_data,
+    put_section,
     split_sections,
     value_at,
     with_annotations,
@@ -281,6 +282,11 @@ class Amqp10Format(Format):
             return payload
         out = BytesWriter()
         put_data(out, payload)
+        return out.getvalue()
+
+    def body_of_text(self, payload: bytes) -> bytes:
+        out = BytesWriter()
+        put_section(out, AMQP_VALUE, payload.decode())
         return out.getvalue()
 
 

@@ -182,3 +182,7 @@ class Format(ABC):
     def body_of(self, payload: bytes, kind: i64) -> bytes:
         """Return the body column for the payload of another format, of this `body_kind`."""
         return payload
+
+    def body_of_text(self, payload: bytes) -> bytes:
+        """Return the body column for a text, as UTF-8."""
+        return payload

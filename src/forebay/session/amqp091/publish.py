@@ -14,7 +14,16 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.contract import VhostContract
 from forebay.broker.joining import Joining
-from forebay.broker.publish.commands import CANCEL_DELAYED, COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, REPLY, command_at
+from forebay.broker.publish.commands import (
+    ABOUT_QUEUES,
+    CANCEL_DELAYED,
+    COMMIT_OFFSET,
+    EXTEND_LEASE,
+    MESSAGE,
+    QUERY_QUEUE,
+    REPLY,
+    command_at,
+)
 from forebay.broker.publish.headers import PublishHeaders, read_publish_headers
 from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.replies import REPLY_QUEUE
@@ -30,6 +39,7 @@ from forebay.message.requests import MARKS, REQUESTS
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.exchange import text
 from forebay.session.amqp091.extend import Extension, extend_offset, read_extension
+from forebay.session.amqp091.query import ask_query
 from forebay.session.amqp091.tx import Transaction
 from forebay.session.login import Amqp091Login
 from forebay.session.meter import Meter
@@ -116,7 +126,7 @@ class ConnectionState:
         if bits & 2:
             raise PeerError(NOT_IMPLEMENTED, "immediate=true")
         command, subject = command_at(exchange, key)
-        if command in (COMMIT_OFFSET, EXTEND_LEASE):
+        if command in ABOUT_QUEUES:
             self.rights.check_queue(READ, subject)
             self.vhost.check_owner(subject, self.session_id)
         else:
@@ -481,6 +491,11 @@ class Publisher:
             return TAKEN if self.vhost.direct_replies.append(target.subject, AMQP091, kept, body) else NO_WAY
         if command == CANCEL_DELAYED:
             return TAKEN if self.vhost.delayed.cancel(target.subject) else NO_WAY
+        if command == QUERY_QUEUE:
+            link = self.link
+            shown = properties if headers is None else headers.properties
+            ask_query(link.vhost, link.rights, link.session_id, target.subject, shown, body)
+            return TAKEN
         table = EXCHANGE_FORMAT.headers(properties)
         if command == EXTEND_LEASE:
             return self.extend_lease(target.subject, table)

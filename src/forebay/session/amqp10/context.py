@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.publish.commands import COMMIT_OFFSET, EXTEND_LEASE, MESSAGE, command_at
+from forebay.broker.publish.commands import ABOUT_QUEUES, MESSAGE, command_at
 from forebay.core.options import Options
 from forebay.directory.logins.login import Auth
 from forebay.directory.permissions import READ
@@ -93,7 +93,7 @@ class LinkContext:
         exchange, key = address.exchange, address.routing_key
         vhost = self.vhost
         command, subject = command_at(exchange, key)
-        if command in (COMMIT_OFFSET, EXTEND_LEASE):
+        if command in ABOUT_QUEUES:
             self.rights.check_queue(READ, subject)
             vhost.check_owner(subject, self.session.id)
         else:

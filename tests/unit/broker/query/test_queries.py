@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from forebay.broker.query import queries as queries_module
+from forebay.broker.query.replies import QueryReply
 from forebay.broker.query.running import RunningQuery
 from forebay.core.errors import NOT_FOUND, TOO_MANY, RequestError
+from forebay.core.message import AMQP091, Properties
 from forebay.queue.leases.lease import NACKED
 from tests.vhosts import OneVhost
 
@@ -189,3 +191,46 @@ def test_failures_are_counted_of_what_came_back(rig: OneVhost) -> None:
     group.give_back(lease, 0, 1, 0, NACKED)
     rig.turn()
     assert values(answered(rig, select="/n, deliveries", order_by="deliveries DESC"), "deliveries") == [1, 1]
+
+
+def ask(rig: OneVhost, body: bytes, reply_to: bytes = b"answers", session: int = 1) -> None:
+    request = Properties()
+    request.correlation_id = b"7"
+    rig.vhost.query_requests.ask(b"q", body, QueryReply(AMQP091, b"", reply_to, request), session, f"u{session}")
+
+
+def test_asked_queries_take_turns_and_are_answered_by_messages(rig: OneVhost) -> None:
+    fill(rig, 1200)
+    rig.declare(b"answers")
+    ask(rig, b'{"select": "COUNT(*) AS n"}')
+    ask(rig, b'{"select": "/n", "limit": 1}')
+    ask(rig, b'{"limit": 0}')
+    turns = 0
+    while rig.vhost.queries.asked:
+        rig.vhost.touch()
+        rig.turn()
+        turns += 1
+    assert turns <= 4  # three steps of the first, one of the second
+    rig.turn()
+    answers = [json.loads(body) for body in rig.kept(b"answers")]
+    assert [answer.get("rows") for answer in answers] == [None, [{"/n": 0}], [{"n": 1200}]]
+    assert answers[0] == {"error": "invalid", "reason": "limit: 0 is not within 1 .. 1000"}
+
+
+def test_the_end_of_a_session_ends_its_queries(rig: OneVhost) -> None:
+    fill(rig, 1200)
+    rig.declare(b"answers")
+    for session in (1, 2, 1):
+        ask(rig, b"{}", session=session)
+    rig.vhost.session_closed(1)
+    assert [each.session_id for each in rig.vhost.queries.asked] == [2]
+
+
+def test_an_answer_whose_place_is_gone_is_lost(rig: OneVhost) -> None:
+    fill(rig, 1)
+    for reply_to in (b"nothing", b"amq.rabbitmq.reply-to.gone"):
+        ask(rig, b"{}", reply_to)
+    while rig.vhost.queries.asked:
+        rig.vhost.touch()
+        rig.turn()
+    assert rig.vhost.catalog.queue(b"q").ready() == 1

@@ -6,16 +6,20 @@ from typing import Final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.publish.commands import CANCEL_DELAYED, MESSAGE, REPLY
+from forebay.broker.publish.commands import CANCEL_DELAYED, MESSAGE, QUERY_QUEUE, REPLY
 from forebay.broker.publish.headers import PublishHeaders
 from forebay.broker.publish.outcome import NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.route import Route
-from forebay.core.errors import NOT_IMPLEMENTED, RequestError
+from forebay.broker.query.replies import QueryReply
+from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, RequestError
 from forebay.core.message import AMQP10
+from forebay.message.formats.table import format_of
 from forebay.routing.exchange import text
+from forebay.session.amqp10.addresses import parse_target
 from forebay.session.amqp10.context import LinkContext
 from forebay.session.shared.held_publishes import HeldPublish
 from forebay.session.shared.target import PublishTarget
+from forebay.wire.amqp10.neutral import reply_address
 
 READ_SHIFT: Final = 2  # of the meter: octets of properties that are read, a point
 
@@ -53,16 +57,35 @@ def publish_message(
 
 def check_command(target: PublishTarget) -> None:
     """Refuse a publish that is a command which AMQP 1.0 has other ways for."""
-    if target.command not in (MESSAGE, REPLY, CANCEL_DELAYED):
+    if target.command not in (MESSAGE, REPLY, CANCEL_DELAYED, QUERY_QUEUE):
         raise RequestError(NOT_IMPLEMENTED, f"address '{text(target.route.routing_key)}': no command over AMQP 1.0")
 
 
 def do_command(context: LinkContext, target: PublishTarget, properties: bytes, body: bytes) -> PublishOutcome:
     """Do what the publish to a target other than an exchange stands for, and return what became of it."""
     vhost = context.vhost
+    if target.command == QUERY_QUEUE:
+        ask_query(context, target.subject, properties, body)
+        return TAKEN
     if target.command == REPLY:
         return TAKEN if vhost.direct_replies.append(target.subject, AMQP10, properties, body) else NO_WAY
     return TAKEN if vhost.delayed.cancel(target.subject) else NO_WAY
+
+
+def ask_query(context: LinkContext, queue: bytes, properties: bytes, body: bytes) -> None:
+    """Begin the query in the body of a message, whose answer goes to the address in its reply-to. Raises Undecided."""
+    format = format_of(AMQP10)
+    request = format.decode(properties)
+    address = reply_address(request)
+    if not address:
+        raise RequestError(PRECONDITION, "reply-to: missing; a query needs a place for its answer")
+    vhost = context.vhost
+    target = parse_target(address, [], context.options.amqp_queue_addresses)
+    if not vhost.direct_replies.has(target.routing_key):
+        is_topic = vhost.is_topic_exchange(target.exchange)
+        context.rights.check_publish(target.exchange, target.routing_key, is_topic)
+    reply = QueryReply(AMQP10, target.exchange, target.routing_key, request)
+    vhost.query_requests.ask(queue, format.payload(body), reply, context.session.id, context.session.principal.user)
 
 
 def publish_held(context: LinkContext, held: HeldPublish) -> PublishOutcome:

@@ -12,6 +12,7 @@ is published.
     $reject   message-id, group-id, reason (may be absent): it goes to the dead-letter queue
     $extend   message-id, group-id, extend-ms from now on (absent: the queue's visibility timeout)
     $commit   group-id, offset: where a stream group resumes
+    $query    the payload is a query, whose answer goes to the response topic
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from mypy_extensions import i64
 
 from forebay.broker.contract import VhostContract
 from forebay.broker.publish.commands import ACK, COMMIT, EXTEND, NACK, TOPIC_COMMANDS, name_end
+from forebay.broker.query.replies import QueryReply
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
+from forebay.core.message import MQTT
 from forebay.core.reading.nearest import slip_of
+from forebay.directory.permissions import Rights
 from forebay.message.address import QUEUE_PREFIX
 from forebay.message.formats.table import TOPIC_FORMAT
 
@@ -63,7 +67,7 @@ def run_command(vhost: VhostContract, queue: bytes, command: bytes, block: bytes
         return
     if command not in TOPIC_COMMANDS:
         raise RequestError(
-            INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $extend, $commit"
+            INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $extend, $commit, $query"
         )
     offset = message_offset(block, queue)
     group = b"" if group is None else group
@@ -86,6 +90,16 @@ def run_command(vhost: VhostContract, queue: bytes, command: bytes, block: bytes
         vhost.settlement.extend(lease, offset, 1, extension(block))
     else:
         vhost.reject_for(lease, offset, TOPIC_FORMAT.header(block, b"reason") or b"")
+
+
+def ask_query(vhost: VhostContract, rights: Rights, queue: bytes, block: bytes, body: bytes, session_id: i64) -> None:
+    """Begin the query in the payload of a publish, whose answer goes to its response topic. Raises Undecided."""
+    request = TOPIC_FORMAT.decode(block)
+    if not request.reply_topic:
+        raise RequestError(INVALID, "response topic: missing; a query needs a place for its answer")
+    topic = request.reply_topic.encode()
+    rights.check_publish_topic(topic)
+    vhost.query_requests.ask(queue, body, QueryReply(MQTT, b"", topic, request), session_id, rights.user)
 
 
 def check_fields(block: bytes) -> None:

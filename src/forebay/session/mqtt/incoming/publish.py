@@ -15,7 +15,7 @@ from mypy_extensions import i32, i64, u8
 from forebay.broker.contract import VhostContract
 from forebay.broker.mqtt.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.mqtt.sessions import is_topic
-from forebay.broker.publish.commands import topic_command_at
+from forebay.broker.publish.commands import QUERY, topic_command_at
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
 from forebay.broker.publish.outcome import NO_ROOM, TAKEN, PublishOutcome
 from forebay.broker.publish.route import Route
@@ -30,7 +30,7 @@ from forebay.message.requests import DEDUPLICATION_KEY, PRODUCER, RESERVED, SEQU
 from forebay.routing.cut_work import WorkInHand
 from forebay.routing.topic_trie import swap_key
 from forebay.session.meter import Meter
-from forebay.session.mqtt.incoming.commands import commanded_queue, run_command
+from forebay.session.mqtt.incoming.commands import ask_query, commanded_queue, run_command
 from forebay.session.mqtt.incoming.delayed import (
     cancel_delayed,
     cancels_delayed,
@@ -350,7 +350,10 @@ class Inbox:
         if at:
             queue = commanded_queue(topic, at, properties)
             check_command(self.rights, self.vhost, queue)
-            run_command(self.vhost, queue, topic[at:], properties, self.client.connection)
+            if topic[at:] == QUERY:
+                ask_query(self.vhost, self.rights, queue, properties, body, self.client.connection)
+            else:
+                run_command(self.vhost, queue, topic[at:], properties, self.client.connection)
         elif not delayed_at(topic):
             return False
         elif cancels_delayed(topic):
