@@ -31,6 +31,7 @@ from forebay.server.auth.acl_file import load_acl
 from forebay.server.auth.backends import make_backends
 from forebay.server.auth.logins import Logins
 from forebay.server.config.definitions import import_definitions
+from forebay.server.connection_reader import ConnectionReader
 from forebay.server.listen import Closable, Endpoint, MakeProtocol
 from forebay.server.net import Connection, Host
 from forebay.server.process import Process
@@ -39,6 +40,7 @@ from forebay.server.system.disk import FreeSpace
 from forebay.server.system.disk_work import Work
 from forebay.server.system.handles import room_for_connections
 from forebay.server.system.heap import Heap, resident_octets
+from forebay.server.system.small_file import DataFolder
 from forebay.server.telemetry.audit_log import AuditLog
 from forebay.server.telemetry.event_log import EventLog
 from forebay.server.telemetry.histograms import Histograms
@@ -84,6 +86,7 @@ class App(Host):
         self.broker = broker = self.node.lead()
         self.store = broker.store
         self.readings = Readings(broker)
+        self.clients = ConnectionReader(broker)
         self.vhosts = broker.vhosts
         self.directory = DirectoryReader(self.vhosts.directory)
         self.auth = broker.auth
@@ -98,7 +101,7 @@ class App(Host):
         self.rates = broker.rates
         self.newcomers = broker.newcomers
         self.flow = broker.flow
-        self.holds = broker.listed.view
+        self.folder = DataFolder(process.disk)
         self.connections = cast("dict[int, Connection]", broker.connections)
         self.open = cast("dict[Connection, None]", broker.open)
         broker.handles = room_for_connections()
@@ -151,9 +154,12 @@ class App(Host):
         """Have a connection that came by no listener take part, with the session that is made for its number."""
         self.broker.seat(connection, make)
 
-    def sessions_begun(self) -> int:
-        """Return how many sessions there have been since the start."""
-        return self.broker.next_session - 1
+    def shut_down_sessions(self, kind: type[asyncio.Transport]) -> None:
+        """Have every session over this kind of transport take leave of its client."""
+        for connection in list(self.connections.values()):
+            if isinstance(connection.transport, kind) and connection.session is not None:
+                connection.attempt(connection.session.shut_down)
+                self.touch(connection)
 
     def touch(self, connection: Connection) -> None:
         """The connection takes part in the turn."""

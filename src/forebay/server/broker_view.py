@@ -6,28 +6,27 @@ broker is named in one place, and a broker in another process can be shown by wh
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from forebay.broker.vhosts import Vhosts
-from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.directory.logins.authorizer import Principal, Proof
 from forebay.directory.logins.login import NOWHERE, LoginContext, LoginRefused
 from forebay.management.control import Control
 from forebay.management.directory_reader import DirectoryReader
-from forebay.node.back_pressure.hold_view import HoldView
 from forebay.node.peer import Peer
 from forebay.node.telemetry.events import Announcer
-from forebay.node.telemetry.stats import BrokerStats
 from forebay.node.telemetry.tracing import Tracer
+from forebay.server.connection_reader import ConnectionReader
 from forebay.server.faults import Faults
 from forebay.server.listen import Closable, Endpoint, MakeProtocol
 from forebay.server.net import Connection
 from forebay.server.readings import Readings
 from forebay.server.system.clock import SystemClock
-from forebay.server.system.disk import DataDisk
+from forebay.server.system.small_file import DataFolder
 from forebay.server.telemetry.histograms import Histograms
 from forebay.server.transport.coap_traffic import CoapTraffic
 from forebay.server.transport.door import Door
@@ -43,10 +42,10 @@ class BrokerView(Protocol):
     control      operations, configuration, webhooks, and the cluster
     vhosts       vhosts with their queues
     directory    users, what they may do, and parameters: values
-    connections  those with a session, by its number; `open` has the others, too
-    stats, totals, histograms  counters and times since the start
-    readings     the log, what the broker lacks, and what clients ask of it: values at one moment
-    holds        connections that are held back, by what and why
+    clients      connections whose client has logged in: values
+    histograms   times since the start
+    readings     the log, what the broker lacks, its counters, and what clients ask of it: values at one moment
+    folder       small files of the data folder, and the room on its disk
     announcer    tells of events
     faults       errors of our own
     door         limits of all connections over HTTP
@@ -58,16 +57,12 @@ class BrokerView(Protocol):
     options: Options
     tls: TlsContexts
     clock: SystemClock
-    disk: DataDisk
     control: Control
     vhosts: Vhosts
     directory: DirectoryReader
-    connections: dict[int, Connection]
-    open: dict[Connection, None]
+    clients: ConnectionReader
     readings: Readings
-    stats: BrokerStats
-    totals: Totals
-    holds: HoldView
+    folder: DataFolder
     histograms: Histograms
     announcer: Announcer
     faults: Faults
@@ -109,14 +104,14 @@ class BrokerView(Protocol):
     def certificate_expiry(self) -> datetime | None:
         """Return when the certificate of the TLS listeners expires; None where there is none."""
 
-    def sessions_begun(self) -> int:
-        """Return how many sessions there have been since the start."""
-
     def new_connection(self, peer: Peer) -> Connection:
         """Make the connection of a client that comes by no listener."""
 
     def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
         """Have a connection that came by no listener take part, with the session that is made for its number."""
+
+    def shut_down_sessions(self, kind: type[asyncio.Transport]) -> None:
+        """Have every session over this kind of transport take leave of its client."""
 
     def touch(self, connection: Connection) -> None:
         """Have a connection take part in the turn."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from msgspec import Struct
 
 from forebay.broker.limits.hold_reasons import QUEUE_SHARE, SEND_BUFFER
+from forebay.core.metrics import Totals
 from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.node.broker import NodeBroker
 from forebay.node.telemetry.losses import sessions_over_quota
+from forebay.session.traffic import Traffic
 
 
 class LogReading(Struct, frozen=True):
@@ -87,11 +91,55 @@ class LoadReading(Struct, frozen=True):
     filters_cut: int
 
 
+class ClientsReading(Struct, frozen=True):
+    """The connections of a broker, and the logins since its start.
+
+    started_us      time at which the broker started
+    open            connections, with and without a login
+    sessions        those with a login, and `sessions_begun` since the start
+    logins, refused_logins  by protocol
+    """
+
+    started_us: int
+    open: int
+    sessions: int
+    sessions_begun: int
+    logins: dict[str, int]
+    refused_logins: dict[str, int]
+
+
 class Readings:
     """The readings of one broker, each made when it is asked for."""
 
     def __init__(self, broker: NodeBroker) -> None:
         self._broker = broker
+
+    def clients(self) -> ClientsReading:
+        """Return the number of connections and logins."""
+        broker = self._broker
+        return ClientsReading(
+            started_us=broker.stats.topics.started_us,
+            open=len(broker.open),
+            sessions=len(broker.connections),
+            sessions_begun=broker.next_session - 1,
+            logins=dict(broker.stats.logins),
+            refused_logins=dict(broker.stats.refused_logins),
+        )
+
+    def traffic(self) -> Traffic:
+        """Return the counts of all AMQP connections, the closed ones too."""
+        sessions = [each.session for each in self._broker.connections.values()]
+        return self._broker.stats.traffic(session for session in sessions if session is not None)
+
+    def totals(self) -> Totals:
+        """Return the totals of the broker, as far as its clients do not count themselves."""
+        return replace(self._broker.totals)
+
+    def totals_of_ended(self) -> Totals:
+        """Return the totals as if all connections had ended: those of open ones are the caller's to add."""
+        totals = replace(self._broker.totals)
+        self._broker.stats.begin(totals)
+        return totals
 
     def log(self) -> LogReading:
         """Return the state of the log."""
@@ -152,6 +200,10 @@ class Readings:
         )
 
     # ---- asked so often that a whole reading would cost too much
+
+    def open_connections(self) -> int:
+        """Return the number of connections, with and without a login."""
+        return len(self._broker.open)
 
     def is_over_limit(self) -> bool:
         """Return whether nobody who publishes is read."""

@@ -33,6 +33,8 @@ SWELL: Final = 6  # octets of JSON for one, at most: \u0000
 RETAINED_AT_ONCE: Final = 1000  # that a new subscriber is given
 TAG: Final = b"events"
 
+PROTOCOL: Final = "HTTP events"  # the protocol, for people
+
 
 @final
 class EventSession(Session):
@@ -179,7 +181,7 @@ class EventSession(Session):
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:
-        fields: dict[str, object] = {"protocol": "HTTP events", "user": self.principal.user, "sent": int(self.sent)}
+        fields: dict[str, object] = {"protocol": PROTOCOL, "user": self.principal.user, "sent": int(self.sent)}
         client = self.client
         if client is not None:
             fields["client_id"] = client.client_id.decode()

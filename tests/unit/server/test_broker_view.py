@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,11 +12,13 @@ import pytest
 import forebay.admin
 from forebay.management.directory_reader import DirectoryReader, UserReading
 from forebay.server.broker_view import BrokerView
-from forebay.server.readings import IntakeReading, LoadReading, LogReading, Readings
+from forebay.server.readings import ClientsReading, IntakeReading, LoadReading, LogReading, Readings
 from tests.node_rig import NodeRig
 
 ADMIN = Path(forebay.admin.__file__).parent
 LIVE = {"store", "pressure", "flow", "newcomers", "rates", "auth", "alarms"}  # parts of a node
+LIVE |= {"connections", "open", "holds", "stats", "totals", "disk"}
+VIEWS = ("app", "self.app", "broker", "self.broker", "look.app", "rates.app")
 CLUSTER = "metrics/cluster.py"  # of a node that does not lead, and has no broker
 
 
@@ -30,16 +33,35 @@ def test_the_administration_reaches_into_no_store_and_no_directory() -> None:
         if str(path.relative_to(ADMIN)) != CLUSTER
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute)
-        and (node.attr in {"store", "pressure"} or ast.unparse(node).endswith(".vhosts.directory"))
+        and (
+            node.attr in {"store", "pressure"}
+            or ast.unparse(node).endswith(".vhosts.directory")
+            or ast.unparse(node).startswith(tuple(f"{view}.{part}" for view in VIEWS for part in sorted(LIVE)))
+        )
     ]
     assert found == []
 
 
-@pytest.mark.parametrize("type", [LogReading, IntakeReading, LoadReading])
+def test_only_a_client_of_the_administration_has_a_connection() -> None:
+    """Whoever is no client of it is read as values (`ConnectionReader`)."""
+    found = {
+        str(path.relative_to(ADMIN))
+        for path in ADMIN.rglob("*.py")
+        if re.search(r"server\.net import", path.read_text())
+    }
+    assert found == {"bridge/transport.py", "coap/notifications.py", "coap/observations.py"}
+
+
+@pytest.mark.parametrize("type", [LogReading, IntakeReading, LoadReading, ClientsReading])
 def test_a_reading_can_be_sent(tmp_path: Path, type: type[msgspec.Struct]) -> None:
     rig = NodeRig(tmp_path, None)
     readings = Readings(rig.broker)
-    made = {LogReading: readings.log, IntakeReading: lambda: readings.intake(rig.clock.us), LoadReading: readings.load}
+    made = {
+        LogReading: readings.log,
+        IntakeReading: lambda: readings.intake(rig.clock.us),
+        LoadReading: readings.load,
+        ClientsReading: readings.clients,
+    }
     reading = made[type]()
     assert msgspec.json.decode(msgspec.json.encode(reading), type=type) == reading
     rig.close()

@@ -29,7 +29,7 @@ from forebay.directory.permissions import READ
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.queue.leases.lease import Lease
 from forebay.server.broker_view import BrokerView
-from forebay.session.http import EventSession
+from forebay.session.http import PROTOCOL, EventSession
 from forebay.wire.mqtt.codes import filter_error
 
 NO_SESSION: Final = 0  # a request is no connection that could have a queue for itself
@@ -216,9 +216,8 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
 
 def is_held_by(app: BrokerView, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
     """True if a caller has the message by its events; of a queue that is sublet, whoever may read it settles it."""
-    connection = app.connections.get(int(lease.consumer.session_id))
-    session = None if connection is None else connection.session
-    if isinstance(session, EventSession) and session.principal.user == caller.user:
+    holder = int(lease.consumer.session_id)
+    if app.clients.user(holder) == caller.user and app.clients.protocol(holder) == PROTOCOL:
         return True
     queue = vhost.catalog.queues_by_id.get(int(lease.consumer.queue))
     return queue is not None and queue.limits.sublet

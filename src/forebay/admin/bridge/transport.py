@@ -166,7 +166,4 @@ async def begin_session(
 
 def end_all(app: BrokerView, kind: type[asyncio.Transport] = EventTransport) -> None:
     """The broker stops: have every subscriber with this kind of transport be told so, and its answer end."""
-    for connection in list(app.connections.values()):
-        if isinstance(connection.transport, kind) and connection.session is not None:
-            connection.attempt(connection.session.shut_down)
-            app.touch(connection)
+    app.shut_down_sessions(kind)

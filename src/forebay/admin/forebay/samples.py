@@ -56,6 +56,5 @@ async def show_connection_samples(
     app: Broker, caller: Manager, connection: ConnectionName, rates: Sampled, age: Age = FAST_S_MAX, after: After = 0
 ) -> Response:
     """A connection's samples: octets, and of AMQP clients messages."""
-    session = find_connection(app, caller, connection).session
-    series = None if session is None else rates.connections.get(int(session.id))
+    series = rates.connections.get(find_connection(app, caller, connection))
     return as_json(lines(rates, [(series, CONNECTION_KEPT)], age, after))

@@ -108,7 +108,7 @@ def disk_of(app: BrokerView) -> dict[str, object]:
     """The fields of `DiskUse`."""
     log = app.readings.log()
     return {
-        "free_octets": app.disk.free_octets(),
+        "free_octets": app.folder.free_octets(),
         "free_min_octets": app.options.disk_free_min_octets,
         "full": log.full,
         "pending_octets": log.pending_octets,
@@ -128,7 +128,7 @@ async def server_stats(app: Broker, caller: Monitor) -> Response:
     return as_json(
         {
             "time_us": now_us,
-            "uptime_us": now_us - app.stats.topics.started_us,
+            "uptime_us": now_us - app.readings.clients().started_us,
             "cpu_s": used.user + used.system,
             "alarms": app.readings.alarm_names(),
             "choked": app.readings.intake(now_us).choked,

@@ -199,22 +199,27 @@ def holder_of(fields: dict[str, object], path: Path) -> dict[str, object]:
 
 
 async def ordered(
-    items: Sequence[Source], make: Callable[[Source], dict[str, object]], wanted: Listing
+    items: Sequence[Source], make: Callable[[Source], dict[str, object] | None], wanted: Listing
 ) -> list[dict[str, object]] | None:
     """All items made and in the order that is asked for; None where the list's own will do."""
     if not wanted.sort:
         return None
-    made = await sliced(items, make)
+    made = present(await sliced(items, make))
     keys = await sliced(made, lambda fields: rank(field_at(fields, wanted.sort)))
     await asyncio.sleep(0)
     order = sorted(range(len(made)), key=keys.__getitem__, reverse=wanted.reverse)
     return [made[index] for index in order]
 
 
+def present(made: list[dict[str, object] | None]) -> list[dict[str, object]]:
+    """What is shown of the items that are not gone."""
+    return [fields for fields in made if fields is not None]
+
+
 async def answer_list(
     items: Sequence[Source],
     name_of: Callable[[Source], str],
-    make: Callable[[Source], dict[str, object]],
+    make: Callable[[Source], dict[str, object] | None],
     wanted: Listing,
     title_of: Callable[[Source], str] | None = None,
     words_of: Callable[[Source], str] | None = None,
@@ -222,7 +227,7 @@ async def answer_list(
     """The part of a list that a caller wants.
 
     items  in the list's own order, and only those that the caller may see
-    make   what is shown of one; it is asked for as few as will do
+    make   what is shown of one, None if it is gone; it is asked for as few as will do
     title_of  another name that people see, by which they filter as well
     words_of  all that people see of one, in which they search; None: its names alone
     raises  RequestError(INVALID): there are not so many pages
@@ -234,7 +239,7 @@ async def answer_list(
 async def made_list(
     items: Sequence[Source],
     name_of: Callable[[Source], str],
-    make: Callable[[Source], dict[str, object]],
+    make: Callable[[Source], dict[str, object] | None],
     wanted: Listing,
     title_of: Callable[[Source], str] | None,
     words_of: Callable[[Source], str] | None,
@@ -261,7 +266,7 @@ async def made_list(
         if first >= found and wanted.page > 1:
             where = f"page: {wanted.page} page size: {wanted.page_size}, len: {found}"
             raise PageFault(OUT_OF_RANGE, f"Page out of range, {where}")
-    shown = await sliced(items[first:end], make) if made is None else made[first:end]
+    shown = present(await sliced(items[first:end], make)) if made is None else made[first:end]
     if wanted.columns:
         shown = await sliced(shown, lambda fields: only(fields, wanted.columns))
     octets = await encoded(shown)

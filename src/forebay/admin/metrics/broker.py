@@ -28,7 +28,7 @@ def collections(look: MetricsLook) -> dict[tuple[str, ...], Number]:
     return {(str(generation),): each["collections"] for generation, each in enumerate(gc.get_stats())}
 
 
-def by_protocol(counts: Counter[str]) -> dict[tuple[str, ...], Number]:
+def by_protocol(counts: dict[str, int]) -> dict[tuple[str, ...], Number]:
     """The counts by protocol."""
     return {(protocol,): count for protocol, count in counts.items()}
 
@@ -90,7 +90,7 @@ def descriptors(look: MetricsLook) -> int:
 
 
 NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
-    Row(gauge("rabbitmq_connections", family.NODE_COARSE, "Connections open."), lambda look: len(look.app.connections)),
+    Row(gauge("rabbitmq_connections", family.NODE_COARSE, "Connections open."), lambda look: look.clients.sessions),
     Row(gauge("rabbitmq_channels", family.NODE_COARSE, "Channels open."), lambda look: look.channels),
     Row(gauge("rabbitmq_queues", family.NODE_COARSE, "Queues."), lambda look: look.queues),
     Row(gauge("rabbitmq_consumers", family.NODE_COARSE, "Consumers."), lambda look: look.consumers),
@@ -100,7 +100,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         counter("rabbitmq_connections_closed", family.CHURN, "Connections that have ended."),
-        lambda look: look.totals.sockets - len(look.app.open),
+        lambda look: look.totals.sockets - look.clients.open,
     ),
     Row(
         counter("rabbitmq_channels_opened", family.CHURN, "Channels opened."),
@@ -129,7 +129,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("rabbitmq_disk_space_available_bytes", family.NODE_COARSE, "Free space on the data folder's disk."),
-        lambda look: look.app.disk.free_octets(),
+        lambda look: look.app.folder.free_octets(),
     ),
     Row(
         gauge(
@@ -146,7 +146,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("rabbitmq_process_open_tcp_sockets", family.NODE_COARSE, "Sockets of clients."),
-        lambda look: len(look.app.open),
+        lambda look: look.clients.open,
     ),
     Row(
         gauge("rabbitmq_process_max_tcp_sockets", family.NODE, "Limit of connections."),
@@ -170,7 +170,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; the name is RabbitMQ's."),
-        lambda look: (look.now_us - look.app.stats.topics.started_us) / US_PER_S,
+        lambda look: (look.now_us - look.clients.started_us) / US_PER_S,
     ),
     Row(
         gauge("rabbitmq_alarms_memory_used_watermark", family.NODE, "1 during a memory alarm."),
@@ -399,15 +399,15 @@ SPREADS: Final[tuple[Spread, ...]] = (
     ),
     Spread(
         counter("rabbitmq_auth_attempts", family.AUTH, "Login attempts.", ("protocol",)),
-        lambda look: by_protocol(look.app.stats.logins + look.app.stats.refused_logins),
+        lambda look: by_protocol(Counter(look.clients.logins) + Counter(look.clients.refused_logins)),
     ),
     Spread(
         counter("rabbitmq_auth_attempts_succeeded", family.AUTH, "Successful logins.", ("protocol",)),
-        lambda look: by_protocol(look.app.stats.logins),
+        lambda look: by_protocol(look.clients.logins),
     ),
     Spread(
         counter("rabbitmq_auth_attempts_failed", family.AUTH, "Refused logins.", ("protocol",)),
-        lambda look: by_protocol(look.app.stats.refused_logins),
+        lambda look: by_protocol(look.clients.refused_logins),
     ),
     Spread(
         counter("forebay_webhook_events", family.WEBHOOK, "Events of webhooks, by outcome.", ("webhook", "fate")),

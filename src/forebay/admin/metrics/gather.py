@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -25,7 +25,7 @@ from forebay.admin.metrics.objects import (
     VhostTotals,
 )
 from forebay.broker.vhost import Vhost
-from forebay.node.telemetry.stats import add_client, add_session, look_at_vhosts
+from forebay.node.telemetry.stats import add_client, look_at_vhosts
 from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue, group_key
@@ -33,7 +33,6 @@ from forebay.queue.totals import QueueTotals
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
-from forebay.server.net import Connection
 
 METRICS: Final = "/metrics"
 PER_OBJECT: Final = "/metrics/per-object"
@@ -198,27 +197,26 @@ class Gathering:
         connections = wanted_rows(CONNECTIONS, self.wanted)
         channels = wanted_rows(CHANNELS, self.wanted)
 
-        def take(connection: Connection) -> None:
-            session = connection.session
-            if session is None or not self.wanted.wants_vhost(self.app.vhosts.opened(session.vhost)):
+        def take(id: int) -> None:
+            connection = self.app.clients.counts(id)
+            where = None if connection is None else self.app.vhosts.by_number.get(connection.vhost)
+            if connection is None or where is None or not self.wanted.wants_vhost(where):
                 return
-            vhost = text(session.vhost.name)
-            own = (connection.name, vhost, session.rights.user) if self.wanted.each else None
+            vhost = text(where.name)
+            name = self.app.clients.name(id) if self.wanted.each else ""
+            own = (name, vhost, connection.user) if self.wanted.each else None
             self.connection_sheet.take(connections, connection, own)
-            for channel in session.describe_channels():
+            for channel in connection.channels:
                 self.channels += 1
-                place = (connection.name, str(channel["channel"]), vhost) if self.wanted.each else None
+                place = (name, str(channel["channel"]), vhost) if self.wanted.each else None
                 self.channel_sheet.take(channels, channel, place)
 
-        await sliced(self.app.connections.values(), take)
+        await sliced(self.app.clients.ids(), take)
 
     async def look_at_broker(self) -> MetricsLook:
         app = self.app
-        sessions = [each.session for each in app.connections.values() if each.session is not None]
-        traffic = app.stats.traffic(sessions)
-        totals = replace(app.totals)
-        app.stats.begin(totals)
-        await sliced(sessions, lambda session: add_session(totals, session))
+        totals = app.readings.totals_of_ended()
+        await sliced(app.clients.ids(), lambda id: app.clients.add_to(totals, id))
         vhosts = app.vhosts.all()
         look_at_vhosts(totals, vhosts)
         for vhost in vhosts:
@@ -229,8 +227,9 @@ class Gathering:
             log=app.readings.log(),
             intake=app.readings.intake(self.now_us),
             load=app.readings.load(),
+            clients=app.readings.clients(),
             totals=totals,
-            traffic=traffic,
+            traffic=app.readings.traffic(),
             counts=self.counts,
             flow=self.flow,
             moved=self.moved,

@@ -10,7 +10,7 @@ from forebay.core.metrics import Totals
 from forebay.queue.counts import Counts
 from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
-from forebay.server.readings import IntakeReading, LoadReading, LogReading
+from forebay.server.readings import ClientsReading, IntakeReading, LoadReading, LogReading
 from forebay.server.telemetry.histograms import Histogram
 from forebay.session.traffic import Traffic
 
@@ -29,6 +29,7 @@ class MetricsLook:
     log: LogReading
     intake: IntakeReading
     load: LoadReading
+    clients: ClientsReading
     totals: Totals
     traffic: Traffic
     counts: Counts

@@ -18,7 +18,7 @@ from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.totals import GroupTotals, QueueTotals, oldest_us
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import Exchange
-from forebay.server.net import Connection
+from forebay.server.connection_reader import ConnectionCounts
 
 # ---- queues
 
@@ -383,7 +383,7 @@ VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
 
 # ---- connections and channels
 
-CONNECTIONS: Final[tuple[Row[Connection], ...]] = (
+CONNECTIONS: Final[tuple[Row[ConnectionCounts], ...]] = (
     Row(
         counter("rabbitmq_connection_incoming_bytes", family.CONNECTION_COARSE, "Octets received."),
         lambda connection: connection.octets_received,
@@ -402,7 +402,7 @@ CONNECTIONS: Final[tuple[Row[Connection], ...]] = (
     ),
     Row(
         gauge("forebay_connection_unsent_bytes", family.CONNECTION, "Octets that wait for the client to read."),
-        lambda connection: connection.waiting_octets(),
+        lambda connection: connection.waiting_octets,
         plus,
     ),
 )

@@ -20,7 +20,6 @@ from forebay.core.errors import StorageError
 from forebay.core.units import US_PER_S
 from forebay.directory.logins.authorizer import Principal
 from forebay.server.broker_view import BrokerView
-from forebay.server.system.small_file import read_small_file, write_small_file
 
 COOKIE: Final = "forebay_session"
 TOKEN_OCTETS: Final = 32
@@ -116,7 +115,7 @@ class WebLogins:
     def load(self) -> None:
         """Take in the logins of the broker before; a file that cannot be read costs a login, and nothing else."""
         try:
-            octets = read_small_file(self.app.disk, FILE)
+            octets = self.app.folder.read(FILE)
             for key, fields in orjson.loads(octets or b"{}").items():
                 self.logins[bytes.fromhex(key)] = login_of(fields)
         except (StorageError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -129,7 +128,7 @@ class WebLogins:
                 key.hex(): login.fields() for key, login in self.logins.items() if login.principal.authorizer is None
             }
             try:
-                await asyncio.to_thread(write_small_file, self.app.disk, FILE, orjson.dumps(kept))
+                await asyncio.to_thread(self.app.folder.write, FILE, orjson.dumps(kept))
             except StorageError as error:
                 logger.warning("logins of the web page are not kept over a restart: %s", error)
 

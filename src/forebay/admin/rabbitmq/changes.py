@@ -25,7 +25,7 @@ from forebay.admin.changing import (
 from forebay.admin.http.paths import ExchangeName, QueueName, UserName, VhostName, exchange_named, quoted
 from forebay.admin.login import Broker
 from forebay.admin.openapi.change_shapes import BindingBody, ExchangeBody, QueueBody
-from forebay.admin.rabbitmq.clients.connections import ConnectionName, find_connection, open_connections, user_of
+from forebay.admin.rabbitmq.clients.connections import ConnectionName, find_connection, open_connections
 from forebay.admin.rabbitmq.exchanges.binding_keys import properties_key
 from forebay.admin.rabbitmq.exchanges.bindings import PropertiesKey, bindings_between, find_binding
 from forebay.admin.rights import Manager, check_vhost
@@ -33,7 +33,6 @@ from forebay.admin.web.fields import Header, Query
 from forebay.admin.web.router import Responses, RouteGroup
 from forebay.routing.exchange import Binding
 from forebay.server.broker_view import BrokerView
-from forebay.server.net import Connection
 
 router = RouteGroup(prefix="/api", around=noted)
 
@@ -241,12 +240,11 @@ async def close_connections_of_user(
     if user != caller.user:
         caller.check_administrator()
     for connection in open_connections(broker, caller):
-        if user_of(connection) == user:
+        if broker.clients.user(connection) == user:
             await run(broker, caller, "connection.close", closing(connection, x_reason))
     return await finished(broker)
 
 
-def closing(connection: Connection, reason: str) -> dict[str, object]:
+def closing(connection: int, reason: str) -> dict[str, object]:
     """The arguments by which a connection is closed whose client has logged in."""
-    assert connection.session is not None
-    return {"id": int(connection.session.id), "reason": reason}
+    return {"id": connection, "reason": reason}

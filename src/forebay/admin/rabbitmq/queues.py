@@ -209,9 +209,9 @@ class Details:
         return 1.0 if numbers[STATS + 1] == 0 else able / total
 
     def note_owner(self, queue: Queue, fields: dict[str, object]) -> None:
-        connection = self.app.connections.get(int(queue.owner))
-        if connection is not None:
-            fields["owner_pid_details"] = peer_fields(connection)
+        owner = int(queue.owner)
+        if self.app.clients.name(owner):
+            fields["owner_pid_details"] = peer_fields(self.app, owner)
 
 
 def size_fields(queue: Queue, numbers: list[int]) -> dict[str, object]:

@@ -34,7 +34,6 @@ from forebay.admin.samples.rates import (
 )
 from forebay.admin.samples.samples import SLOW_SAMPLES, Fields, Series
 from forebay.core.errors import StorageError
-from forebay.server.system.small_file import read_small_file, write_small_file
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class ChartHistory:
 
     def __init__(self, rates: RateSamples) -> None:
         self.rates = rates
-        self.disk = rates.app.disk
+        self.folder = rates.app.folder
         self.writing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -81,7 +80,7 @@ class ChartHistory:
     async def load(self) -> bool:
         """Take in the samples of the broker before; False if there are none. A damaged file is passed over."""
         try:
-            octets = await asyncio.to_thread(read_small_file, self.disk, FILE)
+            octets = await asyncio.to_thread(self.folder.read, FILE)
             if not octets:
                 return False
             times, found = await asyncio.to_thread(unpack, octets)
@@ -139,7 +138,7 @@ class ChartHistory:
     def put_down(self, head: bytes, parts: list[bytes]) -> None:
         """Write the file; on a thread of its own."""
         body = zlib.compress(b"".join([head, b"\n", *parts]), LEVEL)
-        write_small_file(self.disk, FILE, MAGIC + zlib.crc32(body).to_bytes(CRC_OCTETS, "little") + body)
+        self.folder.write(FILE, MAGIC + zlib.crc32(body).to_bytes(CRC_OCTETS, "little") + body)
 
 
 def pack(series: Series) -> bytes:

@@ -55,7 +55,8 @@ def more_of_queue(queue: Queue) -> list[int]:
 
 def octets(app: BrokerView) -> list[int]:
     """The numbers that OCTETS names."""
-    return [app.totals.octets_received, app.totals.octets_sent, app.histograms.commit.total]
+    totals = app.readings.totals()
+    return [totals.octets_received, totals.octets_sent, app.histograms.commit.total]
 
 
 def flow_of(series: Series, channels: Iterable[tuple[Series, Numbers]], first: int) -> list[int]:

@@ -17,7 +17,6 @@ from forebay.queue.totals import GroupTotals, QueueTotals, take_changed
 from forebay.routing.exchange import Exchange
 from forebay.routing.flow import ExchangeCounts
 from forebay.server.broker_view import BrokerView
-from forebay.server.net import Connection
 from forebay.session.traffic import Traffic
 
 SAMPLE_S: Final = 5
@@ -140,7 +139,7 @@ class RateSamples(Samples):
             own = await self.take_vhost(vhost)
             self.note(self.vhosts.setdefault(int(vhost.number), Series()), VHOST, own.numbers(), SAMPLES)
             whole.add(own)
-        await sliced(self.app.connections.items(), self.take_connection)
+        await sliced(self.app.clients.all_ids(), self.take_connection)
         await self.usage.look()
         self.take_node(whole)
         for known in (self.vhosts, self.connections):
@@ -155,7 +154,7 @@ class RateSamples(Samples):
         traffic = self.usage.traffic()
         numbers = [*traffic_numbers(traffic), *whole.numbers(), *deaths(whole.counts), *octets(self.app)]
         self.note(self.broker, BROKER_KEPT, numbers, BROKER_SAMPLES)
-        usage = [*self.usage.numbers(traffic), len(self.app.connections)]
+        usage = [*self.usage.numbers(traffic), self.app.readings.clients().sessions]
         self.note(self.node, NODE_KEPT, [*usage, *self.times_fast.since_last()], BROKER_SAMPLES)
         if self.is_slow:
             self.note_slow(self.broker, numbers)
@@ -231,13 +230,14 @@ class RateSamples(Samples):
         await sliced(vhost.catalog.bindings.exchanges.values(), take_exchange)
         return sum_of(vhost)
 
-    def take_connection(self, item: tuple[int, Connection]) -> None:
-        id, connection = item
+    def take_connection(self, id: int) -> None:
+        connection = self.app.clients.counts(id)
+        if connection is None:
+            return
         found: list[tuple[Series, Numbers]] = []
-        if connection.session is not None:
-            for channel in connection.session.describe_channels():
-                place = (id, number_of(channel, "channel"))
-                found.append((self.channels.setdefault(place, Series()), channel_numbers(channel)))
+        for channel in connection.channels:
+            place = (id, number_of(channel, "channel"))
+            found.append((self.channels.setdefault(place, Series()), channel_numbers(channel)))
         own = self.connections.setdefault(id, Series())
         flow = flow_of(own, found, len(CONNECTION.names)) or [0] * len(CHANNEL.names)
         for series, numbers in found:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterable
 
 from forebay.server.broker_view import BrokerView
-from forebay.server.net import Connection
 from forebay.server.system.heap import resident_octets
 from forebay.session.traffic import Traffic
 
@@ -31,8 +29,7 @@ class NodeUsage:
 
     def traffic(self) -> Traffic:
         """The counts of AMQP clients, of channels that are closed, too."""
-        sessions = [each.session for each in self.app.connections.values()]
-        return self.app.stats.traffic(session for session in sessions if session is not None)
+        return self.app.readings.traffic()
 
     async def look(self) -> None:
         """Count the open descriptors, which takes long where there are many."""
@@ -44,28 +41,24 @@ class NodeUsage:
         traffic  as it is now
         """
         app = self.app
-        connections = app.sessions_begun()
+        clients = app.readings.clients()
+        connections = clients.sessions_begun
         channels = int(traffic.channels)
         queues = int(app.vhosts.shared.queue_numbers.next) - self.first_queue
         return [
             connections,
-            connections - len(app.connections),
+            connections - clients.sessions,
             channels,
-            channels - count_channels(app.connections.values()),
+            channels - app.clients.channel_count(),
             queues,
             queues,
             max(0, queues + self.first_queues - self.queues()),
             resident_octets(),
-            app.disk.free_octets(),
+            app.folder.free_octets(),
             self.descriptors,
-            len(app.open),
+            clients.open,
             threading.active_count(),
         ]
-
-
-def count_channels(connections: Iterable[Connection]) -> int:
-    """The number of channels that these have open."""
-    return sum(each.session.channel_count() for each in connections if each.session is not None)
 
 
 def count_descriptors() -> int:

@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from forebay.core.ports import Disk
+from forebay.server.system.disk import DataDisk
+
+
+class DataFolder:
+    """The data folder as services see it that keep small files there.
+
+    path  of the folder
+    """
+
+    def __init__(self, disk: DataDisk) -> None:
+        self._disk: Final = disk
+        self.path: Final = disk.root
+
+    def free_octets(self) -> int:
+        """Return the bytes that are free on the disk of the folder."""
+        return self._disk.free_octets()
+
+    def read(self, name: str) -> bytes:
+        """Return all of a file, b"" if there is none. StorageError as `Disk` has it."""
+        return read_small_file(self._disk, name)
+
+    def write(self, name: str, octets: bytes) -> None:
+        """Replace a file, and return once it is durable. StorageError as `Disk` has it."""
+        write_small_file(self._disk, name, octets)
 
 
 def read_small_file(disk: Disk, name: str) -> bytes:

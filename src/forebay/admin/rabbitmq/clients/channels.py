@@ -19,7 +19,6 @@ from forebay.admin.rabbitmq.clients.connections import (
     open_connections,
     peer_fields,
     state_of,
-    user_of,
 )
 from forebay.admin.rabbitmq.clients.consumers import consumer_fields
 from forebay.admin.rabbitmq.node.node import own_node
@@ -31,48 +30,47 @@ from forebay.admin.web.fields import InPath
 from forebay.admin.web.router import RouteGroup
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.server.broker_view import BrokerView
-from forebay.server.net import Connection
 
 ChannelName = Annotated[
     str, InPath(description="The channel's name: its connection's, and its number in brackets; encoded.")
 ]
 
-Placed = tuple[Connection, dict[str, object]]  # a channel as its session describes it
+Placed = tuple[int, dict[str, object]]  # a channel as its session describes it, and its connection
 router = RouteGroup(prefix="/api", tags=["channels"])
 
 
-def channels_of(connection: Connection) -> list[Placed]:
-    session = connection.session
-    return [] if session is None else [(connection, each) for each in session.describe_channels()]
+def channels_of(app: BrokerView, connection: int) -> list[Placed]:
+    return [(connection, each) for each in app.clients.channels(connection)]
 
 
-async def channels_over(connections: list[Connection]) -> list[Placed]:
+async def channels_over(app: BrokerView, connections: list[int]) -> list[Placed]:
     """The channels of these connections."""
-    found = await sliced(connections, channels_of)
+    found = await sliced(connections, lambda connection: channels_of(app, connection))
     return [each for some in found for each in some]
 
 
-def name_of(placed: Placed) -> str:
+def name_of(app: BrokerView, placed: Placed) -> str:
     connection, channel = placed
-    return f"{connection.name} ({channel['channel']})"
+    return f"{app.clients.name(connection)} ({channel['channel']})"
 
 
-def channel_fields(app: BrokerView, rates: RateSamples, asked: Windows, placed: Placed) -> dict[str, object]:
-    """One channel."""
-    connection, channel = placed
-    session = connection.session
-    assert session is not None
+def channel_fields(app: BrokerView, rates: RateSamples, asked: Windows, placed: Placed) -> dict[str, object] | None:
+    """One channel; None if its connection is gone."""
+    id, channel = placed
+    connection = app.clients.read(id)
+    if connection is None:
+        return None
     number = number_of(channel, "channel")
     numbers = channel_numbers(channel)
     fields: dict[str, object] = {
-        "name": name_of(placed),
+        "name": name_of(app, placed),
         "number": number,
         "node": own_node(app),
-        "user": user_of(connection),
-        "user_who_performed_action": user_of(connection),
-        "vhost": session.rights.vhost,
-        "connection_details": peer_fields(connection),
-        "state": state_of(app, connection),
+        "user": connection.counts.user,
+        "user_who_performed_action": connection.counts.user,
+        "vhost": connection.vhost,
+        "connection_details": peer_fields(app, id),
+        "state": state_of(connection),
         "consumer_count": channel["consumers"],
         "confirm": channel["confirms"],
         "transactional": channel["transactional"],
@@ -84,7 +82,7 @@ def channel_fields(app: BrokerView, rates: RateSamples, asked: Windows, placed: 
         "acks_uncommitted": 0,
     }
     if any(numbers):
-        series = rates.channels.get((int(session.id), number))
+        series = rates.channels.get((id, number))
         fields["message_stats"] = rates.stats(series, CHANNEL, numbers, asked.messages, 0, len(numbers))
     return fields
 
@@ -92,13 +90,16 @@ def channel_fields(app: BrokerView, rates: RateSamples, asked: Windows, placed: 
 async def answer_channels(
     app: BrokerView, rates: RateSamples, asked: Windows, channels: list[Placed], wanted: Listing
 ) -> Response:
-    return await answer_list(channels, name_of, lambda placed: channel_fields(app, rates, asked, placed), wanted)
+    def make(placed: Placed) -> dict[str, object] | None:
+        return channel_fields(app, rates, asked, placed)
+
+    return await answer_list(channels, lambda placed: name_of(app, placed), make, wanted)
 
 
 @router.get("/channels", responses=CHANNELS)
 async def list_channels(app: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
     """Open channels: all for a monitor, one's own for others."""
-    return await answer_channels(app, rates, asked, await channels_over(open_connections(app, caller)), wanted)
+    return await answer_channels(app, rates, asked, await channels_over(app, open_connections(app, caller)), wanted)
 
 
 @router.get("/vhosts/{vhost:name}/channels", responses=CHANNELS)
@@ -106,9 +107,8 @@ async def list_channels_of_vhost(
     app: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
 ) -> Response:
     """Open channels in a vhost."""
-    where = check_vhost(app, caller, vhost)
-    own = [each for each in open_connections(app, caller) if each.session and each.session.vhost is where]
-    return await answer_channels(app, rates, asked, await channels_over(own), wanted)
+    own = open_connections(app, caller, int(check_vhost(app, caller, vhost).number))
+    return await answer_channels(app, rates, asked, await channels_over(app, own), wanted)
 
 
 @router.get("/connections/{connection:name}/channels", responses=CHANNELS)
@@ -117,14 +117,13 @@ async def list_channels_of_connection(
 ) -> Response:
     """Open channels of a connection; one of MQTT has none."""
     own = find_connection(app, caller, connection)
-    return await answer_channels(app, rates, asked, channels_of(own), wanted)
+    return await answer_channels(app, rates, asked, channels_of(app, own), wanted)
 
 
 @router.get("/connections/{connection:name}/sessions", responses=SESSIONS)
 async def list_sessions_of_connection(app: Broker, caller: Manager, connection: ConnectionName) -> Response:
     """Sessions of a connection over AMQP 1.0; 400 for any other, as with RabbitMQ."""
-    session = find_connection(app, caller, connection).session
-    found = None if session is None else session.describe_sessions()
+    found = app.clients.sessions(find_connection(app, caller, connection))
     if found is None:
         raise RequestError(INVALID, "connection does not use AMQP 1.0")
     return as_json([session_fields(each) for each in found])
@@ -148,11 +147,11 @@ async def show_channel(
     """One channel with its consumers."""
     placed = find_channel(app, caller, channel)
     fields = channel_fields(app, rates, asked, placed)
-    connection, described = placed
-    session = connection.session
-    assert session is not None
-    vhost = app.vhosts.opened(session.vhost)
-    own = [each for each in vhost.consumers.by_session.get(int(session.id), []) if each.channel == described["channel"]]
+    id, described = placed
+    counts = app.clients.counts(id)
+    assert fields is not None and counts is not None, "nothing happens between a search and a reading"
+    vhost = app.vhosts.by_number[counts.vhost]
+    own = [each for each in vhost.consumers.by_session.get(id, []) if each.channel == described["channel"]]
     queues = vhost.catalog.queues_by_id
     fields["consumer_details"] = [
         consumer_fields(app, (vhost, queues[each.queue], each)) for each in own if each.queue in queues
@@ -165,7 +164,7 @@ async def show_channel(
 def find_channel(app: BrokerView, caller: Caller, name: str) -> Placed:
     """The channel of that name; RequestError: NOT_FOUND, REFUSED."""
     connection, bracket, _ = name.rpartition(" (")
-    for placed in channels_of(find_connection(app, caller, connection)) if bracket else []:
-        if name_of(placed) == name:
+    for placed in channels_of(app, find_connection(app, caller, connection)) if bracket else []:
+        if name_of(app, placed) == name:
             return placed
     raise RequestError(NOT_FOUND, f"channel: '{name}' does not exist")

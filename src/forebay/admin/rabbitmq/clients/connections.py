@@ -18,14 +18,12 @@ from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.fields import InPath
 from forebay.admin.web.router import RouteGroup
-from forebay.broker.limits.hold_reasons import CHOKED
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.units import US_PER_MS
 from forebay.management.cluster_words import waits_of
-from forebay.message.shown import plain
 from forebay.node.peer import split_name
 from forebay.server.broker_view import BrokerView
-from forebay.server.net import Connection
+from forebay.server.connection_reader import ConnectionReading, TlsReading
 
 NO_TLS: Final[dict[str, object]] = {
     "ssl": False,
@@ -45,77 +43,59 @@ router = RouteGroup(prefix="/api", tags=["connections"])
 # ---- which there are
 
 
-def open_connections(app: BrokerView, caller: Caller) -> list[Connection]:
-    """Connections whose client has logged in and that the caller may see, in the order in which they came."""
-    everything = is_monitor(caller)
-    return [
-        each
-        for each in app.connections.values()
-        if each.session is not None and (each.session.rights.user if everything else user_of(each) == caller.user)
-    ]
+def open_connections(app: BrokerView, caller: Caller, vhost: int | None = None) -> list[int]:
+    """Connections whose client has logged in and that the caller may see, in the order in which they came.
+
+    vhost  in the vhost of that number alone
+    """
+    return app.clients.ids("" if is_monitor(caller) else caller.user, vhost)
 
 
-def user_of(connection: Connection) -> str:
-    """The user that has logged in; empty before."""
-    return "" if connection.session is None else connection.session.rights.user
-
-
-def may_see(caller: Caller, connection: Connection) -> bool:
-    return is_monitor(caller) or user_of(connection) == caller.user
-
-
-def find_connection(app: BrokerView, caller: Caller, name: str) -> Connection:
+def find_connection(app: BrokerView, caller: Caller, name: str) -> int:
     """The connection of that name; RequestError: NOT_FOUND, REFUSED for a caller whose it is not."""
-    for connection in app.connections.values():
-        # The client's address first: the whole name costs more, and there may be thousands.
-        if name.startswith(connection.peer) and connection.name == name and user_of(connection):
-            if not may_see(caller, connection):
-                raise RequestError(REFUSED, f"user '{caller.user}' may not see connection '{name}', which is another's")
-            return connection
-    raise RequestError(NOT_FOUND, f"connection: '{name}' does not exist")
+    id = app.clients.find(name)
+    if id is None:
+        raise RequestError(NOT_FOUND, f"connection: '{name}' does not exist")
+    if not is_monitor(caller) and app.clients.user(id) != caller.user:
+        raise RequestError(REFUSED, f"user '{caller.user}' may not see connection '{name}', which is another's")
+    return id
 
 
 # ---- what is known of them
 
 
-def peer_fields(connection: Connection) -> dict[str, object]:
+def peer_fields(app: BrokerView, id: int) -> dict[str, object]:
     """A connection's name and its client's address, as other objects refer to it."""
-    host, port = peer_of(connection)
-    return {"name": connection.name, "peer_host": host, "peer_port": port}
+    host, port = peer_of(app.clients.peer(id))
+    return {"name": app.clients.name(id), "peer_host": host, "peer_port": port}
 
 
-def peer_of(connection: Connection) -> tuple[str, int]:
+def peer_of(peer: str) -> tuple[str, int]:
     """The client's address and port; of a proxy that speaks for itself, nothing is known."""
-    return split_name(connection.peer) if ":" in connection.peer else (connection.peer, 0)
+    return split_name(peer) if ":" in peer else (peer, 0)
 
 
-def state_of(app: BrokerView, connection: Connection) -> str:
+def state_of(connection: ConnectionReading) -> str:
     """RabbitMQ's word for what a connection does: publishers may not be read for now."""
-    if connection.closing:
+    if connection.is_closing:
         return "closing"
-    if connection.holds & CHOKED:
+    if connection.is_blocked:
         return "blocked"
     return "running"
 
 
-def tls_fields(connection: Connection) -> dict[str, object]:
+def tls_fields(tls: TlsReading | None) -> dict[str, object]:
     """The encryption of a connection, and the names in its client's certificate."""
-    tls = connection.transport.get_extra_info("ssl_object")
     if tls is None:
         return NO_TLS
-    cipher, protocol, _ = tls.cipher() or ("", "", 0)
-    fields: dict[str, object] = {**NO_TLS, "ssl": True, "ssl_protocol": tls.version() or protocol, "ssl_cipher": cipher}
-    certificate = connection.transport.get_extra_info("peercert")
-    if certificate:
-        fields["peer_cert_subject"] = name_text(certificate.get("subject", ()))
-        fields["peer_cert_issuer"] = name_text(certificate.get("issuer", ()))
-        fields["peer_cert_validity"] = f"{certificate.get('notBefore', '')} - {certificate.get('notAfter', '')}"
-    return fields
-
-
-def name_text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
-    """A certificate's name as one text."""
-    return ",".join(f"{key}={value}" for part in name for key, value in part)
+    return {
+        "ssl": True,
+        "ssl_protocol": tls.version,
+        "ssl_cipher": tls.cipher,
+        "peer_cert_subject": tls.subject,
+        "peer_cert_issuer": tls.issuer,
+        "peer_cert_validity": tls.validity,
+    }
 
 
 LATE_US: Final = 500_000  # of a commit that other nodes do not have: less is said of nobody
@@ -123,23 +103,23 @@ LATE_US: Final = 500_000  # of a commit that other nodes do not have: less is sa
 
 def library_of(described: dict[str, object]) -> str:
     """The client's library and its version, as it says; empty where it says nothing."""
-    properties = plain(described.get("client"))
+    properties = described.get("client")
     if not isinstance(properties, dict):
         return ""
     return " ".join(str(properties[name]) for name in ("product", "version") if properties.get(name))
 
 
-def why_slow(app: BrokerView, connection: Connection) -> str:
+def why_slow(app: BrokerView, connection: ConnectionReading) -> str:
     """The reason for which a connection is not read, or its client does not keep up; empty where there is none."""
-    return app.holds.lasting(connection) or unconfirmed(app, connection)
+    return connection.held or unconfirmed(app, connection)
 
 
-def unconfirmed(app: BrokerView, connection: Connection) -> str:
+def unconfirmed(app: BrokerView, connection: ConnectionReading) -> str:
     """The node of a cluster that the confirms of a connection wait for; empty where none do."""
-    cluster, session = app.control.cluster, connection.session
-    if cluster is None or session is None or app.histograms.replicating_us() < LATE_US:
+    cluster = app.control.cluster
+    if cluster is None or app.histograms.replicating_us() < LATE_US:
         return ""
-    if not any(each["unconfirmed"] for each in session.describe_channels()):
+    if not any(each["unconfirmed"] for each in connection.counts.channels):
         return ""
     waits = waits_of(cluster.status())
     return f"its confirms wait: {waits}" if waits else ""
@@ -163,7 +143,7 @@ def mqtt_fields(described: dict[str, object]) -> dict[str, object]:
 
 def amqp_fields(described: dict[str, object]) -> dict[str, object]:
     """The fields that only connections of AMQP have."""
-    properties = plain(described["client"])
+    properties = described["client"]
     fields: dict[str, object] = {
         "client_properties": properties,
         "timeout": described["heartbeat_s"],
@@ -177,45 +157,40 @@ def amqp_fields(described: dict[str, object]) -> dict[str, object]:
     return fields
 
 
-def title_of(connection: Connection) -> str:
+def title_of(connection: ConnectionReading) -> str:
     """The name that a client gives itself, or else its addresses: as the page shows it."""
-    session = connection.session
-    if session is None:
-        return connection.name
-    described = session.describe()
-    properties = plain(described.get("client"))
+    properties = connection.described.get("client")
     title = properties.get("connection_name") if isinstance(properties, dict) else None
-    return str(title or described.get("client_id") or connection.name)
+    return str(title or connection.described.get("client_id") or connection.name)
 
 
-def connection_fields(app: BrokerView, rates: RateSamples, asked: Windows, connection: Connection) -> dict[str, object]:
+def connection_fields(
+    app: BrokerView, rates: RateSamples, asked: Windows, connection: ConnectionReading
+) -> dict[str, object]:
     """One connection."""
-    session = connection.session
-    assert session is not None, "only those with a session are shown"
-    described = session.describe()
-    host, port = peer_of(connection)
-    local = connection.transport.get_extra_info("sockname") or ("", 0)
-    octets = (connection.octets_received, connection.octets_sent)
-    series = rates.connections.get(int(session.id))
+    described, counts = connection.described, connection.counts
+    host, port = peer_of(connection.peer)
+    octets = (counts.octets_received, counts.octets_sent)
+    series = rates.connections.get(counts.id)
     fields: dict[str, object] = {
         "name": connection.name,
         "node": own_node(app),
         "type": "network",
         "protocol": str(described["protocol"]).replace(".", "-"),
-        "user": session.rights.user,
-        "user_who_performed_action": session.rights.user,
-        "vhost": session.rights.vhost,
-        "host": local[0],
-        "port": local[1],
+        "user": counts.user,
+        "user_who_performed_action": counts.user,
+        "vhost": connection.vhost,
+        "host": connection.local[0],
+        "port": connection.local[1],
         "peer_host": host,
         "peer_port": port,
         "connected_at": connection.opened_us // US_PER_MS,
-        "state": state_of(app, connection),
-        "recv_cnt": connection.reads,
-        "send_cnt": connection.writes,
-        "send_pend": connection.waiting_octets(),
+        "state": state_of(connection),
+        "recv_cnt": counts.reads,
+        "send_cnt": counts.writes,
+        "send_pend": counts.waiting_octets,
         **rates.stats(series, CONNECTION, octets, asked.octets, 0, len(octets)),
-        **tls_fields(connection),
+        **tls_fields(connection.tls),
     }
     if "keep_alive_s" in described:
         fields.update(mqtt_fields(described))
@@ -239,19 +214,27 @@ def connection_fields(app: BrokerView, rates: RateSamples, asked: Windows, conne
 
 
 async def answer_connections(
-    app: BrokerView, rates: RateSamples, asked: Windows, connections: list[Connection], wanted: Listing
+    app: BrokerView, rates: RateSamples, asked: Windows, connections: list[int], wanted: Listing
 ) -> Response:
-    def make(connection: Connection) -> dict[str, object]:
-        return connection_fields(app, rates, asked, connection)
+    def make(id: int) -> dict[str, object] | None:
+        connection = app.clients.read(id)
+        return None if connection is None else connection_fields(app, rates, asked, connection)
 
-    def words_of(connection: Connection) -> str:
-        assert connection.session is not None
-        described, rights = connection.session.describe(), connection.session.rights
+    def title(id: int) -> str:
+        connection = app.clients.read(id)
+        return "" if connection is None else title_of(connection)
+
+    def words_of(id: int) -> str:
+        connection = app.clients.read(id)
+        if connection is None:
+            return ""
+        described = connection.described
         protocol = str(described["protocol"])
-        state = "slow" if why_slow(app, connection) else state_of(app, connection)
-        return "\n".join((title_of(connection), rights.user, rights.vhost, protocol, state, library_of(described)))
+        state = "slow" if why_slow(app, connection) else state_of(connection)
+        words = (title_of(connection), connection.counts.user, connection.vhost, protocol, state, library_of(described))
+        return "\n".join(words)
 
-    return await answer_list(connections, lambda connection: connection.name, make, wanted, title_of, words_of)
+    return await answer_list(connections, app.clients.name, make, wanted, title, words_of)
 
 
 @router.get("/connections", responses=CONNECTIONS)
@@ -265,8 +248,7 @@ async def list_connections_of_vhost(
     app: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
 ) -> Response:
     """Open connections in a vhost."""
-    where = check_vhost(app, caller, vhost)
-    own = [each for each in open_connections(app, caller) if each.session and each.session.vhost is where]
+    own = open_connections(app, caller, int(check_vhost(app, caller, vhost).number))
     return await answer_connections(app, rates, asked, own, wanted)
 
 
@@ -274,12 +256,14 @@ async def list_connections_of_vhost(
 async def list_connections_of_user(app: Broker, caller: Manager, user: UserName, wanted: Wanted) -> Response:
     """Open connections of a user, in short."""
 
-    def make(connection: Connection) -> dict[str, object]:
-        assert connection.session is not None
-        return {"name": connection.name, "vhost": connection.session.rights.vhost, "user": user, "node": own_node(app)}
+    def make(id: int) -> dict[str, object] | None:
+        connection = app.clients.read(id)
+        if connection is None:
+            return None
+        return {"name": connection.name, "vhost": connection.vhost, "user": user, "node": own_node(app)}
 
-    own = [each for each in open_connections(app, caller) if user_of(each) == user]
-    return await answer_list(own, lambda connection: connection.name, make, wanted)
+    own = [id for id in open_connections(app, caller) if app.clients.user(id) == user]
+    return await answer_list(own, app.clients.name, make, wanted)
 
 
 @router.get("/connections/{connection:name}", responses=ONE_CONNECTION)
@@ -287,4 +271,12 @@ async def show_connection(
     app: Broker, caller: Manager, rates: Sampled, connection: ConnectionName, wanted: Wanted, asked: Asked
 ) -> Response:
     """One connection."""
-    return answer_one(connection_fields(app, rates, asked, find_connection(app, caller, connection)), wanted)
+    found = read_connection(app, find_connection(app, caller, connection))
+    return answer_one(connection_fields(app, rates, asked, found), wanted)
+
+
+def read_connection(app: BrokerView, id: int) -> ConnectionReading:
+    """What is known of a connection that has just been found."""
+    found = app.clients.read(id)
+    assert found is not None, "nothing happens between a search and a reading"
+    return found

@@ -9,7 +9,7 @@ from forebay.admin.http.paths import VhostName
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
 from forebay.admin.openapi.shapes import CONSUMERS
-from forebay.admin.rabbitmq.clients.connections import peer_of, user_of
+from forebay.admin.rabbitmq.clients.connections import peer_of
 from forebay.admin.rabbitmq.node.node import own_node
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.web.router import RouteGroup
@@ -58,15 +58,16 @@ def status_of(group: Group | None, consumer: Consumer) -> str:
 
 def channel_details(app: BrokerView, consumer: Consumer) -> dict[str, object]:
     """The channel that a consumer is on; empty where its connection is gone already."""
-    connection = app.connections.get(int(consumer.session_id))
-    if connection is None:
+    id = int(consumer.session_id)
+    name = app.clients.name(id)
+    if not name:
         return {}
-    host, port = peer_of(connection)
+    host, port = peer_of(app.clients.peer(id))
     return {
-        "name": f"{connection.name} ({int(consumer.channel)})",
+        "name": f"{name} ({int(consumer.channel)})",
         "number": int(consumer.channel),
-        "user": user_of(connection),
-        "connection_name": connection.name,
+        "user": app.clients.user(id),
+        "connection_name": name,
         "peer_host": host,
         "peer_port": port,
         "node": own_node(app),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -51,7 +52,8 @@ async def list_attempts(broker: Broker, caller: Monitor, node: NodeName) -> Resp
     check_node(broker, node)
     if node != own_node(broker):
         return as_json([])  # clients log in at the one that leads
-    right, wrong = broker.stats.logins, broker.stats.refused_logins
+    clients = broker.readings.clients()
+    right, wrong = Counter(clients.logins), Counter(clients.refused_logins)
     return as_json(
         [
             {

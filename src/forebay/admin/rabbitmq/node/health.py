@@ -263,9 +263,10 @@ async def is_in_service(app: Broker) -> Response:
 async def has_room_for_connections(app: Broker) -> Response:
     """Checks whether another connection would be taken. No login is needed."""
     most = app.options.connections_max
-    if len(app.open) < most:
+    found = app.readings.open_connections()
+    if found < most:
         return healthy()
-    return unhealthy("connections_max is reached", limit=most, connections=len(app.open))
+    return unhealthy("connections_max is reached", limit=most, connections=found)
 
 
 @router.get("/health/checks/ready-to-serve-clients", responses=CHECK)

@@ -97,7 +97,7 @@ def node_fields(app: BrokerView, rates: RateSamples, asked: Windows) -> dict[str
     usage = rates.usage.numbers(rates.usage.traffic())
     descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    started_us = app.stats.topics.started_us
+    started_us = app.readings.clients().started_us
     return {
         "name": own_node(app),
         "type": "disc",
@@ -120,7 +120,7 @@ def node_fields(app: BrokerView, rates: RateSamples, asked: Windows) -> dict[str
         "cluster_links": [],
         "net_ticktime": 60,
         "log_files": ["stderr"],
-        "db_dir": app.disk.root,
+        "db_dir": app.folder.path,
         "config_files": [],
         "enabled_plugins": [],
         "exchange_types": exchange_types(),

@@ -25,7 +25,6 @@ from forebay.admin.rabbitmq.node.node import (
 from forebay.admin.rights import Manager, is_monitor, seen_vhosts
 from forebay.admin.samples.rates import BROKER, SAMPLE_S, Sum, sum_of, traffic_numbers
 from forebay.admin.samples.rates import NODE as NODE_FIELDS
-from forebay.admin.samples.usage import count_channels
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.admin.web.router import RouteGroup
 from forebay.broker.vhost import Vhost
@@ -103,7 +102,7 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
     fields["queue_totals"] = rates.stats(series, BROKER, numbers, asked.lengths, STATS, len(numbers))
     fields["object_totals"] = {
         "connections": len(connections),
-        "channels": count_channels(connections),
+        "channels": app.clients.channel_count(connections),
         "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.catalog.queues) for vhost in vhosts),
         "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.by_session.values()),
