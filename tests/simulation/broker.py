@@ -22,6 +22,7 @@ from forebay.node.node import Node
 from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
 from forebay.node.shutdown import say_goodbye, stop_reading
+from forebay.queue.queue import Queue
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.session.amqp091.connection import Amqp091Session
@@ -329,8 +330,11 @@ class Inside:
         found = payloads(queue.log)
         live = queue.needed(0, queue.log.end)
         offsets = [offset for first, end in live for offset in range(first, end) if offset in found]
-        kept = [found[offset] for offset in offsets]
         counted = int(sum(end - first for first, end in live))
+        if queue.intake is not None:  # what it has not looked at yet, after a start, counts as its own
+            offsets = [offset for offset in offsets if is_taken(queue, offset)]
+            counted = len(offsets)
+        kept = [found[offset] for offset in offsets]
         return StoredQueue(id, queue.name.decode(), kept, offsets, int(queue.log.end), counted)
 
     def records(self, id: int) -> dict[int, bytes]:
@@ -420,3 +424,9 @@ def payloads(log: QueueLog) -> dict[int, bytes]:
     head = len(DATA_SECTION) + 4
     found = bodies(log)
     return {at: body[head:] if body.startswith(DATA_SECTION) else body for at, body in found.items()}
+
+
+def is_taken(queue: Queue, offset: int) -> bool:
+    """Return whether the filter of a view has, or would have, taken a record."""
+    block = queue.log.block(offset)
+    return block is not None and block.base <= offset and queue.has(block, offset - block.base)

@@ -53,6 +53,21 @@ KINDS: Final[dict[str, dict[str, object]]] = {
         DEAD_KEY: DEAD + "kept",
     },
 }
+# Views of the stream; a run has them where its setup says so.
+VIEWED, PICKED = "viewed", "picked"
+PICKED_LABEL: Final = "odd"
+KINDS |= {
+    VIEWED: {"x-source": "stream", "x-recovery-point": "now"},
+    PICKED: {
+        "x-queue-type": "quorum",
+        "x-source": "stream",
+        "x-recovery-point": "now",
+        "x-filter": f"header.label = '{PICKED_LABEL}'",
+    },
+}
+VIEWS: Final = (VIEWED, PICKED)
+USUAL: Final = tuple(kind for kind in KINDS if kind not in VIEWS)
+OVER_ONE_LOG: Final = ("stream", "classic", *VIEWS)
 # Of the queues for dead letters, where they have any.
 DEAD_ARGUMENTS: Final[dict[str, dict[str, object]]] = {"kept": {"x-max-length": 3, **REJECTS}}
 

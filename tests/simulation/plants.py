@@ -306,6 +306,29 @@ class TakesCrashesForStops(SimBroker):
         super().load_from(recovery, epoch)
 
 
+class BeginsViewsAnew(SimBroker):
+    """Gives a view after a start all that the log of its stream has, unless a group says better."""
+
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
+        super().load_from(recovery, epoch)
+        for vhost in self.vhosts.all():
+            for queue in vhost.catalog.queues.values():
+                if queue.is_view:
+                    queue.released = 0
+
+
+class ForgetsInputFilters(SimBroker):
+    """Gives a view after a start everything that comes into its stream."""
+
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
+        super().load_from(recovery, epoch)
+        for vhost in self.vhosts.all():
+            for queue in vhost.catalog.queues.values():
+                queue.intake = None
+                for group in queue.groups.values():
+                    group.key_filter.intake = None
+
+
 class ForgetsTimers(SimBroker):
     """Looks at no queue after a start, whatever is due there, until somebody touches it."""
 
@@ -349,5 +372,7 @@ NODES: Final[dict[str, type[SimBroker]]] = {
     "a retained message that comes through to another vhost": MixesVhosts,
     "a message back at a link that cannot take it": ForgetsRefusals,
     "a message that is not marked after a crash": TakesCrashesForStops,
+    "a view that begins anew": BeginsViewsAnew,
+    "a filter of a view lost by a restart": ForgetsInputFilters,
     "a timer that a start does not set": ForgetsTimers,
 }

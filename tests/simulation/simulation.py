@@ -24,7 +24,7 @@ from tests.simulation.clients.client import Client
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.clients.visitor import Visitor
 from tests.simulation.disk import ROOM, SimDisk
-from tests.simulation.kinds import KINDS, OWN
+from tests.simulation.kinds import OWN, USUAL
 from tests.simulation.leavings import clear_up
 from tests.simulation.model.audit import Audit
 from tests.simulation.model.model import Model
@@ -94,7 +94,7 @@ class Setup:
 
     make: MakeBroker = make_broker
     make_disk: type[SimDisk] = SimDisk
-    kinds: tuple[str, ...] = tuple(KINDS)
+    kinds: tuple[str, ...] = USUAL
     is_stormy: bool = False
 
     def begin(self, seed: int) -> Simulation:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.kinds import KINDS
+from tests.simulation.kinds import OVER_ONE_LOG, USUAL
 from tests.simulation.plants import NODES, LyingDisk, planted
 from tests.simulation.simulation import Result, Setup, attempt, simulate
 
 SEEDS = 100
+VIEW_SEEDS = 20
 SEEDS_A_TEST = 10
 STEPS = 200
 PLANT_SEEDS = 60
@@ -21,6 +22,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "a group's deletion undone by a restart": ("grouped", "classic"),
     "a group that is back where it was": ("grouped", "classic"),
     "a group that has settled what another has": ("grouped", "classic"),
+    "a view that begins anew": OVER_ONE_LOG,
+    "a filter of a view lost by a restart": OVER_ONE_LOG,
 }
 CALM = ("the place of readers forgotten",)  # it takes readers that are left alone for a while
 
@@ -32,6 +35,13 @@ def test_the_broker_keeps_what_it_promises(first: int) -> None:
         assert failure is None, str(failure)
 
 
+@pytest.mark.parametrize("first", range(1, VIEW_SEEDS + 1, SEEDS_A_TEST))
+def test_views_have_what_comes_into_their_stream(first: int) -> None:
+    for seed in range(first, first + SEEDS_A_TEST):
+        failure = simulate(seed, STEPS, Result(), Setup(kinds=OVER_ONE_LOG))
+        assert failure is None, str(failure)
+
+
 def test_a_seed_repeats_itself() -> None:
     told = [attempt(7, list(range(1, STEPS + 1)), Result(), Setup(make=planted(NODES[name]))) for name in NODES]
     again = [attempt(7, list(range(1, STEPS + 1)), Result(), Setup(make=planted(NODES[name]))) for name in NODES]
@@ -40,7 +50,7 @@ def test_a_seed_repeats_itself() -> None:
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_planted_bug_is_found(name: str) -> None:
-    setup = Setup(make=planted(NODES[name]), kinds=PLACES.get(name, tuple(KINDS)), is_stormy=name not in CALM)
+    setup = Setup(make=planted(NODES[name]), kinds=PLACES.get(name, USUAL), is_stormy=name not in CALM)
     assert found_by(setup), f"{PLANT_SEEDS} seeds have not found {name}"
 
 

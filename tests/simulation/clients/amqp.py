@@ -49,6 +49,7 @@ from tests.simulation.kinds import (
     READERS,
     TOPIC,
     TRANSIENT,
+    VIEWS,
     rejects,
 )
 from tests.simulation.model.facts import Change
@@ -73,7 +74,7 @@ class AmqpClient(Client):
 
     def __init__(self, name: str, model: Model, kinds: tuple[str, ...]) -> None:
         self.kinds = kinds
-        self.bindable = [kind for kind in kinds if not rejects(kind) and kind != GROUPED]
+        self.bindable = [kind for kind in kinds if not rejects(kind) and kind not in (GROUPED, *VIEWS)]
         self.own: Queue | None = None
         self.recent: deque[Sent] = deque(maxlen=RESENT_MAX)
         super().__init__(name, model)
@@ -154,6 +155,8 @@ class AmqpClient(Client):
     def declare_whole(self, name: str) -> str:
         """Declare a queue, and that for its dead letters."""
         arguments = KINDS[name]
+        if name in VIEWS:
+            self.declare_one("stream", KINDS["stream"])
         if DEAD_LETTERS in arguments:
             self.declare_one(DEAD + name, DEAD_ARGUMENTS.get(name, {}))
         self.declare_one(name, arguments)
@@ -166,6 +169,8 @@ class AmqpClient(Client):
             there = self.model.queues.get(name)
             if there is not None and there.arguments != arguments:
                 self.end_channel(PRECONDITION)
+            elif there is None and name in VIEWS and "stream" not in self.model.queues:
+                self.end_channel(NOT_FOUND)
             else:
                 made.append(self.model.declared(name, arguments))
                 if name == OWN:
@@ -274,7 +279,7 @@ class AmqpClient(Client):
 
     def addresses(self) -> list[str]:
         """The queues to which it publishes: a transaction must not be refused as a whole."""
-        return self.bindable if self.mode == TRANSACTIONS else list(self.kinds)
+        return self.bindable if self.mode == TRANSACTIONS else [kind for kind in self.kinds if kind not in VIEWS]
 
     def publish_one(self, chance: Random, exchange: str, key: str) -> None:
         model = self.model

@@ -46,7 +46,7 @@ from tests.conformance.amqp10.raw import (
 )
 from tests.simulation.clients.channel import LABELS, Consuming
 from tests.simulation.clients.client import Client
-from tests.simulation.kinds import DEAD, DEAD_LETTERS, GROUPED, KEYS, KINDS, OWN, TOPIC
+from tests.simulation.kinds import DEAD, DEAD_LETTERS, GROUPED, KEYS, KINDS, OWN, TOPIC, VIEWS
 from tests.simulation.model.model import Model
 from tests.simulation.model.promises import check
 from tests.simulation.model.queues import Message, Queue
@@ -130,7 +130,7 @@ class Amqp10Client(Client):
 
     def publish(self, chance: Random) -> str:
         exchange = chance.choice(("", "", TOPIC))
-        names = [*self.kinds, "stream"] if "stream" in KINDS else list(self.kinds)
+        names = [kind for kind in (*self.kinds, "stream") if kind not in VIEWS]
         key = chance.choice(KEYS) if exchange else chance.choice(names)
         first = self.next_id
         for _ in range(chance.choice((1, 1, 2, 5))):

@@ -6,10 +6,12 @@ import pytest
 
 from tests.simulation.group.group import GroupSetup
 from tests.simulation.group.plants import GROUPS
+from tests.simulation.kinds import OVER_ONE_LOG
 from tests.simulation.simulation import Result, attempt, simulate
 
 SEEDS = 20
 SEEDS_A_TEST = 4
+VIEW_SEEDS = 6
 STEPS = 300
 PLANT_SEEDS = 60
 
@@ -18,6 +20,12 @@ PLANT_SEEDS = 60
 def test_the_group_keeps_what_its_leaders_promise(first: int) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
         failure = simulate(seed, STEPS, Result(), GroupSetup())
+        assert failure is None, str(failure)
+
+
+def test_views_outlive_their_leaders() -> None:
+    for seed in range(1, VIEW_SEEDS + 1):
+        failure = simulate(seed, STEPS, Result(), GroupSetup(kinds=OVER_ONE_LOG))
         assert failure is None, str(failure)
 
 

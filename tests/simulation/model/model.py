@@ -96,7 +96,8 @@ class Model:
         if queue is None:
             # Where what came next has deleted it, there is none any more; nor may there be later.
             id = self.broker.queue_id(name) or -self.numbers.next
-            queue = Queue(id, name, arguments, put_off=self.put_off)
+            source = self.queues.get(str(arguments.get("x-source", "")))
+            queue = Queue(id, name, arguments, put_off=self.put_off, source=source)
             if id < 0 and self.doubts:
                 return queue  # it was made and deleted, or the broker has never heeded who asked for it
             self.queues[name] = queue
@@ -166,7 +167,7 @@ class Model:
             return
         message.late = message.late or self.is_tight  # it may be refused, and come behind others
         message.taken = UNKNOWN if self.doubts else self.life
-        queues = self.routed(exchange, key)
+        queues = self.routed(exchange, key, message)
         message.routed = bool(queues)
         for queue in queues:
             there = queue.copies.get(message.number)
@@ -198,7 +199,7 @@ class Model:
         elif message.promised:
             return
         self.published(message, exchange, key)
-        for queue in self.routed(exchange, key):  # a later one of its producer may have come in between
+        for queue in self.routed(exchange, key, message):  # a later one of its producer may have come in between
             if message.number in queue.copies and not queue.copies[message.number].found:
                 queue.copies[message.number].vague = True
 
@@ -251,7 +252,7 @@ class Model:
             self.published(each.message, each.exchange, each.key)
             if each.vague:
                 self.undone(number)  # perhaps it was published before the crash: then it does not come again
-            for queue in self.routed(each.exchange, each.key):
+            for queue in self.routed(each.exchange, each.key, each.message):
                 if not queue.is_stream:
                     queue.copies[number].place = -1
                 queue.copies[number].vague = each.vague or queue.rejects
@@ -284,7 +285,13 @@ class Model:
                 if queue.may_go(copy, self.now_us):
                     copy.came_us = 0
 
-    def routed(self, exchange: str, key: str) -> list[Queue]:
+    def routed(self, exchange: str, key: str, message: Message) -> list[Queue]:
+        """The queues that a message goes to, and the views of those that are streams."""
+        found = self.bound_to(exchange, key)
+        views = [queue for queue in self.queues.values() if queue.source in found and queue.source is not None]
+        return [*found, *(view for view in views if view.takes(message))]
+
+    def bound_to(self, exchange: str, key: str) -> list[Queue]:
         if not exchange:
             return [self.queues[key]] if key in self.queues else []
         names = [

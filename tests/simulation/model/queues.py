@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation.kinds import OWN, TRANSIENT
+from tests.simulation.kinds import OWN, PICKED_LABEL, TRANSIENT
 from tests.simulation.model.promises import NEVER, Settlement
 
 UNKNOWN: Final = -1
@@ -100,6 +100,7 @@ class Queue:
     moves     how often it has gone on elsewhere: groups of work queues do
     read_to   of a stream: the highest offset that its group of readers was handed
     put_off   delayed messages of the whole broker that may come at any time
+    source    of a view: its stream
     """
 
     id: int
@@ -118,6 +119,11 @@ class Queue:
     governed: dict[str, int] = field(default_factory=dict)
     copies: dict[int, Copy] = field(default_factory=dict)
     put_off: set[int] = field(default_factory=set)
+    source: Queue | None = None
+
+    def takes(self, message: Message) -> bool:
+        """Whether a view has a message that comes into its stream."""
+        return "x-filter" not in self.arguments or message.label == PICKED_LABEL
 
     def number_of(self, argument: str) -> int:
         found = self.arguments.get(argument, NEVER)

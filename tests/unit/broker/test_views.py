@@ -237,6 +237,26 @@ def test_a_reader_of_the_stream_is_moved_by_its_retention_and_not_by_its_views(t
     assert delivery.block.base + delivery.index == 6
 
 
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_reader_of_the_stream_does_not_come_back_to_what_only_views_keep(tmp_path: Path, crashes: bool) -> None:
+    broker = with_stream(tmp_path)
+    view(broker, b"v")
+    fill(broker, 0, 10)
+    named: dict[str, object] = {"x-consumer-group": "g", "x-stream-offset": "first"}
+    broker.vhost.consumers.consume(b"orders", 1, 1, b"c", False, False, 1, named)
+    assert broker.deliveries()[0].index == 0
+    broker.vhost.upkeep.purge(b"orders")
+    broker.settle()
+    leave(broker, b"orders")
+    fill(broker, 10, 12)
+    broker.flush()
+    if crashes:
+        broker.crash()
+    broker.vhost.consumers.consume(b"orders", 2, 1, b"c", False, False, 1, {"x-consumer-group": "g"})
+    [delivery] = broker.deliveries()
+    assert (delivery.block.base + delivery.index, broker.kept(b"v")) == (10, numbers(0, 12))
+
+
 @pytest.mark.parametrize("queue", [b"v", b"orders"])
 @pytest.mark.parametrize("consumes", [False, True])
 @pytest.mark.parametrize("checkpoint", [False, True])

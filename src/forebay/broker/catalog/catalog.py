@@ -50,6 +50,7 @@ from forebay.message.address import TOPIC_EXCHANGE, named_queue
 from forebay.queue.declaration.spec import check_declaration
 from forebay.queue.group import Group
 from forebay.queue.queue import EPHEMERAL, STREAM, Queue
+from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import binding_octets, exchange_octets, frozen, text
 from forebay.routing.topic_trie import check_filter, swap_key
@@ -376,5 +377,7 @@ class Catalog(Topology):
                     group.finish_restore(now_us)
                     if group.attempts.early.runs:
                         queue.has_early_acks = True
+                elif isinstance(group, StreamGroup):
+                    group.pass_over(queue.released)
         for queue in self.queues.values():
             queue.source.truncate()  # no disk may have it: a later group begins there

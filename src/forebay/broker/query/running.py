@@ -97,6 +97,8 @@ class RunningQuery:
         for run_first, run_end in self.unsettled(first, stop):
             for offset in range(run_first, run_end):
                 index = i64(offset) - block.base
+                if not self.queue.has(block, index):
+                    continue
                 octets += block.body_span(index, 1) + 64
                 subject = QueuedSubject(self.queue.name, block, index, now_us, self.states)
                 self.scanned += 1

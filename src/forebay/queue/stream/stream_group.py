@@ -32,6 +32,7 @@ class StreamGroup(Group):
     """One stream group.
 
     cursor     next offset to be read
+    floor      never below it: the queue starts there, though the log may have more for others
     block      the block that it stands in
     committed  every lower offset has been read; the group resumes here
     logged     value of `committed` that the write-ahead log has
@@ -53,6 +54,7 @@ class StreamGroup(Group):
     ) -> None:
         super().__init__(id, name, filter, log, limits, properties)
         self.cursor: i64 = start
+        self.floor: i64 = 0
         self.block: Block | None = None
         self.committed: i64 = start
         self.logged: i64 = start
@@ -207,11 +209,12 @@ class StreamGroup(Group):
     def seek(self, offset: i64) -> None:
         """Go on reading at `offset`."""
         self.reader.damage = None
-        self.cursor = offset
+        self.cursor = max(offset, self.floor)
         self.block = None
 
     def pass_over(self, below: i64) -> None:
-        """Go on at `below` if the cursor stands before it."""
+        """Go on at `below` if the cursor stands before it, and never before it again."""
+        self.floor = max(self.floor, below)
         if self.cursor < below:
             self.cursor = below
             self.block = None
