@@ -9,7 +9,7 @@ from tests.simulation.plants import NODES, LyingDisk, planted
 from tests.simulation.simulation import Result, Setup, attempt, simulate
 
 SEEDS = 100
-VIEW_SEEDS = 20
+VIEW_SEEDS = 10
 SEEDS_A_TEST = 10
 STEPS = 200
 PLANT_SEEDS = 60

@@ -169,9 +169,7 @@ class AmqpClient(Client):
             there = self.model.queues.get(name)
             if there is not None and there.arguments != arguments:
                 self.end_channel(PRECONDITION)
-            elif there is None and name in VIEWS and "stream" not in self.model.queues:
-                self.end_channel(NOT_FOUND)
-            else:
+            elif there is not None or name not in VIEWS or self.needed("stream") is not None:
                 made.append(self.model.declared(name, arguments))
                 if name == OWN:
                     self.own = made[0]
@@ -256,10 +254,7 @@ class AmqpClient(Client):
 
         def then() -> None:
             for bound in made:
-                if unbind:
-                    bound.ended = bound.ending
-                else:
-                    bound.promised = True
+                bound.ended, bound.promised = bound.ending and unbind, bound.promised or not unbind
 
         args = b"\0\0" + short(name) + short(TOPIC) + short(key)
         if unbind:

@@ -24,7 +24,8 @@ from tests.simulation.group.group import GroupSetup
 from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.process import STORE_OPTIONS, Process, SimGroupMember
 from tests.simulation.group.register import SimRegister
-from tests.simulation.kinds import DEAD
+from tests.simulation.kinds import DEAD, OVER_ONE_LOG
+from tests.simulation.plants import ForgetsInputFilters
 
 
 class ConfirmsAlone(SimGroupMember):
@@ -216,5 +217,6 @@ GROUPS: Final[dict[str, GroupSetup]] = {
     "frames acknowledged that a full disk has not taken": GroupSetup(member=KeepsWhatHadNoRoom, is_stormy=True),
     "files that followers never rewrite": GroupSetup(member=IgnoresOrders),
     "a farewell of a drained leader behind what waits": GroupSetup(broker=SendsAllAtLast, is_parted=True),
+    "a filter of a view lost at a take-over": GroupSetup(kind=ForgetsInputFilters, kinds=OVER_ONE_LOG, is_stormy=True),
     "a log forgotten that its checkpoint does not name": GroupSetup(member=ForgetsBegun, is_stormy=True),
 }

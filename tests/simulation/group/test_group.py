@@ -11,7 +11,7 @@ from tests.simulation.simulation import Result, attempt, simulate
 
 SEEDS = 20
 SEEDS_A_TEST = 4
-VIEW_SEEDS = 6
+VIEW_SEEDS = 3
 STEPS = 300
 PLANT_SEEDS = 60
 
