@@ -20,6 +20,9 @@ GROUPED: Final = "grouped"  # groups take work from it, each all of it
 GROUPS: Final = ("left", "right")
 OWN: Final = "own"  # exclusive: it ends with its connection, of which there is one in each vhost
 
+LAST_VALUE_KEY: Final = "x-last-value-key"
+LATEST_KEYS: Final = 3
+
 # The queues there may be: name, arguments. Each with dead letters has a queue of its own for them.
 KINDS: Final[dict[str, dict[str, object]]] = {
     "classic": {},
@@ -30,6 +33,7 @@ KINDS: Final[dict[str, dict[str, object]]] = {
     "full": {"x-max-length": 5, **REJECTS},
     "ttl": {"x-queue-type": "quorum", "x-message-ttl": 3000},
     "single": {"x-single-active-consumer": True},
+    "latest": {LAST_VALUE_KEY: f"octets % {LATEST_KEYS}"},
     GOVERNED: {},
     TRANSIENT: {},
     GROUPED: {},
@@ -56,15 +60,17 @@ KINDS: Final[dict[str, dict[str, object]]] = {
 # Views of the stream; a run has them where its setup says so.
 VIEWED, PICKED = "viewed", "picked"
 PICKED_LABEL: Final = "odd"
-KINDS |= {
-    VIEWED: {"x-source": "stream", "x-recovery-point": "now"},
-    PICKED: {
-        "x-queue-type": "quorum",
-        "x-source": "stream",
-        "x-recovery-point": "now",
-        "x-filter": f"header.label = '{PICKED_LABEL}'",
-    },
-}
+KINDS.update(
+    {
+        VIEWED: {"x-source": "stream", "x-recovery-point": "now"},
+        PICKED: {
+            "x-queue-type": "quorum",
+            "x-source": "stream",
+            "x-recovery-point": "now",
+            "x-filter": f"header.label = '{PICKED_LABEL}'",
+        },
+    }
+)
 VIEWS: Final = (VIEWED, PICKED)
 USUAL: Final = tuple(kind for kind in KINDS if kind not in VIEWS)
 OVER_ONE_LOG: Final = ("stream", "classic", *VIEWS)

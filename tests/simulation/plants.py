@@ -298,6 +298,29 @@ class ForgetsRefusals(SimBroker):
                         vhost.turn.mark(queue)
 
 
+class KeepsReplaced(SimBroker):
+    """Leaves what was replaced in a last-value queue where it is."""
+
+    def begin_turn(self, out: Ready, now_us: int) -> None:
+        for vhost in self.vhosts.all():
+            for queue in vhost.catalog.queues.values():
+                if queue.last_values is not None:
+                    queue.last_values.replaced = []
+        super().begin_turn(out, now_us)
+
+
+class LosesLatest(SimBroker):
+    """Takes after a crash a message of a last-value queue for replaced if it was the latest of its key."""
+
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
+        super().load_from(recovery, epoch)
+        for vhost in self.vhosts.all():
+            for queue in vhost.catalog.queues.values():
+                if queue.last_values is not None and queue.last_values.by_offset:
+                    offset = next(iter(queue.last_values.by_offset))
+                    queue.last_values.replaced.append(offset)
+
+
 class TakesCrashesForStops(SimBroker):
     """Delivers as new what somebody may have had when the broker crashed."""
 
@@ -371,6 +394,8 @@ NODES: Final[dict[str, type[SimBroker]]] = {
     "a group that has settled what another has": MixesGroups,
     "a retained message that comes through to another vhost": MixesVhosts,
     "a message back at a link that cannot take it": ForgetsRefusals,
+    "a replaced message that stays": KeepsReplaced,
+    "the latest message of a key lost": LosesLatest,
     "a message that is not marked after a crash": TakesCrashesForStops,
     "a view that begins anew": BeginsViewsAnew,
     "a filter of a view lost by a restart": ForgetsInputFilters,

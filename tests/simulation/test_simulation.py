@@ -24,6 +24,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "a group that has settled what another has": ("grouped", "classic"),
     "a view that begins anew": OVER_ONE_LOG,
     "a filter of a view lost by a restart": OVER_ONE_LOG,
+    "a replaced message that stays": ("latest",),
+    "the latest message of a key lost": ("latest",),
 }
 CALM = ("the place of readers forgotten",)  # it takes readers that are left alone for a while
 

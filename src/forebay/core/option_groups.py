@@ -177,6 +177,9 @@ class QueueOptions:
     )
     filter: str = option("", VALUE, "What a view takes of its stream, as a filter: `x-filter`; everything if empty.")
     publish_target: str = option("", VALUE, "Where a publish to a view's own name goes: its stream, or nowhere.")
+    last_value_key: str = option(
+        "", VALUE, "An expression: a message replaces the older one with the same value: `x-last-value-key`."
+    )
     limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
     lease: LeaseOptions = option(LeaseOptions(), TABLE, "Leases of the queue's consumers.", inner=LeaseOptions)
     retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)

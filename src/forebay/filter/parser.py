@@ -99,6 +99,11 @@ class Filter:
         subject.steps = STEPS_A_LOOK
         return self.root.evaluate(subject) is True
 
+    def value(self, subject: Subject) -> object:
+        """Return the value for a message, of one that `parse_value` made."""
+        subject.steps = STEPS_A_LOOK
+        return self.root.evaluate(subject)
+
     def written(self) -> str:
         """Return the filter as normalized text: its own spaces and brackets are gone."""
         return self.root.written()
@@ -107,6 +112,11 @@ class Filter:
 def parse(text: str) -> Filter:
     """Parse a filter. Raises RequestError(INVALID), which names the wrong word and its position."""
     return Filter(text, Parser(Lexer(text).tokens()).whole())
+
+
+def parse_value(text: str) -> Filter:
+    """Parse an expression that gives a value instead of a condition. Raises as `parse`."""
+    return Filter(text, Parser(Lexer(text).tokens()).whole_value())
 
 
 @final
@@ -124,6 +134,13 @@ class Parser(Grammar):
         if token.kind != END:
             refuse(token.at, token.written, "the filter is complete before it; AND or OR may follow")
         return self.needs_condition(root, self.tokens[0])
+
+    def whole_value(self) -> FilterNode:
+        root = self.needs_value(self.sum(), self.tokens[0])
+        token = self.peek()
+        if token.kind != END:
+            refuse(token.at, token.written, "the expression is complete before it")
+        return root
 
     # ---- words
 

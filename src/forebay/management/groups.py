@@ -65,6 +65,9 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     """
     try:
         check_not_shared(queue)
+        if isinstance(group, WorkGroup) and queue.last_values is not None:
+            why = "a last-value queue keeps nothing that was settled or replaced"
+            raise RequestError(PRECONDITION, f"{called(queue, group)}: {why}")
         if isinstance(group, StreamGroup):
             group.move(offset)
             vhost.turn.mark(queue)

@@ -39,6 +39,7 @@ class Counts:
     expired, dropped, rejected, limited  died: too old, too many, refused by a consumer, failed too often; of a stream
                        `expired` are those that a group has passed over, counted for each group
     purged             taken away by somebody's choice
+    replaced           of a last-value queue: a newer record of their key came
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class Counts:
         self.rejected: i64 = 0
         self.limited: i64 = 0
         self.purged: i64 = 0
+        self.replaced: i64 = 0
 
     def deliver(self, count: i64, settled: bool, again: bool) -> None:
         """Count so many as delivered to a consumer; `again`: not for the first time."""
@@ -101,11 +103,12 @@ class Counts:
         self.rejected += other.rejected
         self.limited += other.limited
         self.purged += other.purged
+        self.replaced += other.replaced
 
     def sum(self) -> i64:
         """Return the sum of all counters. None of them falls, so that an equal sum means equal counters."""
         moved = self.delivered + self.got + self.delivered_settled + self.got_settled + self.redelivered + self.acked
-        dead = self.expired + self.dropped + self.rejected + self.limited + self.purged
+        dead = self.expired + self.dropped + self.rejected + self.limited + self.purged + self.replaced
         return self.published + self.refused + moved + dead
 
     def fields(self) -> dict[str, int]:
@@ -124,6 +127,7 @@ class Counts:
             "rejected": int(self.rejected),
             "limited": int(self.limited),
             "purged": int(self.purged),
+            "replaced": int(self.replaced),
         }
 
 

@@ -11,9 +11,11 @@ from forebay.core.errors import DamagedBlock
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
 from forebay.log.block import Block
 from forebay.queue.counts import Counts, SampledNumbers
-from forebay.queue.declaration.limits import DROP_HEAD, Limits
+from forebay.queue.declaration.limits import DROP_HEAD, Limits, last_value_expression
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group
+from forebay.queue.last_value.last_values import LastValues
+from forebay.queue.last_value.replacing import find_last_values, settle_replaced
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.properties import NoProperties, PropertyReader
 from forebay.queue.source.intake import Intake
@@ -58,6 +60,7 @@ class Queue(SourceReader):
     browsers by number, which is negative: they are no groups, and nothing of them is written down
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
     next_group   number of the next group: none has that of one before it
+    last_values  None but for a last-value queue
     keyed    messages of one group are delivered one at a time: some message named its group
     paused   somebody who administers wants nothing to be delivered to the consumers of any group
     crowded  it holds more than its share, so that those who publish to it are slowed down
@@ -95,6 +98,8 @@ class Queue(SourceReader):
         self.met_marks: i64 = 0
         self.counts = Counts()
         self.properties: PropertyReader = NoProperties() if properties is None else properties
+        expression = last_value_expression(spec) if spec.arguments else None
+        self.last_values: LastValues | None = None if expression is None else LastValues(expression, self.counts)
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
@@ -143,7 +148,11 @@ class Queue(SourceReader):
             if self.intake is not None:
                 work_group.key_filter.take_from(self.intake)
                 work_group.settlement.intake = self.intake
-            if self.keyed or self.limits.priority_mode or self.intake is not None:
+            if self.last_values is not None:
+                work_group.ready_queue.last_values = self.last_values
+                self.last_values.settlements.append(work_group.settlement)
+            is_ordered = self.keyed or self.intake is not None or self.last_values is not None
+            if is_ordered or self.limits.priority_mode:
                 work_group.ready_queue.make_ordered(self.kind == QUORUM)
             self.work_groups += 1
             group = work_group
@@ -174,6 +183,8 @@ class Queue(SourceReader):
         limits = self.limits
         if limits.overflow == DROP_HEAD:
             return False
+        if self.last_values is not None:
+            return self.last_values.is_full(messages, octets, limits)
         if self.work_groups == 0:  # no turn has ended yet with something in it
             octets += self.log.writer.bodies.size()
             return 0 <= limits.max_messages <= self.ready() + messages or 0 <= limits.max_octets <= octets
@@ -212,7 +223,8 @@ class Queue(SourceReader):
         if self.kind in (STREAM, SHARE):
             return False
         has_ttl = limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
-        return self.intake is not None or has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
+        has_own = self.intake is not None or self.last_values is not None
+        return has_own or has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
 
     def counts_deliveries(self) -> bool:
         """Return whether the queue goes by how often its messages failed, so that redeliveries over AMQP say it."""
@@ -233,6 +245,9 @@ class Queue(SourceReader):
     def drop_group(self, group: Group) -> None:
         if isinstance(group, WorkGroup):
             self.work_groups -= 1
+            if self.last_values is not None:
+                self.last_values.settlements.remove(group.settlement)
+                self.last_values.forget_settled(self.start())
         del self.groups[group.id]
         del self.group_ids[group_key(group.name, group.filter)]
 
@@ -288,7 +303,7 @@ class Queue(SourceReader):
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         """Deliver records to every group; whether a limit of the turn left some for the next."""
-        more = False
+        more = self.last_values is not None and settle_replaced(self.last_values, list(self.groups.values()))
         most = self.properties.looks.octets
         for group in self.groups.values():
             if group.reader.damage is not None:
@@ -359,8 +374,15 @@ class Queue(SourceReader):
             for group in self.groups.values():
                 if isinstance(group, StreamGroup):
                     group.pass_over(self.released)  # the log may keep what is below for others
+        if self.last_values is not None:
+            self.last_values.forget_settled(self.released)
         self.source.truncate()
         return True
+
+    def find_last_values(self) -> None:
+        """Find the latest record of each key, in recovery."""
+        if self.last_values is not None:
+            find_last_values(self.last_values, self.log, self.name, self.start(), self.properties)
 
     def released_note(self) -> bytes:
         """Return where the queue starts, for the write-ahead log."""

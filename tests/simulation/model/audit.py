@@ -6,7 +6,7 @@ from tests.simulation.broker import StoredQueue
 from tests.simulation.kinds import GOVERNED, KEEPERS
 from tests.simulation.model.model import Model, number_of
 from tests.simulation.model.promises import NEVER, check
-from tests.simulation.model.queues import Copy, Queue
+from tests.simulation.model.queues import Copy, Queue, key_of
 
 
 class Audit:
@@ -139,6 +139,9 @@ class Audit:
             check(not copy.message.refused, f"{queue} has message {number}, which was refused")
         count = len(stored.bodies)
         check(stored.counted == count, f"{queue} counts {stored.counted} messages, and {count} can be read")
+        if queue.has_keys and not queue.users and not queue.rests:
+            keys = [key_of(model.messages[number_of(body)]) for body in stored.bodies]
+            check(len(keys) == len(set(keys)), f"{queue} has several messages of one key, and nobody holds one")
         most = queue.number_of("x-max-length")
         is_held = self.restarted or queue.users or queue.returns or queue.governed or model.is_tight
         check(count <= most or bool(is_held), f"{queue} has {count} messages, and may have {most}")
@@ -162,6 +165,9 @@ class Audit:
             is_loose = model.is_tight and queue.number_of("x-max-length") < NEVER
             is_right = is_loose or queue.may_go(copy, model.now_us)
             check(is_right, f"{queue} has lost message {number}, {promise}")
+            if self.restarted and queue.is_replaced(copy):
+                is_right = queue.is_replaced(copy, model.now_us)
+                check(is_right, f"{queue} has lost message {number}, {promise}, for a later one that is not there")
 
     def is_back(self, copy: Copy) -> bool:
         """Whether a crash has undone that a message died."""
@@ -235,7 +241,10 @@ class Audit:
             else:
                 gone.append(copy.message.number)
         for number in gone:
-            del queue.copies[number]
+            copy = queue.copies.pop(number)
+            if queue.has_keys and copy.message.promised:
+                key = key_of(copy.message)
+                queue.replaced_below[key] = max(queue.replaced_below.get(key, 0), copy.place)
         queue.was_careless = queue.careless > 0
         queue.governed.clear()
         if queue.name == GOVERNED:

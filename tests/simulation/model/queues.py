@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.simulation.kinds import OWN, PICKED_LABEL, TRANSIENT
+from tests.simulation.kinds import LAST_VALUE_KEY, LATEST_KEYS, OWN, PICKED_LABEL, TRANSIENT
 from tests.simulation.model.promises import NEVER, Settlement
 
 UNKNOWN: Final = -1
@@ -101,6 +101,7 @@ class Queue:
     read_to   of a stream: the highest offset that its group of readers was handed
     put_off   delayed messages of the whole broker that may come at any time
     source    of a view: its stream
+    replaced_below  by key of a last-value queue: a later message than that was there, and is gone
     """
 
     id: int
@@ -120,10 +121,30 @@ class Queue:
     copies: dict[int, Copy] = field(default_factory=dict)
     put_off: set[int] = field(default_factory=set)
     source: Queue | None = None
+    replaced_below: dict[int, int] = field(default_factory=dict)
 
     def takes(self, message: Message) -> bool:
         """Whether a view has a message that comes into its stream."""
         return "x-filter" not in self.arguments or message.label == PICKED_LABEL
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it keeps the latest of each key."""
+        return LAST_VALUE_KEY in self.arguments
+
+    def is_replaced(self, copy: Copy, now_us: int = -1) -> bool:
+        """Whether a later message of its key may have replaced one; with a time, one that was there by all means."""
+        if not self.has_keys:
+            return False
+        key = key_of(copy.message)
+        if copy.place < self.replaced_below.get(key, 0):
+            return True
+        for other in self.copies.values():
+            is_later = other.place > copy.place or other.place < 0 or copy.place < 0
+            was_there = now_us < 0 or other.found or other.settled or self.is_over(other, now_us)
+            if other is not copy and key_of(other.message) == key and is_later and was_there:
+                return True
+        return False
 
     def number_of(self, argument: str) -> int:
         found = self.arguments.get(argument, NEVER)
@@ -155,6 +176,10 @@ class Queue:
 
     def may_go(self, copy: Copy, now_us: int) -> bool:
         """Whether the queue itself may have ended a message that nobody has settled."""
+        return self.is_replaced(copy) or self.is_over(copy, now_us)
+
+    def is_over(self, copy: Copy, now_us: int) -> bool:
+        """Whether a message may have ended without a later one of its key."""
         lives_ms = min(self.number_of("x-message-ttl"), copy.lives_ms, copy.message.expiry_ms)
         if now_us - copy.came_us >= lives_ms * 1000:
             return True
@@ -175,6 +200,11 @@ class Queue:
 
     def __str__(self) -> str:
         return f"queue {self.name} (number {self.id})"
+
+
+def key_of(message: Message) -> int:
+    """The key of a message in a last-value queue."""
+    return len(message.body) % LATEST_KEYS
 
 
 @dataclass(eq=False)

@@ -63,6 +63,7 @@ GOOD: dict[str, object] = {
     "x-recovery-point": "now",
     "x-filter": "priority > 3",
     "x-publish-target": "orders",
+    "x-last-value-key": "/symbol",
     "x-max-age": "1h",
     "x-stream-max-segment-size-bytes": 1000,
     "x-stream-filter-size-bytes": 255,

@@ -175,7 +175,7 @@ def publish_now(vhost: Vhost, message: Message) -> PublishAnswer:
 def refused_by_queue(route: Route, octets: int) -> PublishAnswer | None:
     """The outcome where a queue would refuse a message of so many octets, or holds too much: nobody is given it."""
     for queue in route.queues:
-        if queue.crowded or queue.is_full():
+        if queue.crowded or (queue.is_full() and queue.last_values is None):
             return PublishAnswer(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
         if queue.is_too_long(octets):
             return PublishAnswer(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")

@@ -100,6 +100,14 @@ COUNTED: Final[tuple[Row[Counts], ...]] = (
         ),
         lambda counts: int(counts.purged),
     ),
+    Row(
+        counter(
+            "forebay_queue_messages_replaced",
+            family.QUEUE_DELIVERY,
+            "Messages of last-value queues that newer ones of their keys replaced.",
+        ),
+        lambda counts: int(counts.replaced),
+    ),
 )
 
 

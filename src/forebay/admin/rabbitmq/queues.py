@@ -248,6 +248,7 @@ def own_fields(queue: Queue) -> dict[str, object]:
         "rejected": int(counts.rejected),
         "limited": int(counts.limited),
         "purged": int(counts.purged),
+        "replaced": int(counts.replaced),
     }
 
 

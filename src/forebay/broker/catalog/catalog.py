@@ -211,7 +211,7 @@ class Catalog(Topology):
         """Enable message groups and expiry in a queue whose records have the marks for them."""
         if queue.kind == STREAM:
             return
-        if marks & KEYED and not queue.keyed:
+        if marks & KEYED and not queue.keyed and queue.last_values is None:
             self.key_queue(queue)
         if marks & EXPIRES and queue.work_groups == 0:
             self.add_group(queue, b"", b"", True, queue.start(), True)
@@ -372,6 +372,7 @@ class Catalog(Topology):
             if queue.kind != STREAM and not queue.work_groups and queue.log.missing(queue.start()):
                 # Housekeeping left out what was settled, and the note of that, the group's first, came to no disk.
                 queue.add_group(queue.next_group, b"", b"", True, queue.start(), True)
+            queue.find_last_values()
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore(now_us)

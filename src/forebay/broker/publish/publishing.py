@@ -18,6 +18,7 @@ from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.deduplication import Deduplication, address_of
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.headers import PublishHeaders
+from forebay.broker.publish.last_value_publish import LastValuePublisher
 from forebay.broker.publish.outcome import NO_ROOM, NO_WAY, TAKEN, PublishOutcome
 from forebay.broker.publish.publishing_contract import PublishingContract
 from forebay.broker.publish.route import Route
@@ -67,6 +68,7 @@ class Publishing(PublishingContract):
 
     published  messages so far
     refused    by queues that want them at their dead-letter exchange, which the end of the turn sends there
+    last_value  appends to last-value queues
     subject    the message that a queue's filter has looked at last
     """
 
@@ -92,6 +94,7 @@ class Publishing(PublishingContract):
         self.fanout = router.fanout
         self.crowding = admission.crowding
         self.events = catalog.events
+        self.last_value = LastValuePublisher(turn)
         self.published: i64 = 0
         self.refused: list[RefusedMessage] = []
         self.subject: PublishedSubject | None = None
@@ -160,7 +163,9 @@ class Publishing(PublishingContract):
     def leaves_out(
         self, queue: Queue, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes
     ) -> bool:
-        """Return whether a queue does not take a message: see `refuse`."""
+        """Return whether a queue does not take a message, or not as it is: see `refuse`."""
+        if queue.last_values is not None:
+            return True
         return queue.refuses(len(body)) or not self.wants(queue, route, format, properties, body, annotations)
 
     def wants(self, queue: Queue, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes) -> bool:
@@ -175,6 +180,33 @@ class Publishing(PublishingContract):
         matches = condition.matches(subject)
         queue.properties.looks.charge(look_cost(condition, i64(len(body))), subject)
         return matches
+
+    def replace(
+        self,
+        outcome: PublishOutcome,
+        queue: Queue,
+        format: u8,
+        route: Route,
+        properties: bytes,
+        body: bytes,
+        annotations: bytes,
+    ) -> PublishOutcome:
+        """Append a record to a last-value queue. Return the outcome of the publish with what became of it there."""
+        last_values = queue.last_values
+        assert last_values is not None
+        if not self.wants(queue, route, format, properties, body, annotations):
+            return outcome
+        stored = i64(format) & ~KEYED  # of one key there is one record
+        record = StoredRecord(stored, route.exchange, route.routing_key, properties, body, annotations)
+        reason = self.last_value.append(queue, last_values, record)
+        if reason:
+            return self.note_refusal(outcome, queue, record, reason)
+        if stored & EXPIRES:
+            self.catalog.note_marks(queue, stored & EXPIRES)
+        self.turn.mark(queue)
+        if queue.log.writer.bodies.size() > BLOCK_OCTETS:
+            self.turn.seal(queue)
+        return outcome.pressed(queue) if queue.crowded else outcome
 
     def miss(self, flow: ExchangeCounts) -> PublishOutcome:
         """A message leads nowhere."""
@@ -255,16 +287,22 @@ class Publishing(PublishingContract):
     ) -> PublishOutcome:
         """Return the outcome of a publish that a queue refuses, too: it is full, or the message is too long for it.
 
-        A message that the queue's filter leaves out is none of its publisher's business.
+        A message that the queue's filter leaves out is none of its publisher's business. A last-value queue takes most.
         """
+        if queue.last_values is not None:
+            return self.replace(outcome, queue, format, route, properties, body, annotations)
         if not self.wants(queue, route, format, properties, body, annotations):
             return outcome
+        record = StoredRecord(i64(format), route.exchange, route.routing_key, properties, body, annotations)
+        return self.note_refusal(outcome, queue, record, queue.refusal(len(body)))
+
+    def note_refusal(self, outcome: PublishOutcome, queue: Queue, record: StoredRecord, why: str) -> PublishOutcome:
+        """Return the outcome of a publish with a queue that refuses it, and dead-letter it if the queue does that."""
         self.admission.rejected += 1
         queue.counts.refused += 1
         if queue.limits.overflow == REJECT_PUBLISH_DLX and queue.limits.dead_letter_exchange is not None:
-            record = StoredRecord(i64(format), route.exchange, route.routing_key, properties, body, annotations)
             self.refused.append(RefusedMessage(queue, record))
-        reason = f"queue '{text(queue.name)}' in vhost '{text(self.catalog.name)}' {queue.refusal(len(body))}"
+        reason = f"queue '{text(queue.name)}' in vhost '{text(self.catalog.name)}' {why}"
         return PublishOutcome(REJECTED, reason, [*outcome.queues, queue], outcome.pressing)
 
     def take_refused(self) -> list[RefusedMessage]:

@@ -16,6 +16,8 @@ from forebay.core.options import Options
 from forebay.directory.vhost_list import DEFAULT_VHOST
 from forebay.management.definitions.imported import ImportPlan, ImportStep
 from forebay.message.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
+from forebay.queue.declaration.arguments import BY_KEY
+from forebay.queue.declaration.last_value_arguments import LAST_VALUE_KEY, check_last_value_arguments, check_same_key
 from forebay.queue.declaration.limits import DOUBLING
 from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.declaration.view_arguments import (
@@ -135,6 +137,7 @@ def check_source(
     try:
         if there is not None:
             check_same_source(f"queue '{text(name)}'", there.spec.arguments, arguments)
+            check_same_key(f"queue '{text(name)}'", there.spec.arguments, arguments)
         elif SOURCE in arguments:
             source = text_argument(arguments, SOURCE)
             entry = wanted.get(source.encode())
@@ -234,7 +237,23 @@ def configured_arguments(entry: QueueOptions, path: str, cluster: ClusterOptions
     if entry.primary_group:
         arguments["x-primary-group"] = entry.primary_group
     arguments.update(view_arguments(entry, path))
+    if entry.last_value_key:
+        arguments[LAST_VALUE_KEY] = entry.last_value_key
+        check_last_value(entry, path, arguments)
     return arguments
+
+
+def check_last_value(entry: QueueOptions, path: str, arguments: dict[str, object]) -> None:
+    """Refuse with OptionError what an entry says that does not go together with being a last-value queue."""
+    if entry.type == STREAM:
+        raise OptionError(f"{path}.last_value_key: a last-value queue is no stream; leave out type: {entry.type}")
+    fault = BY_KEY["last-value-key"].fault(entry.last_value_key)
+    if fault:
+        raise OptionError(f"{path}.last_value_key: {fault}")
+    try:
+        check_last_value_arguments(path, arguments)
+    except RequestError as error:
+        raise OptionError(f"{path}: {error.text}") from None
 
 
 def view_arguments(entry: QueueOptions, path: str) -> dict[str, object]:

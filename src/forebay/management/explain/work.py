@@ -55,7 +55,9 @@ class WorkReasons:
         """All that is known of it, in no order; those of its fate are not among them."""
         state = state_in(self.group, self.offset)
         if state == "settled":
-            self.add("settled", "it was settled: acknowledged, discarded or purged, or it died with nowhere to go")
+            replaced = ", or replaced by a newer one of its key" if self.queue.last_values is not None else ""
+            ends = f"acknowledged, discarded or purged{replaced}, or it died with nowhere to go"
+            self.add("settled", f"it was settled: {ends}")
         elif state == "leased":
             self.leased()
         elif state == "delayed":

@@ -20,6 +20,7 @@ from forebay.management.requests.fields import ListPage
 from forebay.management.requests.queues import (
     DeletedMessages,
     GroupFields,
+    KeyFields,
     MessageFields,
     MessagePage,
     PinFields,
@@ -70,6 +71,7 @@ def show_queue(control: Control, given: QueueShowRequest) -> QueueDetails:
     return {
         **glance_of(queue),
         **view_fields(vhost, queue),
+        **key_fields(queue),
         "groups": [group_fields(queue, group) for group in queue.groups.values()],
         "octets": int(queue.stored_octets()),
         "arguments": plain(queue.spec.arguments),
@@ -241,6 +243,11 @@ def view_fields(vhost: Vhost, queue: Queue) -> ViewFields:
         return {"source": source}
     views = vhost.catalog.views_of(queue)
     return {"views": [text(view.name) for view in views]} if views else {}
+
+
+def key_fields(queue: Queue) -> KeyFields:
+    """Return the number of keys of a last-value queue."""
+    return {} if queue.last_values is None else {"keys": len(queue.last_values.by_key)}
 
 
 def views_left(views: list[Queue]) -> list[ViewLeft]:

@@ -320,7 +320,13 @@ class ViewFields(TypedDict, total=False):
     views: list[str]
 
 
-class QueueDetails(QueueGlance, ViewFields):
+class KeyFields(TypedDict, total=False):
+    """The number of keys of a last-value queue; nothing of another queue."""
+
+    keys: int
+
+
+class QueueDetails(QueueGlance, ViewFields, KeyFields):
     """A queue with its declaration, policies and groups; of a view its source, of a stream its views."""
 
     octets: int

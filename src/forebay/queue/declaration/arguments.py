@@ -13,7 +13,7 @@ from typing import Final, final
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.option_names import CLASSIC_TYPE, QUEUE_TYPES, QUORUM_TYPE, STREAM_TYPE
 from forebay.core.reading.nearest import hint
-from forebay.filter.parser import parse
+from forebay.filter.parser import parse, parse_value
 from forebay.routing.exchange import type_name
 
 # Which types of queue know an argument; bits.
@@ -46,6 +46,7 @@ EXCHANGE: Final = 12
 FACTOR: Final = 13  # a number >= 1
 CONDITION: Final = 14  # a filter on what publishers say
 RETAIN_AGE: Final = 15  # as AGE, and days as a small d, too
+EXPRESSION: Final = 16  # a value of what publishers say
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -124,8 +125,8 @@ class Setting:
         if not isinstance(value, str):
             # Octets that are no UTF-8 are still a name or a key.
             return "" if isinstance(value, bytes) and check in {TEXT, EXCHANGE} else unacceptable(value)
-        if check == CONDITION:
-            return condition_fault(value)
+        if check in (CONDITION, EXPRESSION):
+            return condition_fault(value, check == EXPRESSION)
         if check == CHOICE and value not in self.choices:
             return self.refusal.replace("{}", value)
         if check == AGE and age_us(value) < 0:
@@ -249,6 +250,7 @@ SETTINGS: Final = (
     Setting("recovery-point", ON_WORK, ANY, NOBODY, "recovery point"),
     Setting("filter", ON_WORK, CONDITION, NOBODY, "filter"),
     Setting("publish-target", ON_WORK, TEXT, NOBODY, "name of a stream"),
+    Setting("last-value-key", ON_WORK, EXPRESSION, NOBODY, "expression"),
 )
 # Arguments of RabbitMQ, or of a plugin that comes with it, which its clients send. They have no effect here.
 FOREIGN: Final = (
@@ -293,13 +295,14 @@ def factor_fault(value: object) -> str:
     return ""
 
 
-def condition_fault(text: str) -> str:
-    """The fault of a filter on what is published to a queue; empty if it has none."""
+def condition_fault(text: str, is_value: bool) -> str:
+    """The fault of a filter on what is published to a queue, or of a value; empty if it has none."""
     try:
-        later = LATER & parse(text).properties
+        later = LATER & (parse_value(text) if is_value else parse(text)).properties
     except RequestError as error:
         return f'"{error.text}"'
-    return f'"filter: {min(later)} is not known before the message is in the queue"' if later else ""
+    what = "expression" if is_value else "filter"
+    return f'"{what}: {min(later)} is not known before the message is in the queue"' if later else ""
 
 
 def unacceptable(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.option_names import QUORUM_TYPE, STREAM_TYPE
-from forebay.filter.parser import Filter, parse
+from forebay.filter.parser import Filter, parse, parse_value
 from forebay.queue.declaration.arguments import (
     BY_KEY,
     DEAD_LETTER_EXCHANGE,
@@ -40,6 +40,7 @@ STRICT: Final = 1  # the highest first, among at most 256 levels
 FAIR: Final = 2  # two classes, above 4 and the others, at two to one
 
 SOURCE: Final = BY_KEY["source"].argument
+LAST_VALUE_KEY: Final = BY_KEY["last-value-key"].argument
 OVERFLOWS: Final = {
     "drop-head": DROP_HEAD,
     "reject-publish": REJECT_PUBLISH,
@@ -269,7 +270,8 @@ def limits_of(
     set_leases(limits, asked)
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
-    if spec.durable and not spec.exclusive and SOURCE not in spec.arguments:
+    is_own = SOURCE not in spec.arguments and LAST_VALUE_KEY not in spec.arguments
+    if spec.durable and not spec.exclusive and is_own:
         set_retention(limits, asked)
     return limits
 
@@ -283,6 +285,8 @@ def set_refusals(limits: Limits, spec: QueueSpec) -> None:
         limits.overflow = DROP_HEAD
         limits.max_body_octets = -1
         limits.publish_filter = None
+    if LAST_VALUE_KEY in spec.arguments and limits.overflow == DROP_HEAD:  # from a policy, or as nothing else is said
+        limits.overflow = REJECT_PUBLISH
     limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0 or limits.publish_filter is not None
 
 
@@ -309,6 +313,12 @@ def set_leases(limits: Limits, asked: Asked) -> None:
     limits.max_subscription_backlog = capped(asked.number("max-subscription-backlog", 0))
     limits.deferred_ack_us = microseconds(asked.number("deferred-ack", DAY_US // 1000))
     limits.sublet = asked.word("leasing", "strict") == "sublet"
+
+
+def last_value_expression(spec: QueueSpec) -> Filter | None:
+    """Return the expression for the keys of a last-value queue; None of any other queue."""
+    expression = spec.arguments.get(LAST_VALUE_KEY)
+    return parse_value(expression) if isinstance(expression, str) else None
 
 
 def set_priorities(limits: Limits, asked: Asked) -> None:

@@ -19,6 +19,7 @@ from forebay.queue.declaration.arguments import (
     invalid,
     type_bit,
 )
+from forebay.queue.declaration.last_value_arguments import check_last_value_arguments
 from forebay.routing.exchange import frozen, received, truth
 
 
@@ -91,6 +92,7 @@ def check_declaration(
     for key in RETENTIONS:
         if "x-" + key in arguments and (exclusive or not durable):
             raise invalid("x-" + key, where, "only a durable queue that is not exclusive retains what was settled")
+    check_last_value_arguments(where, arguments)
     if queue_type != CLASSIC_TYPE:
         wrong = "auto-delete" if auto_delete else "exclusive-owner" if exclusive else "" if durable else "non-durable"
         if wrong:

@@ -29,7 +29,9 @@ class Order(PriorityLevels):
     """The records that wait below the cursor of a group, in the order in which they will be delivered.
 
     pages      the states of the group's records
-    selectors  for the consumers that want only some; without them the entries say exactly what waits
+    selectors  for the consumers that want only some
+    is_sparse  some records of the entries may wait no more; else the entries say exactly what waits
+    is_always_sparse  that is so whatever consumers there are
     busy       message group -> offsets that wait behind the one that is out
     keys       offset -> its message group, of the one of each that is ready or out
     count      records that can be delivered now
@@ -37,16 +39,28 @@ class Order(PriorityLevels):
     """
 
     def __init__(
-        self, limits: Limits, properties: PropertyReader, returned_first: bool, pages: dict[int, Page]
+        self,
+        limits: Limits,
+        properties: PropertyReader,
+        returned_first: bool,
+        pages: dict[int, Page],
+        is_sparse: bool = False,
     ) -> None:
         super().__init__(limits, returned_first)
         self.properties = properties
         self.pages = pages
         self.selectors: list[Selector] = []
+        self.is_sparse = is_sparse
+        self.is_always_sparse = is_sparse
         self.busy: dict[bytes, deque[int]] = {}
         self.keys: dict[int, bytes] = {}
         self.count: i64 = 0
         self.parked: i64 = 0
+
+    def select_by(self, selectors: list[Selector]) -> None:
+        """Have consumers take records out of the middle by these selectors, if there are any."""
+        self.selectors = selectors
+        self.is_sparse = self.is_always_sparse or len(selectors) > 0
 
     # ---- coming
 
@@ -140,7 +154,7 @@ class Order(PriorityLevels):
     def choose(self) -> i64:
         """The offset that is next; there must be one."""
         first = self.next_first()
-        if self.selectors:
+        if self.is_sparse:
             gone = self.gone_length(first, self.chosen.length())
             while gone:
                 self.chosen.take(gone)
@@ -151,7 +165,7 @@ class Order(PriorityLevels):
     def length(self, most: i64) -> i64:
         """The number of records from the chosen one on that can be delivered with it, at most so many."""
         length = min(self.next_length(), most)
-        return self.waiting_length(self.chosen.first(), length) if self.selectors else length
+        return self.waiting_length(self.chosen.first(), length) if self.is_sparse else length
 
     def take(self, count: i64) -> None:
         """The chosen one, and so many in all from it on, wait no more."""
@@ -160,7 +174,7 @@ class Order(PriorityLevels):
 
     def heads(self) -> list[PriorityLevel]:
         """The first entry of every level in which something waits: what expires is looked for at the head of each."""
-        if not self.selectors:
+        if not self.is_sparse:
             return self.all_levels()
         for level in self.all_levels():
             self.trim(level)
@@ -168,7 +182,7 @@ class Order(PriorityLevels):
 
     def trim(self, level: PriorityLevel) -> None:
         """Have the level begin with a record that waits."""
-        while self.selectors and level.count:
+        while self.is_sparse and level.count:
             gone = self.gone_length(level.first(), level.length())
             if not gone:
                 break
@@ -179,7 +193,7 @@ class Order(PriorityLevels):
         entries: list[tuple[int, int]] = []
         for level in self.all_levels():
             entries += level.all_runs()
-        return self.still_waiting(entries) if self.selectors else entries
+        return self.still_waiting(entries) if self.is_sparse else entries
 
     def take_all(self) -> list[tuple[int, int]]:
         """Take everything that waits, parked records too; its runs."""
@@ -268,6 +282,7 @@ class Order(PriorityLevels):
         if self.returned is not None and self.returned.count:
             self.leave_out_returned(self.returned)
         self.selectors = []
+        self.is_sparse = self.is_always_sparse
 
     def leave_out_returned(self, returned: PriorityLevel) -> None:
         """Take records out of the levels of their priorities that wait among the returned ones.

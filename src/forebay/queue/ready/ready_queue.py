@@ -17,6 +17,7 @@ from forebay.message.annotations import PUBLISHER, annotation
 from forebay.queue.declaration.limits import Limits
 from forebay.queue.fairness import BY_TOPIC
 from forebay.queue.key_filter import KeyFilter
+from forebay.queue.last_value.last_values import LastValues
 from forebay.queue.leases.page import PAGE_RECORDS, REFUSED, RETURNED
 from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import PropertyReader
@@ -53,6 +54,7 @@ class ReadyQueue:
     returned        heap of (first, count) that came back, unless `order` has them
     returned_count  records in it
     refused         records that some consumers must not get; those of them that wait are in neither of the two
+    last_values     of a last-value queue, which is ordered always: only these wait
     block           the block that the cursor stands in, as it was looked up last
     """
 
@@ -80,6 +82,7 @@ class ReadyQueue:
         self.returned: list[tuple[int, int]] = []
         self.returned_count: i64 = 0
         self.refused = RefusedRecords()
+        self.last_values: LastValues | None = None
         self.block: Block | None = None
 
     # ---- what there is
@@ -327,7 +330,14 @@ class ReadyQueue:
             heapq.heappush(self.returned, (int(first), int(count)))
             self.returned_count += count
             return
-        end = first + count
+        if self.last_values is None:
+            self.give_back(order, first, first + count)
+            return
+        for start, length in self.keep_latest(self.last_values, first, count):
+            self.give_back(order, start, start + length)
+
+    def give_back(self, order: Order, first: i64, end: i64) -> None:
+        """Have the order deliver records again."""
         while first < end:
             block = self.reader.needed(first)
             if block is None and self.reader.damage is not None:
@@ -353,14 +363,35 @@ class ReadyQueue:
             self.attempts.forget(first, count)
             self.forget_refused(first, count)
         order = self.order
-        if order is not None and order.keys:
-            self.follow(order, first, count)
+        if order is not None:
+            if order.keys:
+                self.follow(order, first, count)
+            if self.last_values is not None:
+                self.last_values.note_settled(first, count)
 
     def forget_refused(self, first: i64, count: i64) -> None:
         """Forget that consumers have refused records, which do not wait."""
         if self.refused.by_offset:
             for offset in range(first, first + count):
                 self.refused.forget(offset)
+
+    def keep_latest(self, last_values: LastValues, first: i64, count: i64) -> list[tuple[int, int]]:
+        """Settle those of some records, which wait nowhere, that newer ones replaced. Return runs of the others."""
+        found: list[tuple[int, int]] = []
+        latest = last_values.by_offset
+        end = first + count
+        while first < end:
+            at = first
+            is_latest = int(at) in latest
+            while at < end and (int(at) in latest) == is_latest:
+                at += 1
+            if is_latest:
+                found.append((int(first), int(at - first)))
+            else:
+                self.settle(first, at - first)
+                self.attempts.forget_modified(first, at - first)
+            first = at
+        return found
 
     def follow(self, order: Order, first: i64, count: i64) -> None:
         """Records are settled: those that waited behind them in their message groups can be delivered."""
@@ -398,18 +429,24 @@ class ReadyQueue:
         self.block = None
         self.octets.count = 0
         self.octets.measured = self.log.end
+        if self.last_values is not None:
+            self.last_values.forget_settled(0)
         return count
 
     # ---- order
 
     def make_ordered(self, returned_first: bool) -> None:
         """Deliver by priority and message group from now on."""
-        order = Order(self.limits, self.properties, returned_first, self.settlement.pages)
-        self.order = order
+        self.order = order = self.new_order(returned_first)
         waiting, self.returned = self.returned, []
         self.returned_count = 0
         for first, count in sorted(waiting):
             self.take_in_run(order, first, first + count)
+
+    def new_order(self, returned_first: bool) -> Order:
+        """Return an order in which nothing waits yet."""
+        is_sparse = self.last_values is not None
+        return Order(self.limits, self.properties, returned_first, self.settlement.pages, is_sparse)
 
     def make_plain(self, order: Order) -> None:
         """Deliver by age again."""
@@ -438,9 +475,14 @@ class ReadyQueue:
                 settlement.cursor = first - count
                 settlement.settle(first, first - count)
                 left += count
+                if self.last_values is not None:
+                    self.last_values.note_settled(first, -count)
                 continue
             settlement.cursor = first + count
             left -= count + BLOCK_RECORDS
+            if self.last_values is not None:
+                self.take_in_latest(order, self.last_values, block, index, count)
+                continue
             settlement.mark(first, first + count, RETURNED)
             order.take_in(block, index, count)
         return True
@@ -451,6 +493,12 @@ class ReadyQueue:
             return False
         self.turn.looks = SCAN_RECORDS
         return True
+
+    def take_in_latest(self, order: Order, last_values: LastValues, block: Block, index: i64, count: i64) -> None:
+        """Put in order those records of a block that are the latest of their keys."""
+        for first, length in self.keep_latest(last_values, block.base + index, count):
+            self.settlement.mark(first, first + length, RETURNED)
+            order.take_in(block, first - block.base, length)
 
     def take_in_run(self, order: Order, first: i64, end: i64) -> None:
         """Take in records below the cursor: see `take_in`."""
@@ -470,7 +518,10 @@ class ReadyQueue:
                 self.settlement.settle(first, first - count)
                 first -= count
                 continue
-            order.take_in(block, first - block.base, count)
+            if self.last_values is None:
+                order.take_in(block, first - block.base, count)
+            else:
+                self.take_in_latest(order, self.last_values, block, first - block.base, count)
             first += count
 
     # ---- beginning anew
@@ -479,7 +530,7 @@ class ReadyQueue:
         """Forget what waits, until `restore` says it."""
         order = self.order
         if order is not None:
-            self.order = Order(self.limits, self.properties, order.returned is not None, self.settlement.pages)
+            self.order = self.new_order(order.returned is not None)
         self.block = None
         self.octets.measuring = False
         self.refused.clear()
@@ -530,7 +581,7 @@ class ReadyQueue:
     def measure(self) -> None:
         """Count the octets of what is ready, as long as a limit asks for them."""
         octets = self.octets
-        if self.limits.max_octets < 0:
+        if self.limits.max_octets < 0 or self.last_values is not None:  # which count the octets themselves
             octets.measuring = False
             return
         if not octets.measuring:

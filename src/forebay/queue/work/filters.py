@@ -74,7 +74,7 @@ class ConsumerFilters:
         found = PriorityLevels(self.limits, order.returned is not None)
         selector = Selector(filter, queue, found, self.settlement.committed)
         self.selectors.append(selector)
-        order.selectors = self.selectors
+        order.select_by(self.selectors)
         return selector
 
     def leave(self, consumer: Consumer) -> None:
@@ -109,7 +109,7 @@ class ConsumerFilters:
             return
         for selector in self.selectors:
             selector.start_over(PriorityLevels(self.limits, order.returned is not None), self.settlement.committed)
-        order.selectors = self.selectors
+        order.select_by(self.selectors)
 
     # ---- what is wanted
 

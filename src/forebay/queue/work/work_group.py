@@ -550,7 +550,9 @@ class WorkGroup(Group):
         self.returning.restore()
 
     def snapshot(self) -> bytes:
-        return self.settlement.snapshot()
+        last_values = self.ready_queue.last_values
+        replaced = b"" if last_values is None else last_values.replaced_in(self.settlement)
+        return self.settlement.snapshot() + replaced
 
     def snapshot_returns(self) -> bytes:
         """Return what is known of the records that came back; empty where none did."""

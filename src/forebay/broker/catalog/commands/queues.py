@@ -11,6 +11,7 @@ from forebay.broker.limits.topology_memory import queue_octets
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.filter.parser import parse
 from forebay.message.address import check_queue_name
+from forebay.queue.declaration.last_value_arguments import check_same_key
 from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.declaration.view_arguments import check_same_source
 from forebay.queue.group import Group
@@ -113,6 +114,7 @@ class ChangeQueue(TopologyCommand[Topology], frozen=True, tag="queue-change"):
             where.place_of(queue.name), False, spec.durable, spec.exclusive, spec.auto_delete, self.arguments
         )
         check_same_source(where.place_of(queue.name), spec.arguments, self.arguments)
+        check_same_key(where.place_of(queue.name), spec.arguments, self.arguments)
 
     def is_durable(self, where: Topology) -> bool:
         return where.queues_by_id[self.id].log.durable

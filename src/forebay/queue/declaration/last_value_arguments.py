@@ -1,0 +1,37 @@
+"""The argument of a last-value queue, and what does not go together with it.
+
+x-last-value-key  an expression: a record replaces the older one with the same value that is not settled yet
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.queue.declaration.arguments import BY_KEY, RETENTIONS, invalid
+from forebay.routing.exchange import frozen
+
+LAST_VALUE_KEY: Final = BY_KEY["last-value-key"].argument
+OVERFLOW: Final = BY_KEY["overflow"].argument
+SOURCE: Final = BY_KEY["source"].argument
+
+
+def check_last_value_arguments(place: str, arguments: dict[str, object]) -> None:
+    """Refuse arguments that do not go together with being a last-value queue.
+
+    place  "queue 'q' in vhost '/'"
+    """
+    if LAST_VALUE_KEY not in arguments:
+        return
+    if SOURCE in arguments:
+        raise invalid(LAST_VALUE_KEY, place, f"a view, a queue with {SOURCE}, has all that is in its stream")
+    for retention in RETENTIONS:
+        if "x-" + retention in arguments:
+            raise invalid("x-" + retention, place, "a last-value queue keeps nothing that was settled or replaced")
+    if arguments.get(OVERFLOW) == "drop-head":
+        raise invalid(OVERFLOW, place, "drop-head cannot be: a last-value queue refuses new keys when it is full")
+
+
+def check_same_key(place: str, before: dict[str, object], arguments: dict[str, object]) -> None:
+    """Refuse other arguments of a queue that is there if they would give its records other keys."""
+    if frozen(before.get(LAST_VALUE_KEY)) != frozen(arguments.get(LAST_VALUE_KEY)):
+        raise invalid(LAST_VALUE_KEY, place, "it cannot be changed: delete the queue, and declare it anew")
