@@ -98,8 +98,8 @@ class Vhost(VhostContract):
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0, shared.crowding, self.catalog.bindings.routes)
         self.routes = self.router = Router(self.catalog, self.fanout, options)
         memory = self.memory = self.catalog.memory
-        rules = mqueue_rules(options)
-        self.sessions = StoredSessions(store, self.fanout, rules, options.mqtt_sessions_max, memory, number)
+        rules, most = mqueue_rules(options), options.mqtt_sessions_max
+        self.sessions = StoredSessions(store, self.fanout, rules, most, memory, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
         self.delayed = Delayed(store, options.mqtt_delayed_max, number)
         window_ms, keys_max = options.deduplication_window_ms, options.deduplication_keys_max
@@ -107,10 +107,7 @@ class Vhost(VhostContract):
         memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
         self.staging = Staging(store, memory_ms, expiry_ms, most, number)
         self.message_sessions = MessageSessions(store, number)
-        kept = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging, self.message_sessions]
-        self.turn.internals = kept
-        for internal in kept:
-            self.catalog.sources[internal.number] = internal.source
+        self.add_internal_logs()
         shared.crowding.hold_us = hold_us_of(options)
         self.sessions.quota.octets_max = session_octets_of(options)
         self.admission = Admission(shared.room, shared.crowding, self.sessions.quota)
@@ -139,6 +136,13 @@ class Vhost(VhostContract):
         self.mqtt_clients = self.clients = Clients(self.publishing, self.sessions, self.retained, self.shares)
         self.block_reads = self.reads = BlockReads(self.catalog, self.turn, shared.next_turn)
         self.changes = TopologyChanges(self.catalog, self.upkeep)
+
+    def add_internal_logs(self) -> None:
+        """Have the turn end those of the vhost's own logs, and the catalog know their sources."""
+        kept = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging, self.message_sessions]
+        self.turn.internals = kept
+        for internal in kept:
+            self.catalog.sources[internal.number] = internal.source
 
     def touch(self) -> None:
         if not self.touched:

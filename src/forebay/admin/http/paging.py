@@ -212,7 +212,7 @@ async def ordered(
 
 
 def present(made: list[dict[str, object] | None]) -> list[dict[str, object]]:
-    """What is shown of the items that are not gone."""
+    """Return what is shown of the items that are not gone."""
     return [fields for fields in made if fields is not None]
 
 

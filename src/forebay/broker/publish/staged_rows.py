@@ -15,11 +15,11 @@ from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.headers import PublishHeaders, read_publish_headers
 from forebay.broker.publish.outcome import TAKEN
-from forebay.broker.publish.owned_names import owner_in
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.publishing_contract import BatchesContract
 from forebay.broker.publish.route import Route
 from forebay.broker.publish.staging import CommittedBatch, Staging
+from forebay.broker.shared.owned_names import owner_in
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Protocol, cast
 
 from forebay.broker.limits.held_logs import held_log
-from forebay.broker.publish.owned_names import name_in
 from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
+from forebay.broker.shared.owned_names import name_in
 from forebay.broker.vhost import Vhost
 from forebay.core.units import US_PER_MS
 from forebay.filter.parser import Filter, parse

@@ -11,7 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.contract import VhostContract
-from forebay.broker.publish.owned_names import owned_name
+from forebay.broker.shared.owned_names import owned_name
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.options import Options
 from forebay.core.units import US_PER_MS

@@ -276,7 +276,7 @@ async def show_connection(
 
 
 def read_connection(app: BrokerView, id: int) -> ConnectionReading:
-    """What is known of a connection that has just been found."""
+    """Return what is known of a connection that has just been found."""
     found = app.clients.read(id)
     assert found is not None, "nothing happens between a search and a reading"
     return found
