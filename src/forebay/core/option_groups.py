@@ -89,6 +89,15 @@ class LeaseOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderOptions:
+    """The order in which a queue delivers its messages."""
+
+    priority_expression: str = option(
+        "", VALUE, "An expression: messages with the highest value go first. Empty: by age, or by priority."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RetryOptions:
     """The retries of messages that consumers give back."""
 
@@ -182,6 +191,7 @@ class QueueOptions:
     )
     limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
     lease: LeaseOptions = option(LeaseOptions(), TABLE, "Leases of the queue's consumers.", inner=LeaseOptions)
+    order: OrderOptions = option(OrderOptions(), TABLE, "Order of the queue's messages.", inner=OrderOptions)
     retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)
     dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Dead letters.", inner=DeadLetterOptions)
     ack_durability: str = option(

@@ -100,7 +100,7 @@ class Filter:
         return self.root.evaluate(subject) is True
 
     def value(self, subject: Subject) -> object:
-        """Return the value for a message, of one that `parse_value` made."""
+        """Return the value of an expression (`parse_value`) for a message."""
         subject.steps = STEPS_A_LOOK
         return self.root.evaluate(subject)
 
@@ -115,7 +115,7 @@ def parse(text: str) -> Filter:
 
 
 def parse_value(text: str) -> Filter:
-    """Parse an expression that gives a value instead of a condition. Raises as `parse`."""
+    """Parse an expression, which has a value. Raises RequestError(INVALID), as `parse`."""
     return Filter(text, Parser(Lexer(text).tokens()).whole_value())
 
 
@@ -136,11 +136,12 @@ class Parser(Grammar):
         return self.needs_condition(root, self.tokens[0])
 
     def whole_value(self) -> FilterNode:
-        root = self.needs_value(self.sum(), self.tokens[0])
+        """Return the tree of a text that is one value, and no condition."""
+        root = self.condition()
         token = self.peek()
         if token.kind != END:
             refuse(token.at, token.written, "the expression is complete before it")
-        return root
+        return self.needs_value(root, self.tokens[0])
 
     # ---- words
 

@@ -43,6 +43,7 @@ GOOD: dict[str, object] = {
     "x-single-active-consumer": True,
     "x-max-priority": 255,
     "x-priority-mode": "strict",
+    "x-priority-expression": "/urgency",
     "x-consumer-timeout": 1000,
     "x-consumer-disconnected-timeout": 1000,
     "x-visibility-timeout": 10,

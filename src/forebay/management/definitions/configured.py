@@ -11,7 +11,15 @@ from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.option_cluster import SYNC, ClusterOptions
-from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, LeaseOptions, QueueOptions, ReplicationOptions
+from forebay.core.option_groups import (
+    QUORUM,
+    STREAM,
+    ExchangeOptions,
+    LeaseOptions,
+    OrderOptions,
+    QueueOptions,
+    ReplicationOptions,
+)
 from forebay.core.options import Options
 from forebay.directory.vhost_list import DEFAULT_VHOST
 from forebay.management.definitions.imported import ImportPlan, ImportStep
@@ -65,6 +73,8 @@ CONFIGURABLE: Final = (
     "x-dead-letter-reasons",
     "x-primary-group",
 )
+
+UNCHANGED: Final = ("x-priority-expression",)  # what a queue is declared with, and keeps
 
 
 def declare_configured(vhosts: Vhosts, options: Options) -> None:
@@ -328,6 +338,8 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
     if entry.dlq.enabled:
         arguments.update(dead_letter_arguments(entry))
     arguments.update(lease_arguments(entry))
+    if entry.order.priority_expression:
+        arguments["x-priority-expression"] = entry.order.priority_expression
     return arguments
 
 
@@ -413,6 +425,7 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
         ("dlq.enabled", entry.dlq.enabled),
         ("retain", bool(retained_arguments(entry))),
         ("lease", entry.lease != LeaseOptions()),
+        ("order", entry.order != OrderOptions()),
     ):
         if is_asked:
             raise OptionError(f"{path}.{key} cannot be in force on a stream: its retention says what it keeps")
@@ -421,12 +434,15 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
 def changed_spec(old: QueueSpec, wanted: QueueSpec, name: str) -> QueueSpec:
     """The spec of a queue that is there: as the configuration wants it, and otherwise as it was declared.
 
-    raises  OptionError where it is of another type
+    raises  OptionError where it is of another type, or in another order
     """
     if old.type != wanted.type:
         raise OptionError(
             f"queues: {name!r} is to be a {wanted.type} queue, but there is a {old.type} queue of that name"
         )
+    for key in UNCHANGED:
+        if key in wanted.arguments and wanted.arguments[key] != old.arguments.get(key):
+            raise OptionError(f"queues: {name!r} is there with another {key}: delete the queue, or leave the key out")
     arguments = {key: value for key, value in old.arguments.items() if key not in CONFIGURABLE}
     arguments.update(wanted.arguments)
     return QueueSpec(old.durable, old.auto_delete, old.exclusive, arguments, wanted.visibility_ms)

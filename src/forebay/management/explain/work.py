@@ -249,6 +249,10 @@ class WorkReasons:
 
     def ahead_in(self, order: Order) -> int:
         block, index = self.subject.block, self.subject.index
+        if order.ranked is not None:
+            own_place = (int(order.level(block, index)), self.offset)
+            entries = order.ranked.ranked_runs()[:LOOKED_AT_MAX]
+            return sum(count for rank, first, count in entries if (rank, first) < own_place)
         own = order.levels[order.level(block, index)]
         if block.format(index) & KEYED and self.offset not in order.keys:
             return 0  # what holds it up is its message group

@@ -47,6 +47,7 @@ FACTOR: Final = 13  # a number >= 1
 CONDITION: Final = 14  # a filter on what publishers say
 RETAIN_AGE: Final = 15  # as AGE, and days as a small d, too
 EXPRESSION: Final = 16  # a value of what publishers say
+LASTING_EXPRESSION: Final = 17  # a value that a message has as long as it is in the queue
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -69,6 +70,10 @@ LEASE_PERIOD: Final = "lease-period"
 VISIBILITY: Final = "visibility-timeout"
 # What filters may ask for, and is not known of a message before it is in a queue.
 LATER: Final = frozenset(["age_ms", "deliveries", "failures", "offset", "queue", "stored_ms"])
+CHANGING: Final = frozenset(["age_ms", "deliveries", "failures", "queue"])  # nothing that a priority can go by
+PRIORITY_EXPRESSION: Final = "priority-expression"
+MAX_PRIORITY: Final = "max-priority"
+PRIORITY_MODE: Final = "priority-mode"
 DURATIONS: Final = (
     "deferred-ack",
     "expires",
@@ -127,6 +132,8 @@ class Setting:
             return "" if isinstance(value, bytes) and check in {TEXT, EXCHANGE} else unacceptable(value)
         if check in (CONDITION, EXPRESSION):
             return condition_fault(value, check == EXPRESSION)
+        if check == LASTING_EXPRESSION:
+            return expression_fault(value)
         if check == CHOICE and value not in self.choices:
             return self.refusal.replace("{}", value)
         if check == AGE and age_us(value) < 0:
@@ -155,7 +162,7 @@ SETTINGS: Final = (
     Setting("max-length-bytes", ON_ALL, NATURAL, OPERATOR, "maximum length in bytes"),
     Setting("max-in-memory-length", ON_QUORUM, NATURAL, OPERATOR, "maximum memory in bytes"),
     Setting("max-in-memory-bytes", ON_QUORUM, NATURAL, OPERATOR, "maximum memory in bytes"),
-    Setting("max-priority", ON_CLASSIC, PRIORITY, NOBODY, "maximum priority"),
+    Setting(MAX_PRIORITY, ON_CLASSIC, PRIORITY, NOBODY, "maximum priority"),
     Setting(
         "overflow",
         ON_WORK,
@@ -208,7 +215,8 @@ SETTINGS: Final = (
     Setting("target-group-size", NO_QUEUE, NATURAL, OPERATOR, "group size"),
     Setting("alternate-exchange", NO_QUEUE, TEXT, USER, "alternate exchange name"),
     # Our own.
-    Setting("priority-mode", ON_WORK, CHOICE, NOBODY, "priority mode", ("fair", "strict"), "invalid_priority_mode"),
+    Setting(PRIORITY_MODE, ON_WORK, CHOICE, NOBODY, "priority mode", ("fair", "strict"), "invalid_priority_mode"),
+    Setting(PRIORITY_EXPRESSION, ON_WORK, LASTING_EXPRESSION, NOBODY, "expression"),
     Setting(
         BACKOFF,
         ON_WORK,
@@ -305,6 +313,15 @@ def condition_fault(text: str, is_value: bool) -> str:
     return f'"{what}: {min(later)} is not known before the message is in the queue"' if later else ""
 
 
+def expression_fault(text: str) -> str:
+    """The fault of an expression by which messages are put in order; empty if it has none."""
+    try:
+        changing = CHANGING & parse_value(text).properties
+    except RequestError as error:
+        return f'"{error.text}"'
+    return f'"expression: {min(changing)} is nothing that an order can go by"' if changing else ""
+
+
 def unacceptable(value: object) -> str:
     """Return RabbitMQ's words for a value of a wrong type."""
     return f"{{unacceptable_type,{type_name(value)}}}"
@@ -362,6 +379,10 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             raise invalid(setting.argument, where, '"a linear backoff has no multiplier"')
         if setting.key == LEASE_PERIOD and arguments.get(BY_KEY[VISIBILITY].argument, value) != value:
             raise invalid(setting.argument, where, '"x-visibility-timeout means the same, and says another time"')
+        if setting.key == PRIORITY_EXPRESSION:
+            for key in (MAX_PRIORITY, PRIORITY_MODE):
+                if BY_KEY[key].argument in arguments:
+                    raise invalid(setting.argument, where, f'"x-{key} gives priorities, too: leave one of them out"')
     for setting in SETTINGS:
         if setting.argument in arguments and setting.types and not setting.types & bit:
             raise RequestError(

@@ -13,6 +13,7 @@ from forebay.queue.declaration.arguments import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_KEY,
     LEASE_PERIOD,
+    PRIORITY_EXPRESSION,
     RETAIN,
     RETAIN_MESSAGES,
     RETAIN_OCTETS,
@@ -38,6 +39,7 @@ RETRY_RETURNED: Final = 3
 NO_PRIORITY: Final = 0
 STRICT: Final = 1  # the highest first, among at most 256 levels
 FAIR: Final = 2  # two classes, above 4 and the others, at two to one
+BY_EXPRESSION: Final = 3  # the highest value of an expression first
 
 SOURCE: Final = BY_KEY["source"].argument
 LAST_VALUE_KEY: Final = BY_KEY["last-value-key"].argument
@@ -85,6 +87,7 @@ class Limits:
     amps_reasons    dead letters say AMPS's reasons where it has others than RabbitMQ
     retry_timeout_us  a record dies that fails so long after it failed first; 0 for never
     nack_counts     a consumer that gives a record back has failed with it
+    priority_expression  its value orders the records, the highest first; None where nothing, or levels, order them
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
     tells_leases    deliveries say when their lease ends, and how often they were leased
@@ -127,6 +130,7 @@ class Limits:
         self.single_active = False
         self.priority_mode: i64 = NO_PRIORITY
         self.max_priority: i64 = 0
+        self.priority_expression: Filter | None = None
         self.consumer_timeout_us: i64 = 0
         self.visibility_us: i64 = 0
         self.tells_leases = False
@@ -170,6 +174,7 @@ class Limits:
         self.single_active = other.single_active
         self.priority_mode = other.priority_mode
         self.max_priority = other.max_priority
+        self.priority_expression = other.priority_expression
         self.consumer_timeout_us = other.consumer_timeout_us
         self.visibility_us = other.visibility_us
         self.tells_leases = other.tells_leases
@@ -326,7 +331,11 @@ def set_priorities(limits: Limits, asked: Asked) -> None:
     levels = asked.number("max-priority", 0)
     quorum = asked.spec.type == QUORUM_TYPE
     mode = asked.word("priority-mode", "fair" if quorum else "strict" if levels else "")
-    if mode == "fair":
+    expression = asked.argument(PRIORITY_EXPRESSION)
+    if isinstance(expression, str):
+        limits.priority_mode = BY_EXPRESSION
+        limits.priority_expression = parse_value(expression)
+    elif mode == "fair":
         limits.priority_mode = FAIR
     elif mode == "strict":
         limits.priority_mode = STRICT

@@ -8,18 +8,23 @@ states of the records.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
 
 from forebay.core.message import KEYED
+from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import FAIR, Limits
 from forebay.queue.leases.page import PAGE_BITS, RETURNED, Page
 from forebay.queue.properties import PropertyReader
-from forebay.queue.ready.levels import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, PriorityLevel, PriorityLevels
-from forebay.queue.ready.selector import Selector
+from forebay.queue.ready.level import PriorityLevel
+from forebay.queue.ready.levels import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, PriorityLevels
+from forebay.queue.ready.ranked import RankedRecords, rank_of
+from forebay.queue.ready.selector import Selector, look_cost
+from forebay.queue.turn import TurnShare
 
 ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is written anew
 
@@ -36,6 +41,9 @@ class Order(PriorityLevels):
     keys       offset -> its message group, of the one of each that is ready or out
     count      records that can be delivered now
     parked     records behind others of their message group
+    expression  its value orders the records; None: levels, or age alone
+    unranked   heap of (first, count) below the cursor for which the expression is still to be asked
+    unranked_count  records in it
     """
 
     def __init__(
@@ -56,6 +64,9 @@ class Order(PriorityLevels):
         self.keys: dict[int, bytes] = {}
         self.count: i64 = 0
         self.parked: i64 = 0
+        self.expression = limits.priority_expression
+        self.unranked: list[tuple[int, int]] = []
+        self.unranked_count: i64 = 0
 
     def select_by(self, selectors: list[Selector]) -> None:
         """Have consumers take records out of the middle by these selectors, if there are any."""
@@ -73,7 +84,7 @@ class Order(PriorityLevels):
             if block.format(at) & KEYED:
                 self.take_in_keyed(block, at)
             else:
-                self.levels[self.level(block, at)].add(block.base + at, run)
+                self.put(self.level(block, at), block.base + at, run)
                 self.count += run
             at += run
 
@@ -93,9 +104,11 @@ class Order(PriorityLevels):
         return at - index
 
     def level(self, block: Block, index: i64) -> i64:
-        """Index of the level of a record."""
+        """Index of the level of a record; its rank where an expression orders the records."""
         if self.mode == 0:
             return 0
+        if self.expression is not None:
+            return self.rank(self.expression, block, index, None)
         priority = self.properties.priority(block, index)
         if self.mode == FAIR:
             return FAIR_HIGH if priority > FAIR_ABOVE else FAIR_NORMAL
@@ -113,8 +126,74 @@ class Order(PriorityLevels):
             return
         self.busy[key] = deque()
         self.keys[int(offset)] = key
-        self.levels[self.level(block, index)].add(offset, 1)
+        self.put(self.level(block, index), offset, 1)
         self.count += 1
+
+    # ---- coming, where an expression orders the records
+
+    def rank(self, expression: Filter, block: Block, index: i64, turn: TurnShare | None) -> i64:
+        """Ask the expression for the rank of a record, which costs the turn."""
+        subject = self.properties.subject(b"", block, index, 0, 0)
+        rank = rank_of(expression.value(subject))
+        looks = self.properties.looks
+        cost = looks.charge(look_cost(expression, block.body_span(index, 1)), subject)
+        if turn is not None:
+            turn.looks = 0 if looks.left <= 0 else turn.looks - cost
+        return rank
+
+    def take_in_ranked(self, expression: Filter, block: Block, index: i64, count: i64, turn: TurnShare) -> i64:
+        """Put records of a block in order until the turn has no looks left; return how many, at least one."""
+        at = index
+        end = index + count
+        start = index  # of the run of one rank that is not placed yet
+        rank: i64 = 0
+        while at < end and (at == index or turn.looks > 0):
+            if block.format(at) & KEYED:
+                self.put_run(rank, block.base + start, at - start)
+                self.take_in_keyed_again(block, at)
+                turn.looks -= 1
+                start = at + 1
+            else:
+                found = self.rank(expression, block, at, turn)
+                if found != rank:
+                    self.put_run(rank, block.base + start, at - start)
+                    rank = found
+                    start = at
+            at += 1
+        self.put_run(rank, block.base + start, at - start)
+        return at - index
+
+    def put_run(self, rank: i64, first: i64, count: i64) -> None:
+        if count:
+            self.put(rank, first, count)
+            self.count += count
+
+    def take_in_keyed_again(self, block: Block, index: i64) -> None:
+        """Put a record of a message group in order, which may be the one that was out."""
+        offset = block.base + index
+        if int(offset) not in self.keys:
+            self.take_in_keyed(block, index)
+            return
+        self.put_back(self.level(block, index), offset, 1)
+        self.count += 1
+
+    def add_unranked(self, first: i64, count: i64) -> None:
+        """Records below the cursor wait until the expression is asked for their ranks."""
+        heapq.heappush(self.unranked, (int(first), int(count)))
+        self.unranked_count += count
+
+    def pop_unranked(self) -> tuple[int, int]:
+        """Take out the lowest run of records without a rank."""
+        first, count = heapq.heappop(self.unranked)
+        self.unranked_count -= count
+        return first, count
+
+    def offer(self, first: i64, count: i64) -> None:
+        """Have consumers' filters look at records that can be delivered from now on."""
+        for selector in self.selectors:
+            selector.offer(first, count)
+
+    # ---- coming back
 
     def give_back(self, block: Block, index: i64, count: i64) -> None:
         """Records that were delivered wait again."""
@@ -123,10 +202,9 @@ class Order(PriorityLevels):
             self.returned.give_back(first, count)
         else:
             for at in range(index, index + count):
-                self.levels[self.level(block, at)].give_back(block.base + at, 1)
+                self.put_back(self.level(block, at), block.base + at, 1)
         self.count += count
-        for selector in self.selectors:
-            selector.offer(first, count)
+        self.offer(first, count)
 
     def follow(self, offset: i64) -> i64:
         """A record is settled: which one of its message group can be delivered now, see `release`; -1 for none."""
@@ -144,10 +222,9 @@ class Order(PriorityLevels):
 
     def release(self, block: Block, index: i64) -> None:
         """The record that `follow` told of waits at its level from now on."""
-        self.levels[self.level(block, index)].give_back(block.base + index, 1)
+        self.put_back(self.level(block, index), block.base + index, 1)
         self.count += 1
-        for selector in self.selectors:
-            selector.offer(block.base + index, 1)
+        self.offer(block.base + index, 1)
 
     # ---- going
 
@@ -193,6 +270,7 @@ class Order(PriorityLevels):
         entries: list[tuple[int, int]] = []
         for level in self.all_levels():
             entries += level.all_runs()
+        entries += self.unranked
         return self.still_waiting(entries) if self.is_sparse else entries
 
     def take_all(self) -> list[tuple[int, int]]:
@@ -213,6 +291,8 @@ class Order(PriorityLevels):
                 del self.busy[key]
         self.count = 0
         self.parked = 0
+        self.unranked = []
+        self.unranked_count = 0
         return runs
 
     # ---- which of its entries' records still wait
@@ -270,10 +350,25 @@ class Order(PriorityLevels):
 
     def rewrite(self, level: PriorityLevel) -> None:
         """Have a level's entries say exactly what waits."""
+        if isinstance(level, RankedRecords):
+            self.rewrite_ranked(level)
+            return
         runs = self.still_waiting(level.all_runs())
         level.clear()
         for first, count in runs:
             level.add(first, count)
+
+    def rewrite_ranked(self, ranked: RankedRecords) -> None:
+        entries = sorted(ranked.ranked_runs())
+        ranked.clear()
+        same: list[tuple[int, int]] = []  # of one rank
+        for at in range(len(entries)):
+            rank, first, count = entries[at]
+            same.append((first, count))
+            if at + 1 == len(entries) or entries[at + 1][0] != rank:
+                for start, length in self.still_waiting(same):
+                    ranked.place(rank, start, length)
+                same = []
 
     def end_selection(self) -> None:
         """End a selection: nobody takes records out of the middle any more."""

@@ -97,16 +97,18 @@ class ReadyQueue:
     def count(self) -> i64:
         """Records that are ready, and those parked behind others of their message group."""
         order = self.order
-        waiting = self.returned_count if order is None else order.count + order.parked
+        waiting = self.returned_count if order is None else order.count + order.parked + order.unranked_count
         return self.log.end - self.settlement.cursor + waiting + len(self.refused.waiting)
 
     def take_in_cost(self) -> i64:
         """Return what an order has still to take in: records, and for each block BLOCK_RECORDS more."""
         log = self.log
         cursor = self.settlement.cursor
-        if self.order is None or cursor >= log.end:
+        if self.order is None:
             return 0
-        return log.end - cursor + BLOCK_RECORDS * (log.index.size() - log.find(cursor))
+        if cursor >= log.end:
+            return self.order.unranked_count
+        return self.order.unranked_count + log.end - cursor + BLOCK_RECORDS * (log.index.size() - log.find(cursor))
 
     def available(self) -> i64:
         """Return the number of records that can be delivered now; what an order has still to take in does not count."""
@@ -338,6 +340,9 @@ class ReadyQueue:
 
     def give_back(self, order: Order, first: i64, end: i64) -> None:
         """Have the order deliver records again."""
+        if order.expression is not None:
+            order.add_unranked(first, end - first)
+            return
         while first < end:
             block = self.reader.needed(first)
             if block is None and self.reader.damage is not None:
@@ -460,6 +465,8 @@ class ReadyQueue:
         """Put in order what was sealed since the last call; False if there is more than one turn's share."""
         left: i64 = TAKE_IN_RECORDS
         settlement = self.settlement
+        if order.unranked and not self.rank_returned(order):
+            return False
         while settlement.cursor < self.log.end:
             if left <= 0 or self.turn.looks <= 0:
                 return False
@@ -478,13 +485,46 @@ class ReadyQueue:
                 if self.last_values is not None:
                     self.last_values.note_settled(first, -count)
                 continue
-            settlement.cursor = first + count
-            left -= count + BLOCK_RECORDS
             if self.last_values is not None:
+                settlement.cursor = first + count
+                left -= count + BLOCK_RECORDS
                 self.take_in_latest(order, self.last_values, block, index, count)
                 continue
+            if order.expression is not None:
+                count = order.take_in_ranked(order.expression, block, index, count, self.turn)
+            else:
+                order.take_in(block, index, count)
+            settlement.cursor = first + count
+            left -= count + BLOCK_RECORDS
             settlement.mark(first, first + count, RETURNED)
-            order.take_in(block, index, count)
+        return True
+
+    def rank_returned(self, order: Order) -> bool:
+        """Put in order the records below the cursor without a rank; False if there are more than one turn's share."""
+        expression = order.expression
+        assert expression is not None
+        while order.unranked:
+            first: i64
+            first, count = order.pop_unranked()
+            end = first + count
+            while first < end:
+                block = self.reader.needed(first) if self.turn.looks > 0 else None
+                if block is None and (self.turn.looks <= 0 or self.reader.damage is not None):
+                    order.add_unranked(first, end - first)
+                    return False
+                base = end if block is None else min(block.base, end)
+                if block is None or base > first:
+                    self.settlement.settle(first, base)
+                    first = base
+                    continue
+                length = self.wanted_length(block, first, end)
+                if length > 0:
+                    length = order.take_in_ranked(expression, block, first - block.base, length, self.turn)
+                    order.offer(first, length)
+                    first += length
+                else:
+                    self.settlement.settle(first, first - length)
+                    first -= length
         return True
 
     def goes_on_behind(self, order: Order) -> bool:
@@ -502,6 +542,9 @@ class ReadyQueue:
 
     def take_in_run(self, order: Order, first: i64, end: i64) -> None:
         """Take in records below the cursor: see `take_in`."""
+        if order.expression is not None:
+            order.add_unranked(first, end - first)
+            return
         while first < end:
             block = self.reader.needed(first)
             if block is None and self.reader.damage is not None:
@@ -511,9 +554,7 @@ class ReadyQueue:
                 self.settlement.settle(first, base)
                 first = base
                 continue
-            count = min(block.end, end) - first
-            if self.key_filter.intake is not None:
-                count = self.key_filter.intake.run_length(block, first - block.base, count, self.turn)
+            count = self.wanted_length(block, first, end)
             if count < 0:
                 self.settlement.settle(first, first - count)
                 first -= count
@@ -523,6 +564,12 @@ class ReadyQueue:
             else:
                 self.take_in_latest(order, self.last_values, block, first - block.base, count)
             first += count
+
+    def wanted_length(self, block: Block, first: i64, end: i64) -> i64:
+        """Return the length of the run of records of a block that a view has; negative: that it has not."""
+        count = min(block.end, end) - first
+        intake = self.key_filter.intake
+        return count if intake is None else intake.run_length(block, first - block.base, count, self.turn)
 
     # ---- beginning anew
 
@@ -572,7 +619,7 @@ class ReadyQueue:
         if order is None:
             head = self.head()
             return min(due, self.expiry.at(head)) if head < self.log.end else due
-        if self.settlement.cursor < self.log.end:
+        if self.settlement.cursor < self.log.end or order.unranked:
             return UNKNOWN_US
         for level in order.heads():
             due = min(due, self.expiry.at(level.first()))

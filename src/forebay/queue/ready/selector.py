@@ -72,6 +72,6 @@ class Selector:
         if was_out and found.returned is not None:
             found.returned.give_back(offset, 1)
         elif in_turn:
-            found.levels[level].add(offset, 1)
+            found.put(level, offset, 1)
         else:
-            found.levels[level].give_back(offset, 1)
+            found.put_back(level, offset, 1)

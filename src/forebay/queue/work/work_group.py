@@ -224,7 +224,7 @@ class WorkGroup(Group):
         self.expire(now_us)
         ready = self.ready_queue
         if ready.order is not None and not ready.take_in(ready.order):
-            ready.goes_on_behind(ready.order)
+            self.turn.looks = SCAN_RECORDS  # what is in order already can be had
         if ready.expiry.perishable:
             self.deaths.drop_expired(now_us)
         delivery: Delivery | None = None

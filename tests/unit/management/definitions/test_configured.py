@@ -216,3 +216,17 @@ def test_what_asks_for_more_than_the_cluster_gives_is_refused(
         replicated(cluster, **{field: value})
     assert f"queues[0].replication.{field}: {value!r}" in str(caught.value)
     assert why in str(caught.value)
+
+
+def test_an_order_is_an_argument_which_a_queue_keeps(vhosts: Vhosts) -> None:
+    assert arguments(order={"priority_expression": "/qty"}) == {
+        "x-queue-type": "classic",
+        "x-priority-expression": "/qty",
+    }
+    with pytest.raises(OptionError, match=r"queues\[0\]\.order cannot be in force on a stream"):
+        arguments(type="stream", order={"priority_expression": "/qty"})
+    declare_configured(vhosts, options(order={"priority_expression": "/qty"}))
+    declare_configured(vhosts, options(order={"priority_expression": "/qty"}))
+    declare_configured(vhosts, options())
+    with pytest.raises(OptionError, match="'q' is there with another x-priority-expression"):
+        declare_configured(vhosts, options(order={"priority_expression": "/price"}))
