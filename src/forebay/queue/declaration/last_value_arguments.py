@@ -12,6 +12,7 @@ from forebay.routing.exchange import frozen
 
 LAST_VALUE_KEY: Final = BY_KEY["last-value-key"].argument
 OVERFLOW: Final = BY_KEY["overflow"].argument
+PRIORITY: Final = BY_KEY["priority-expression"].argument
 SOURCE: Final = BY_KEY["source"].argument
 
 
@@ -27,6 +28,8 @@ def check_last_value_arguments(place: str, arguments: dict[str, object]) -> None
     for retention in RETENTIONS:
         if "x-" + retention in arguments:
             raise invalid("x-" + retention, place, "a last-value queue keeps nothing that was settled or replaced")
+    if PRIORITY in arguments:
+        raise invalid(PRIORITY, place, f"it does not go together with {LAST_VALUE_KEY}")
     if arguments.get(OVERFLOW) == "drop-head":
         raise invalid(OVERFLOW, place, "drop-head cannot be: a last-value queue refuses new keys when it is full")
 
