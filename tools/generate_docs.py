@@ -32,7 +32,7 @@ from forebay.core.option_groups import (
 )
 from forebay.core.option_table import INTEGER, OptionSpec, option_fields
 from forebay.core.options import Options
-from forebay.filter.functions import FUNCTIONS
+from forebay.filter.functions import FUNCTIONS, PROPERTY_FUNCTIONS
 from forebay.filter.subject import PROPERTIES
 from forebay.management.needs import told
 from forebay.management.table import OPERATIONS
@@ -178,6 +178,7 @@ def filters_tables() -> str:
     for name, each in FUNCTIONS.items():
         count = f"{each.least}" if each.least == each.most else f"{each.least} to {each.most}"
         functions.append(f"| `{name}` | {count} | {each.meaning} |")
+    functions += [f"| `{name}` | 0 | the property `{same}` |" for name, same in PROPERTY_FUNCTIONS.items()]
     parts = [
         HEAD,
         "# Words of the filter language\n",

@@ -13,6 +13,7 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.filter.parser import Filter, parse
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
+from forebay.filter.replace import Replacer
 from tests.unit.filter.messages import Message, message
 
 Value = object
@@ -21,6 +22,7 @@ WORDS = [
     *("/a", "/b/c[0]", "header.x", "priority", "'it''s'", '"q"', "1", "2.5", "-3", "(", ")", ",", "[/x"),
     *("=", "==", "!=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "MOD", "AND", "OR", "NOT", "IS", "NULL"),
     *("NAN", "TRUE", "IN", "LIKE", "BEGINS", "ENDS", "WITH", "BETWEEN", "LENGTH(", "IF(", "COALESCE(", "ARRAY_SUM("),
+    *("REGEXP_REPLACE(", "CRC64(", "TOPIC_NAME()", "BOOKMARK(", "'a*'"),
 ]
 SIGNS = {
     "=": lambda a, b: a == b,
@@ -270,3 +272,26 @@ def test_any_text_is_a_pattern_or_is_refused(pattern: str, text: str) -> None:
     except BadPattern:
         return
     assert compiled.find(text) in {True, False, None}
+
+
+# Without empty matches that are repeated: there the engines differ, as engines do.
+PIECES = ["a", "b", "[ab]", "[^a]", ".", "ab", "(?:ab|a)", "(?:a|ab)", "(?:a+|b)", r"\b", "^", "$"]
+REPEATS = ["", "*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{1,2}?"]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(REPEATS)), min_size=1, max_size=3),
+        min_size=1,
+        max_size=2,
+    ),
+    st.text("abc ", max_size=8),
+    st.sampled_from(["", "-", "xyz"]),
+)
+def test_replacements_are_those_of_python(choices: list[list[tuple[str, str]]], text: str, new: str) -> None:
+    pattern = "|".join(
+        "".join(piece if piece in ("^", "$", r"\b") else piece + repeat for piece, repeat in choice)
+        for choice in choices
+    )
+    expected = re.sub(pattern.replace("$", r"\Z"), new, text, flags=re.DOTALL)
+    assert Replacer(Pattern(pattern)).replaced(text, new) == expected

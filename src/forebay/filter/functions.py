@@ -10,6 +10,7 @@ import hashlib
 import zlib
 from typing import Final, final
 
+from forebay.filter.checksums import crc64
 from forebay.filter.numeric import NUMERIC, of_numbers
 from forebay.filter.times import read_time, written_time
 from forebay.filter.values import (
@@ -48,69 +49,132 @@ class FunctionSignature:
 
 
 FUNCTIONS: Final = {
-    "IF": FunctionSignature(3, 3, "either", 1, "the second if the first holds, otherwise the third"),
-    "COALESCE": FunctionSignature(1, MANY, "either", 0, "the first that is not NULL"),
-    "CONCAT": FunctionSignature(1, MANY, "value", 0, "all one behind the other, without those that are NULL"),
-    "LENGTH": FunctionSignature(1, 1, "value", 0, "characters of a text"),
-    "LOWER": FunctionSignature(1, 1, "value", 0, "in small letters"),
-    "UPPER": FunctionSignature(1, 1, "value", 0, "in capital letters"),
-    "TRIM": FunctionSignature(1, 1, "value", 0, "without white space at both ends"),
-    "LTRIM": FunctionSignature(1, 1, "value", 0, "without white space at the start"),
-    "RTRIM": FunctionSignature(1, 1, "value", 0, "without white space at the end"),
-    "SUBSTR": FunctionSignature(2, 3, "value", 0, "from this character on (1 is the first), so many"),
-    "LEFT": FunctionSignature(2, 2, "value", 0, "so many characters of the start"),
-    "RIGHT": FunctionSignature(2, 2, "value", 0, "so many characters of the end"),
-    "REPLACE": FunctionSignature(3, 3, "value", 0, "the first with every second become the third"),
-    "REVERSE": FunctionSignature(1, 1, "value", 0, "its characters backwards"),
-    "INSTR": FunctionSignature(2, 2, "value", 0, "where in the first the second begins, 0 for nowhere"),
-    "INSTR_I": FunctionSignature(2, 2, "value", 0, "the same, whatever the case of letters"),
-    "STREQUAL_I": FunctionSignature(2, 2, "condition", 0, "whether both are the same, whatever the case of letters"),
-    "ABS": FunctionSignature(1, 1, "value", 0, "without its sign"),
-    "CEILING": FunctionSignature(1, 1, "value", 0, "the next integer above"),
-    "FLOOR": FunctionSignature(1, 1, "value", 0, "the next integer below"),
-    "ROUND": FunctionSignature(1, 2, "value", 0, "the next number with so many decimal places, 0 if not said"),
-    "SIGN": FunctionSignature(1, 1, "value", 0, "-1, 0 or 1"),
-    "MOD": FunctionSignature(
-        2, 2, "value", 0, "what is left of the first after division by the second, with the sign of the first"
+    "IF": FunctionSignature(
+        3, 3, "either", 1, "the second value if the first, a condition, is true; otherwise the third"
     ),
-    "SQRT": FunctionSignature(1, 1, "value", 0, "the square root"),
-    "POWER": FunctionSignature(2, 2, "value", 0, "the first to the power of the second"),
-    "EXP": FunctionSignature(1, 1, "value", 0, "e to this power"),
-    "LN": FunctionSignature(1, 1, "value", 0, "the natural logarithm"),
-    "LOG2": FunctionSignature(1, 1, "value", 0, "the logarithm to the base of 2"),
-    "LOG10": FunctionSignature(1, 1, "value", 0, "the logarithm to the base of 10"),
+    "COALESCE": FunctionSignature(1, MANY, "either", 0, "the first value that is not NULL"),
+    "CONCAT": FunctionSignature(1, MANY, "value", 0, "all values joined to one text; those that are NULL are left out"),
+    "LENGTH": FunctionSignature(1, 1, "value", 0, "number of characters of a text"),
+    "LOWER": FunctionSignature(1, 1, "value", 0, "a text in lower case"),
+    "UPPER": FunctionSignature(1, 1, "value", 0, "a text in upper case"),
+    "TRIM": FunctionSignature(1, 1, "value", 0, "a text without the white space at both ends"),
+    "LTRIM": FunctionSignature(1, 1, "value", 0, "a text without the white space at its start"),
+    "RTRIM": FunctionSignature(1, 1, "value", 0, "a text without the white space at its end"),
+    "SUBSTR": FunctionSignature(
+        2,
+        3,
+        "value",
+        0,
+        "characters of the first value from the one at the second on (1 is the first); the third says how many",
+    ),
+    "LEFT": FunctionSignature(2, 2, "value", 0, "the first characters of a text; the second value says how many"),
+    "RIGHT": FunctionSignature(2, 2, "value", 0, "the last characters of a text; the second value says how many"),
+    "REPLACE": FunctionSignature(
+        3, 3, "value", 0, "the first value with every occurrence of the second replaced by the third"
+    ),
+    "REGEXP_REPLACE": FunctionSignature(
+        3,
+        3,
+        "value",
+        0,
+        "the first value with every match of a [pattern](filters.md#patterns) replaced by the third",
+    ),
+    "REVERSE": FunctionSignature(1, 1, "value", 0, "the characters of a text in reverse order"),
+    "INSTR": FunctionSignature(
+        2,
+        2,
+        "value",
+        0,
+        "position of the second value within the first (1 is the first character); 0 if it is not in it",
+    ),
+    "INSTR_I": FunctionSignature(2, 2, "value", 0, "as `INSTR`, but upper and lower case are the same"),
+    "STREQUAL_I": FunctionSignature(
+        2, 2, "condition", 0, "whether two texts are equal if upper and lower case are the same"
+    ),
+    "ABS": FunctionSignature(1, 1, "value", 0, "the absolute value of a number"),
+    "CEILING": FunctionSignature(1, 1, "value", 0, "the least integer that is not below a number"),
+    "FLOOR": FunctionSignature(1, 1, "value", 0, "the greatest integer that is not above a number"),
+    "ROUND": FunctionSignature(
+        1,
+        2,
+        "value",
+        0,
+        "the first value rounded to as many decimal places as the second says; without it to an integer",
+    ),
+    "SIGN": FunctionSignature(1, 1, "value", 0, "-1 for a number below 0, 0 for 0, 1 for a number above 0"),
+    "MOD": FunctionSignature(
+        2, 2, "value", 0, "the remainder of the first value divided by the second, with the sign of the first"
+    ),
+    "SQRT": FunctionSignature(1, 1, "value", 0, "the square root of a number"),
+    "POWER": FunctionSignature(2, 2, "value", 0, "the first value to the power of the second"),
+    "EXP": FunctionSignature(1, 1, "value", 0, "e to the power of a number"),
+    "LN": FunctionSignature(1, 1, "value", 0, "the natural logarithm of a number"),
+    "LOG2": FunctionSignature(1, 1, "value", 0, "the logarithm of a number to the base 2"),
+    "LOG10": FunctionSignature(1, 1, "value", 0, "the logarithm of a number to the base 10"),
     "SIN": FunctionSignature(1, 1, "value", 0, "the sine of an angle in radians"),
     "COS": FunctionSignature(1, 1, "value", 0, "the cosine of an angle in radians"),
     "TAN": FunctionSignature(1, 1, "value", 0, "the tangent of an angle in radians"),
-    "ASIN": FunctionSignature(1, 1, "value", 0, "the angle of which it is the sine"),
-    "ACOS": FunctionSignature(1, 1, "value", 0, "the angle of which it is the cosine"),
-    "ATAN": FunctionSignature(1, 1, "value", 0, "the angle of which it is the tangent"),
-    "ATAN2": FunctionSignature(2, 2, "value", 0, "the angle of the point with this y and this x"),
-    "DEGREES": FunctionSignature(1, 1, "value", 0, "an angle in radians as degrees"),
-    "RADIANS": FunctionSignature(1, 1, "value", 0, "an angle in degrees as radians"),
-    "WIDTH_BUCKET": FunctionSignature(
-        4, 4, "value", 0, "in which bucket the first is, from the second to the third in so many alike"
+    "ASIN": FunctionSignature(1, 1, "value", 0, "the angle in radians whose sine is the value"),
+    "ACOS": FunctionSignature(1, 1, "value", 0, "the angle in radians whose cosine is the value"),
+    "ATAN": FunctionSignature(1, 1, "value", 0, "the angle in radians whose tangent is the value"),
+    "ATAN2": FunctionSignature(
+        2, 2, "value", 0, "the angle in radians of the point whose y is the first value and whose x is the second"
     ),
-    "GEO_DISTANCE": FunctionSignature(4, 4, "value", 0, "metres from a latitude and longitude to another, in degrees"),
-    "CRC32": FunctionSignature(1, 1, "value", 0, "the checksum of a text in UTF-8, as in zip files"),
-    "MD5": FunctionSignature(1, 1, "value", 0, "the digest of a text in UTF-8, in hexadecimal digits"),
+    "DEGREES": FunctionSignature(1, 1, "value", 0, "an angle in radians, converted to degrees"),
+    "RADIANS": FunctionSignature(1, 1, "value", 0, "an angle in degrees, converted to radians"),
+    "WIDTH_BUCKET": FunctionSignature(
+        4,
+        4,
+        "value",
+        0,
+        "number of the first value's bucket, if the range from the second to the third has as many as the fourth",
+    ),
+    "GEO_DISTANCE": FunctionSignature(
+        4,
+        4,
+        "value",
+        0,
+        "distance in metres between two points: latitude and longitude of the first, then of the second, in degrees",
+    ),
+    "CRC32": FunctionSignature(1, 1, "value", 0, "the CRC-32 checksum of a text in UTF-8, as in zip files"),
+    "CRC64": FunctionSignature(
+        1, 1, "value", 0, "the CRC-64 checksum of a text in UTF-8, as in xz files: an integer from 0 to 2^64 - 1"
+    ),
+    "MD5": FunctionSignature(1, 1, "value", 0, "the MD5 digest of a text in UTF-8, in hexadecimal digits"),
     "STRFTIME": FunctionSignature(
-        2, 2, "value", 0, "in this [form](filters.md#times) the time that is so many seconds after 1970 began"
+        2,
+        2,
+        "value",
+        0,
+        "a time as text: the first value is its [format](filters.md#times), the second the seconds since 1970",
     ),
     "STRPTIME": FunctionSignature(
-        2, 2, "value", 0, "seconds since 1970 that a text in this [form](filters.md#times) says"
+        2,
+        2,
+        "value",
+        0,
+        "seconds since 1970 of the time in the first value, whose [format](filters.md#times) is the second",
     ),
-    "GREATEST": FunctionSignature(1, MANY, "value", 0, "the greatest; NULL if any is"),
-    "LEAST": FunctionSignature(1, MANY, "value", 0, "the least; NULL if any is"),
-    "ARRAY_COUNT": FunctionSignature(1, 1, "value", 0, "elements of a list"),
-    "ARRAY_MIN": FunctionSignature(1, 1, "value", 0, "the least element that is not NULL"),
-    "ARRAY_MAX": FunctionSignature(1, 1, "value", 0, "the greatest element that is not NULL"),
-    "ARRAY_SUM": FunctionSignature(1, 1, "value", 0, "the sum of the elements that are numbers"),
+    "GREATEST": FunctionSignature(1, MANY, "value", 0, "the greatest value; NULL if any is NULL"),
+    "LEAST": FunctionSignature(1, MANY, "value", 0, "the least value; NULL if any is NULL"),
+    "ARRAY_COUNT": FunctionSignature(1, 1, "value", 0, "number of elements of a list"),
+    "ARRAY_MIN": FunctionSignature(1, 1, "value", 0, "the least element of a list that is not NULL"),
+    "ARRAY_MAX": FunctionSignature(1, 1, "value", 0, "the greatest element of a list that is not NULL"),
+    "ARRAY_SUM": FunctionSignature(1, 1, "value", 0, "the sum of those elements of a list that are numbers"),
+}
+
+# Functions without values, under AMPS's names: each is a property of the message by another name.
+PROPERTY_FUNCTIONS: Final = {
+    "TOPIC_NAME": "topic",
+    "BOOKMARK": "offset",
+    "LEASE_COUNT": "deliveries",
+    "USER": "user_id",
 }
 
 
 def call(name: str, values: list[object]) -> object:
-    """Return the result of a function for these arguments. The parser makes nodes of their own for IF and COALESCE."""
+    """Return the result of a function for these arguments. The parser makes a node of its own for REGEXP_REPLACE, and
+    IF and COALESCE look only at the values that they need: none of the three comes here."""
     if name.startswith("ARRAY_"):
         return of_list(name, values[0])
     singles = [first(value) for value in values]
@@ -167,6 +231,8 @@ def of_text(name: str, words: str) -> object:
         return words[::-1]
     if name == "CRC32":
         return zlib.crc32(words.encode("utf-8", "replace"))
+    if name == "CRC64":
+        return crc64(words.encode("utf-8", "replace"))
     if name == "MD5":
         return hashlib.md5(words.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
     assert name == "RTRIM"

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from forebay.filter.functions import call
 from forebay.filter.pattern import TEXT_CHARACTERS_MAX, Pattern
+from forebay.filter.replace import Replacer
 from forebay.filter.subject import FUNCTION_SHIFT, Subject
 from forebay.filter.values import (
     AT_LEAST,
@@ -424,12 +425,38 @@ class Call(FilterNode):
         for part in self.parts:
             value = part.evaluate(subject)
             if isinstance(value, str):
-                subject.steps -= len(value) >> FUNCTION_SHIFT
+                subject.steps -= len(value) >> (0 if name == "CRC64" else FUNCTION_SHIFT)
             values.append(value)
         return call(name, values) if subject.may_go_on() else None
 
     def written(self) -> str:
         return f"{self.name}({', '.join([part.written() for part in self.parts])})"
+
+
+@final
+class RegexpReplace(FilterNode):
+    """REGEXP_REPLACE: a text with every match of a regular expression replaced."""
+
+    def __init__(self, value: FilterNode, pattern: Pattern, new: FilterNode) -> None:
+        super().__init__(VALUE, TOP_LEVEL, [value, new])
+        self.replacer = Replacer(pattern)
+
+    def evaluate(self, subject: Subject) -> object:
+        words = text(first(self.parts[0].evaluate(subject)))
+        new = first(self.parts[1].evaluate(subject))
+        by = "" if new is None else text(new)  # an empty text is NULL, and matches are mostly to be removed
+        if words is None or by is None or not subject.may_go_on():
+            return None
+        made = self.replacer.replaced(words, by)
+        subject.steps -= self.replacer.work
+        if made is None:
+            return None
+        subject.steps -= len(made) >> FUNCTION_SHIFT
+        return made or None
+
+    def written(self) -> str:
+        value, new = self.parts
+        return f"REGEXP_REPLACE({value.written()}, {quoted(self.replacer.pattern.source)}, {new.written()})"
 
 
 def any_of(results: list[object]) -> object:

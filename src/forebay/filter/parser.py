@@ -21,7 +21,7 @@ from typing import Final, NoReturn, final
 
 from mypy_extensions import i64
 
-from forebay.filter.functions import FUNCTIONS
+from forebay.filter.functions import FUNCTIONS, PROPERTY_FUNCTIONS
 from forebay.filter.grammar import END, NUMBER, SIGN, TEXT, Grammar, Lexeme
 from forebay.filter.nodes import (
     CONDITION,
@@ -42,6 +42,7 @@ from forebay.filter.nodes import (
     Negative,
     Not,
     Path,
+    RegexpReplace,
 )
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
@@ -216,7 +217,7 @@ class Parser(Grammar):
         if word == "IN":
             return In(value, self.items())
         if word == "LIKE":
-            return Like(value, self.pattern())
+            return Like(value, self.pattern("LIKE is followed by a pattern in quotes"))
         self.expect_keyword("WITH")
         token = self.peek()
         return Affix(word == "ENDS", value, self.compared(self.sum(), token))
@@ -234,10 +235,11 @@ class Parser(Grammar):
         self.expect_sign(")")
         return found
 
-    def pattern(self) -> Pattern:
+    def pattern(self, wanted: str) -> Pattern:
+        """Parse a regular expression. Refuse anything else with the text `wanted`."""
         token = self.take()
         if token.kind != TEXT or not isinstance(token.value, str):
-            refuse(token.at, token.written, "LIKE is followed by a pattern in quotes")
+            refuse(token.at, token.written, wanted)
         try:
             return Pattern(token.value)
         except BadPattern as error:
@@ -285,7 +287,12 @@ class Parser(Grammar):
         """Parse a property, a function, TRUE, FALSE or NULL."""
         upper = token.upper
         if self.peek().kind == SIGN and self.peek().written == "(" and upper in FUNCTIONS:
-            return self.function(token)
+            return self.regexp_replace() if upper == "REGEXP_REPLACE" else self.function(token)
+        if self.peek().kind == SIGN and self.peek().written == "(" and upper in PROPERTY_FUNCTIONS:
+            self.expect_sign("(")
+            if not self.takes_sign(")"):
+                refuse(token.at, token.written, f"{upper} takes no values")
+            return MessageProperty(PROPERTY_FUNCTIONS[upper])
         if token.written in PROPERTIES or (self.words is not None and token.written in self.words):
             return MessageProperty(token.written)
         if upper == "TRUE":
@@ -297,10 +304,25 @@ class Parser(Grammar):
         if upper in RESERVED:
             refuse(token.at, token.written, "a value is due here")
         if self.peek().kind == SIGN and self.peek().written == "(":
-            refuse(token.at, token.written, f"no function; known are {', '.join(FUNCTIONS)}")
+            refuse(token.at, token.written, f"no function; known are {', '.join([*FUNCTIONS, *PROPERTY_FUNCTIONS])}")
         near = get_close_matches(token.written, PROPERTIES, 1)
         meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(PROPERTIES)}."
         refuse(token.at, token.written, f"nothing that is known of a message; {meant} Texts stand in quotes")
+
+    def regexp_replace(self) -> FilterNode:
+        """Parse the values of REGEXP_REPLACE. Its pattern is compiled here, so it has to be a literal."""
+        self.expect_sign("(")
+        self.enter()
+        start = self.peek()
+        value = self.needs_value(self.condition(), start)
+        self.expect_sign(",")
+        pattern = self.pattern("the second value of REGEXP_REPLACE is a pattern in quotes")
+        self.expect_sign(",")
+        start = self.peek()
+        new = self.needs_value(self.condition(), start)
+        self.depth -= 1
+        self.expect_sign(")")
+        return self.checked(RegexpReplace(value, pattern, new), start)
 
     def function(self, token: Token) -> FilterNode:
         name = token.upper

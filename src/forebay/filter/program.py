@@ -12,7 +12,7 @@ DIGITS: Final = "0123456789"
 HEX_DIGITS: Final = "0123456789abcdefABCDEF"
 CHARACTER_LAST: Final = 0x10FFFF
 
-# Instructions. FORK and JUMP go on to `to` (FORK also to `other`); the others look at a character or at the place.
+# Instructions. FORK and JUMP go on to `to` (FORK also to `other`, if not); the others look at a character or the place.
 SET: Final = 1
 FORK: Final = 2
 JUMP: Final = 3
@@ -68,6 +68,13 @@ class Instruction:
         self.to: i64 = to
         self.other: i64 = other
         self.characters = characters
+
+    def leave_for(self, end: i64, lazy: bool) -> None:
+        """Set the second way of a FORK. It is tried before the first if the repeat is lazy."""
+        self.other = end
+        if lazy:
+            self.other = self.to
+            self.to = end
 
 
 def in_class(name: str, character: str) -> bool:
@@ -347,11 +354,12 @@ class Compiler:
             if self.peek() != "}" or (most >= 0 and most < least):
                 self.fail("repeats are written {m}, {m,} or {m,n}")
             self.at += 1
-        if self.peek() == "?":
-            self.at += 1  # which of several matches is found makes no difference here
+        lazy = self.peek() == "?"  # of several matches the shortest: it makes a difference to `replace` alone
+        if lazy:
+            self.at += 1
         if self.peek() and self.peek() in "*+?{":
             self.fail(f"'{self.peek()}' repeats nothing")
-        self.write_repeats(start, least, most)
+        self.write_repeats(start, least, most, lazy)
 
     def count(self) -> i64:
         digits = ""
@@ -362,7 +370,7 @@ class Compiler:
             self.fail(f"a number of repeats is 0 to {REPEATS_MAX}")
         return int(digits)
 
-    def write_repeats(self, start: i64, least: i64, most: i64) -> None:
+    def write_repeats(self, start: i64, least: i64, most: i64, lazy: bool) -> None:
         body = self.program[start:]
         del self.program[start:]
         for _ in range(least):
@@ -372,14 +380,14 @@ class Compiler:
             self.program[fork].to = fork + 1
             self.copy(body, start)
             self.add(JUMP, fork, 0, None)
-            self.program[fork].other = len(self.program)
+            self.program[fork].leave_for(len(self.program), lazy)
             return
         forks: list[int] = []
         for _ in range(most - least):
             forks.append(int(self.add(FORK, len(self.program) + 1, 0, None)))
             self.copy(body, start)
         for each in forks:
-            self.program[each].other = len(self.program)
+            self.program[each].leave_for(len(self.program), lazy)
 
     def copy(self, body: list[Instruction], start: i64) -> None:
         """Append instructions that were written to stand at `start`."""

@@ -47,8 +47,8 @@ PROPERTIES: Final = {
 }
 
 
-# Bounds of one filter's cost at one message: characters that its patterns look at, and as much again for every so many
-# characters that its functions take. Beyond them the result is unknown.
+# Bounds of one filter's cost at one message: characters that its patterns look at and that CRC64 reads, and as much
+# again for every so many characters that its other functions take. Beyond them the result is unknown.
 STEPS_A_LOOK: Final = 1 << 19
 FUNCTION_SHIFT: Final = 4
 BODY_OCTETS_MAX: Final = 1 << 20  # of a body that is read as JSON

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 from forebay.core.errors import RequestError
-from forebay.filter.functions import FUNCTIONS, TEXT_CHARACTERS_MAX
+from forebay.filter.functions import FUNCTIONS, PROPERTY_FUNCTIONS, TEXT_CHARACTERS_MAX
 from forebay.filter.parser import parse
+from forebay.filter.subject import STEPS_A_LOOK
 from forebay.filter.values import ELEMENTS_MAX
-from tests.unit.filter.messages import message
+from tests.unit.filter.messages import Message, message
 
 BODY = {
     "s": "  Abc ",
@@ -47,6 +49,16 @@ BODY = {
         ("RIGHT('abc', 2)", "'bc'"),
         ("RIGHT('abc', 9)", "'abc'"),
         ("REPLACE('a.b.c', '.', '-')", "'a-b-c'"),
+        ("REGEXP_REPLACE('+49 (30) 12', '[^0-9]+', '')", "'493012'"),
+        ("REGEXP_REPLACE('aXbxc', '(?i)x', '-')", "'a-b-c'"),
+        ("REGEXP_REPLACE('<a><b>', '<.*?>', 'T')", "'TT'"),
+        ("REGEXP_REPLACE('<a><b>', '<.*>', 'T')", "'T'"),
+        ("REGEXP_REPLACE('abc', 'x*', '-')", "'-a-b-c-'"),
+        ("REGEXP_REPLACE('abc', '^', /n)", "'-7abc'"),
+        ("REGEXP_REPLACE('abc', '$', '\\1')", "'abc\\1'"),
+        ("REGEXP_REPLACE('abc', 'b', /gone)", "'ac'"),
+        ("REGEXP_REPLACE(/n, '-', '+')", "'+7'"),
+        ("REGEXP_REPLACE('abc', 'x', '-')", "'abc'"),
         ("INSTR('abc', 'c')", "3"),
         ("INSTR('abc', 'C')", "0"),
         ("INSTR_I('abC', 'c')", "3"),
@@ -78,6 +90,8 @@ BODY = {
         ("ROUND(GEO_DISTANCE(0, 0, 0, 180) / 1000)", "20015"),
         ("ROUND(GEO_DISTANCE(10, 20, 10, 380), 3)", "0"),
         ("CRC32('123456789')", "3421780262"),
+        ("CRC64('123456789')", "11051210869376104954"),
+        ("CRC64('ä')", "CRC64('\u00e4')"),
         ("MD5('abc')", "'900150983cd24fb0d6963f7d28e17f72'"),
         ("STRFTIME('%Y-%m-%d %H:%M:%S', 1700000000)", "'2023-11-14 22:13:20'"),
         ("STRFTIME('%FT%T.%f%z %j %u 100%%F', 1700000000.25)", "'2023-11-14T22:13:20.250000+0000 318 2 100%F'"),
@@ -128,6 +142,10 @@ def test_what_a_function_makes(expression: str, value: str) -> None:
         "LEFT('abc', 1.5)",
         "SUBSTR('abc', 9)",
         "REPLACE('a', 'a', '')",
+        "REGEXP_REPLACE('a', 'a', '')",
+        "REGEXP_REPLACE(/gone, 'a', 'b')",
+        "REGEXP_REPLACE('a', 'a', /table)",
+        "CRC64(/gone)",
         "INSTR('a', /gone)",
         "MOD(1, 0)",
         "SQRT(-1)",
@@ -204,6 +222,55 @@ def test_texts_that_are_made_have_a_limit() -> None:
 def test_a_list_has_a_limit() -> None:
     assert parse("/l = 7").matches(message({"l": [7] * ELEMENTS_MAX}))
     assert parse("/l IS NOT NULL AND ARRAY_COUNT(/l) IS NULL").matches(message({"l": [7] * (ELEMENTS_MAX + 1)}))
+
+
+@pytest.mark.parametrize(("name", "fact"), list(PROPERTY_FUNCTIONS.items()))
+def test_a_function_without_values_is_a_property(name: str, fact: str) -> None:
+    read = parse(f"{name}() = 'x'")
+    assert read.properties == {fact}
+    assert read.written() == f"{fact} = 'x'"
+    assert read.matches(Message(facts={fact: "x"}))
+    assert parse(f"{name.lower()}() IS NULL").matches(message({}))
+    with pytest.raises(RequestError, match=f"filter, position 1, '{name}': {name} takes no values"):
+        parse(f"{name}(1) = 1")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            "REGEXP_REPLACE('a', /p, 'b')",
+            "position 21, '/p': the second value of REGEXP_REPLACE is a pattern in quotes",
+        ),
+        ("REGEXP_REPLACE('a', '(a', 'b')", "the pattern's character 3: a group without its '"),
+        ("REGEXP_REPLACE('a', 'a')", "',' is due here"),
+        ("REGEXP_REPLACE(1 = 1, 'a', 'b')", "this is a condition"),
+    ],
+)
+def test_a_replacement_that_cannot_be_is_refused(call: str, text: str) -> None:
+    with pytest.raises(RequestError, match=re.escape(text)):
+        parse(f"{call} = 'b'")
+
+
+def test_replacements_are_written_as_they_are_read() -> None:
+    written = "REGEXP_REPLACE(/a, 'it''s|x{2}', CONCAT(/b, '-')) = 'c'"
+    assert parse(f" {written} ").written() == written
+
+
+def test_replacements_have_limits() -> None:
+    long = message({"t": "a" * 65_536, "u": "a" * 65_537, "w": "y" * 64})
+    assert parse("LENGTH(REGEXP_REPLACE(/t, '^a', 'xy')) = 65537").matches(long)
+    assert parse("REGEXP_REPLACE(/u, '^a', 'xy') IS NULL").matches(long)
+    assert parse("REGEXP_REPLACE(/t, 'a', /w) IS NULL").matches(long)
+    # Each match is known only when the text ends: the work would be quadratic.
+    assert parse("REGEXP_REPLACE(/t, 'a|a.*b', '-') IS NULL").matches(long)
+
+
+def test_checksums_count_in_full() -> None:
+    subject = message({"t": "x" * (STEPS_A_LOOK // 2)})
+    assert parse("CRC64(/t) = CRC64(/t) OR TRUE").matches(subject)
+    assert parse("CRC64(/t) + CRC64(/t) + CRC64(/t) IS NULL").matches(subject)
+    assert subject.is_cut
 
 
 def test_every_function_is_tried_here() -> None:
