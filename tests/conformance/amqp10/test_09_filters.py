@@ -65,6 +65,7 @@ def attach_filtered(raw: Raw, filters: dict[Any, Any]) -> None:
         (Ulong(0x120), "header.priority = 4 AND a.n % 2 = 1 AND n > 1", [b"3", b"5"]),
         (Symbol("amqp:properties-filter"), {Symbol("message-id"): "&s:-4"}, [b"4"]),
         (Ulong(0x174), {"color": "&p:bl", "n": 3}, [b"3"]),
+        (Symbol("forebay:filter"), "header.color = 'red' AND BOOKMARK() > 0 AND topic IS NOT NULL", [b"2", b"4"]),
     ],
 )
 def test_only_messages_that_match_are_delivered(

@@ -50,6 +50,7 @@ def translated(value: object, key: str = "any") -> object:
             Map([("x", True), ("y", -1.5), ("z", Ulong(7))]),
             "header.x = TRUE AND header.y = -1.5 AND header.z = 7",
         ),
+        ("forebay:filter", "/qty>5 and USER() = 'u'", "/qty>5 and USER() = 'u'"),
         (0x174, Map([("x", None)]), None),
         (0x174, Map([]), None),
     ],
@@ -101,3 +102,20 @@ def test_an_invalid_filter_is_refused(descriptor: str | int, value: Any, message
     with pytest.raises(RequestError, match=message) as caught:
         translated(named(descriptor, value))
     assert caught.value.reason == INVALID
+
+
+def test_the_own_language_needs_no_descriptor() -> None:
+    assert translated("/qty > 5", "forebay:filter") == "/qty > 5"
+    assert filters_in_force({"forebay:filter": "/qty > 5"}) == {"forebay:filter": "/qty > 5"}
+    both = {"forebay:filter": "/a = 1 OR /b = 2", "sql-filter": "h.priority > 4"}
+    assert arguments_in(None, dict(both))["x-filter"] == "(/a = 1 OR /b = 2) AND (COALESCE(priority, 4) > 4)"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("/qty >", "filter, position 7"), (5, "5 must be a string"), ("priority", "a condition is due")]
+)
+def test_an_invalid_filter_of_the_own_language_is_refused(value: object, text: str) -> None:
+    with pytest.raises(RequestError, match=text) as refused:
+        translated(value, "forebay:filter")
+    assert refused.value.reason == INVALID
+    assert refused.value.text.startswith("attach: source: filter 'forebay:filter': ")

@@ -23,6 +23,7 @@ from forebay.filter.parser import parse
 from forebay.session.amqp10.outgoing.message_filters import (
     CODES,
     MESSAGE_FILTERS,
+    OWN,
     SQL,
     SQL_KEY,
     translate_filter,
@@ -101,8 +102,8 @@ def descriptor_of(name: str, value: object) -> str:
 
 
 def is_message_filter(kind: str, value: object) -> bool:
-    """Return whether a filter looks at each message. One that has no descriptor is told by the key of SQL alone."""
-    return kind in MESSAGE_FILTERS and (isinstance(value, Described) or kind == SQL)
+    """Return whether a filter looks at each message. Without a descriptor, only the keys of SQL and OWN say so."""
+    return kind in MESSAGE_FILTERS and (isinstance(value, Described) or kind in (SQL, OWN))
 
 
 def all_of(conditions: list[str]) -> str:

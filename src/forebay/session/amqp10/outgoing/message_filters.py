@@ -5,6 +5,7 @@ apache.org:selector-filter:string    0x468C00000004      a JMS selector
 amqp:sql-filter                      0x120               an SQL filter
 amqp:properties-filter               0x173               fields of the properties section, and what they equal
 amqp:application-properties-filter   0x174               application properties, and what they equal
+forebay:filter                                           a filter in the broker's language
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.units import MS_PER_S
 from forebay.filter.nodes import Affix, And, Comparison, FilterNode, Literal, Path
+from forebay.filter.parser import parse
 from forebay.filter.sql.names import field_node
 from forebay.filter.sql.selector import parse_jms, parse_sql
 from forebay.filter.values import EQUAL, INTEGER_LEAST, INTEGER_MOST
@@ -23,7 +25,8 @@ SELECTOR: Final = "apache.org:selector-filter:string"
 SQL: Final = "amqp:sql-filter"
 PROPERTIES: Final = "amqp:properties-filter"
 APPLICATION_PROPERTIES: Final = "amqp:application-properties-filter"
-MESSAGE_FILTERS: Final = (SELECTOR, SQL, PROPERTIES, APPLICATION_PROPERTIES)
+OWN: Final = "forebay:filter"
+MESSAGE_FILTERS: Final = (SELECTOR, SQL, PROPERTIES, APPLICATION_PROPERTIES, OWN)
 CODES: Final = {
     0x468C00000004: SELECTOR,
     0x120: SQL,
@@ -38,10 +41,12 @@ INFINITE: Final = float("inf")
 def translate_filter(kind: str, key: str, value: object) -> str:
     """Return one of MESSAGE_FILTERS in the filter language, "" if all messages match it; refuse an invalid one."""
     where = f"attach: source: filter '{key}'"
-    if kind in (SELECTOR, SQL):
+    if kind in (SELECTOR, SQL, OWN):
         if not isinstance(value, str):
             raise RequestError(INVALID, f"{where}: {value!r} must be a string")
         try:
+            if kind == OWN:
+                return parse(value).text
             return parse_jms(value) if kind == SELECTOR else parse_sql(value)
         except RequestError as error:
             raise RequestError(error.reason, f"{where}: {error.text}") from None
