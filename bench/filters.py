@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from forebay.broker.properties import MessageFacts
+from forebay.broker.properties import MessageProperties
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.log.block_files import BlockFiles
@@ -68,7 +68,7 @@ def filled(folder: str, count: int) -> QueueLog:
 
 
 def group_of(log: QueueLog, texts: list[str]) -> WorkGroup:
-    group = WorkGroup(1, b"", b"", log, 0, Limits(), MessageFacts())
+    group = WorkGroup(1, b"", b"", log, 0, Limits(), MessageProperties())
     for number, text in enumerate(texts):
         consumer = Consumer(number, 1, 1, number, 0, b"t", False, UNLIMITED)
         consumer.queue_name = b"orders"
