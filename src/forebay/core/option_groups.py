@@ -98,6 +98,18 @@ class OrderOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FairnessOptions:
+    """The consumers of a queue, and the keys of its messages, beside each other."""
+
+    strategy: str = option(
+        "",
+        TEXT,
+        "The consumer that is next: the first with room, each in turn, or the one with the most unused share.",
+        choices=("", "fast", "round-robin", "proportional"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RetryOptions:
     """The retries of messages that consumers give back."""
 
@@ -192,6 +204,9 @@ class QueueOptions:
     limits: LimitOptions = option(LimitOptions(), TABLE, "Limits of the queue.", inner=LimitOptions)
     lease: LeaseOptions = option(LeaseOptions(), TABLE, "Leases of the queue's consumers.", inner=LeaseOptions)
     order: OrderOptions = option(OrderOptions(), TABLE, "Order of the queue's messages.", inner=OrderOptions)
+    fairness: FairnessOptions = option(
+        FairnessOptions(), TABLE, "Fairness among consumers, and keys, of the queue.", inner=FairnessOptions
+    )
     retry: RetryOptions = option(RetryOptions(), TABLE, "Retries of failed messages.", inner=RetryOptions)
     dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Dead letters.", inner=DeadLetterOptions)
     ack_durability: str = option(

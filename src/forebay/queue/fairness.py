@@ -11,6 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.queue.declaration.limits import FAST
 from forebay.queue.leases.lease import UNLIMITED, Consumer
 
 BURST: Final = 256  # most records for one consumer before the next one's turn
@@ -23,6 +24,8 @@ STICKY: Final = "sticky"
 LEAST_INFLIGHT: Final = "least_inflight"
 HASH_TOPIC: Final = "hash_topic"
 HASH_CLIENT: Final = "hash_clientid"
+
+SHARE_MAX: Final = 1 << 30  # records, from which on a backlog counts as one of this size
 
 # Fields of a record that a strategy goes by.
 NO_KEY: Final = 0
@@ -254,6 +257,44 @@ class SingleActive(Fairness):
 
 
 @final
+class Fast(Fairness):
+    """Takes the first consumer that can take some, the highest priority before, and gives it as much as it takes."""
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        for consumer in consumers:
+            if consumer.can_take():
+                return consumer
+        return None
+
+
+@final
+class Proportional(Fairness):
+    """Takes, of the consumers with the highest priority, the one with the most unused share of its backlog.
+
+    Of consumers with equal shares the one that has waited longest is next.
+
+    served  deliveries so far
+    """
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.served: i64 = 0
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        best: Consumer | None = None
+        for consumer in consumers:
+            if best is not None and consumer.priority < best.priority:
+                break
+            if consumer.can_take() and (best is None or is_freer(consumer, best)):
+                best = consumer
+        return best
+
+    def took(self, consumer: Consumer, count: i64) -> None:
+        self.served += 1
+        consumer.served_at = self.served
+
+
+@final
 class LeastHeld(Fairness):
     """Takes the consumer with the fewest messages unacknowledged, as all windows were alike at first."""
 
@@ -310,6 +351,22 @@ class Sticky(Fairness):
             return None
         self.chosen = consumers[found]
         return self.chosen
+
+
+def is_freer(consumer: Consumer, other: Consumer) -> bool:
+    """Return whether a consumer has more of its backlog unused than another, or as much and has waited longer."""
+    held = min(consumer.held, SHARE_MAX)
+    other_held = min(other.held, SHARE_MAX)
+    used = held * min(other_held + other.credit, SHARE_MAX)
+    other_used = other_held * min(held + consumer.credit, SHARE_MAX)
+    return used < other_used or (used == other_used and consumer.served_at < other.served_at)
+
+
+def fairness_of(strategy: i64, current: Fairness) -> Fairness:
+    """Return a queue's strategy, FAST or PROPORTIONAL: the current one if that is it already."""
+    if strategy == FAST:
+        return current if isinstance(current, Fast) else Fast(BURST)
+    return current if isinstance(current, Proportional) else Proportional()
 
 
 def fairness_named(strategy: str) -> Fairness:

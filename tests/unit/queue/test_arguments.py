@@ -55,6 +55,7 @@ GOOD: dict[str, object] = {
     "x-max-deliveries": 2,
     "x-max-cancels": 2,
     "x-dead-letter-reasons": "amps",
+    "x-fairness": "proportional",
     "x-leasing": "sublet",
     "x-max-message-size": 1000,
     "x-publish-filter": "priority > 3",

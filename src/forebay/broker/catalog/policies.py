@@ -119,6 +119,8 @@ class Policies:
         has_own = not queue.name.startswith(DEAD_LETTER_PREFIX)  # what dies there has nowhere to go
         name = DEAD_LETTER_PREFIX + queue.name if has_own else b""
         queue.limits.become(limits_of(queue.spec, of_user, of_operator, delivery_limit, name))
+        for group in queue.groups.values():
+            group.choose_fairness()
 
     def govern_exchange(self, exchange: Exchange) -> None:
         """Give the exchange the alternate that applies to it now: the argument's, or the policy's."""

@@ -15,6 +15,7 @@ from forebay.core.option_groups import (
     QUORUM,
     STREAM,
     ExchangeOptions,
+    FairnessOptions,
     LeaseOptions,
     OrderOptions,
     QueueOptions,
@@ -71,6 +72,7 @@ CONFIGURABLE: Final = (
     "x-max-deliveries",
     "x-max-cancels",
     "x-dead-letter-reasons",
+    "x-fairness",
     "x-primary-group",
 )
 
@@ -340,6 +342,7 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
     arguments.update(lease_arguments(entry))
     if entry.order.priority_expression:
         arguments["x-priority-expression"] = entry.order.priority_expression
+    arguments.update(fairness_arguments(entry))
     return arguments
 
 
@@ -363,6 +366,12 @@ def lease_arguments(entry: QueueOptions) -> dict[str, object]:
         if number:
             arguments[name] = number
     return arguments
+
+
+def fairness_arguments(entry: QueueOptions) -> dict[str, object]:
+    """The arguments that say which consumer, and which key's message, is next."""
+    fairness = entry.fairness
+    return {"x-fairness": fairness.strategy} if fairness.strategy else {}
 
 
 def retention_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
@@ -426,6 +435,7 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
         ("retain", bool(retained_arguments(entry))),
         ("lease", entry.lease != LeaseOptions()),
         ("order", entry.order != OrderOptions()),
+        ("fairness", entry.fairness != FairnessOptions()),
     ):
         if is_asked:
             raise OptionError(f"{path}.{key} cannot be in force on a stream: its retention says what it keeps")

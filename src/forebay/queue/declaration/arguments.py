@@ -249,6 +249,7 @@ SETTINGS: Final = (
         ("rabbitmq", "amps"),
         "invalid_dead_letter_reasons",
     ),
+    Setting("fairness", ON_WORK, CHOICE, USER, "fairness", ("fast", "round-robin", "proportional"), "invalid_fairness"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
     Setting(RETAIN, ON_WORK, RETAIN_AGE, USER, "age to retain"),
@@ -383,6 +384,8 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             for key in (MAX_PRIORITY, PRIORITY_MODE):
                 if BY_KEY[key].argument in arguments:
                     raise invalid(setting.argument, where, f'"x-{key} gives priorities, too: leave one of them out"')
+    if "x-fairness" in arguments and arguments.get("x-single-active-consumer") is True:
+        raise invalid("x-fairness", where, '"a single active consumer gets everything"')
     for setting in SETTINGS:
         if setting.argument in arguments and setting.types and not setting.types & bit:
             raise RequestError(

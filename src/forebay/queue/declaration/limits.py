@@ -41,6 +41,13 @@ STRICT: Final = 1  # the highest first, among at most 256 levels
 FAIR: Final = 2  # two classes, above 4 and the others, at two to one
 BY_EXPRESSION: Final = 3  # the highest value of an expression first
 
+# How consumers get records.
+USUAL: Final = 0  # a backlog is divided evenly, in bursts
+FAST: Final = 1  # whoever can take some gets it
+IN_TURN: Final = 2  # one record each
+PROPORTIONAL: Final = 3  # whoever has the most unused share of its backlog is next
+STRATEGIES: Final = {"fast": FAST, "round-robin": IN_TURN, "proportional": PROPORTIONAL}
+
 SOURCE: Final = BY_KEY["source"].argument
 LAST_VALUE_KEY: Final = BY_KEY["last-value-key"].argument
 OVERFLOWS: Final = {
@@ -96,6 +103,7 @@ class Limits:
     max_backlog     records that the consumers of one group may hold together; 0 is no limit
     max_subscription_backlog  records that one consumer may hold; 0 is no limit
     deferred_ack_us  how long an acknowledgement of what is not published yet is kept; 0: not at all
+    fairness        the strategy by which consumers get records
     sublet          every consumer of a group may settle what one of them holds
     max_age_us      of a stream; 0 is no limit
     retains         what was settled stays in the log, within the limits of retention
@@ -139,6 +147,7 @@ class Limits:
         self.max_backlog: i64 = 0
         self.max_subscription_backlog: i64 = 0
         self.deferred_ack_us: i64 = DAY_US
+        self.fairness: i64 = USUAL
         self.sublet = False
         self.max_age_us: i64 = 0
         self.retains = False
@@ -183,6 +192,7 @@ class Limits:
         self.max_backlog = other.max_backlog
         self.max_subscription_backlog = other.max_subscription_backlog
         self.deferred_ack_us = other.deferred_ack_us
+        self.fairness = other.fairness
         self.sublet = other.sublet
         self.max_age_us = other.max_age_us
         self.retains = other.retains
@@ -273,6 +283,7 @@ def limits_of(
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
     set_leases(limits, asked)
+    limits.fairness = STRATEGIES.get(asked.word("fairness", ""), USUAL)
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
     is_own = SOURCE not in spec.arguments and LAST_VALUE_KEY not in spec.arguments

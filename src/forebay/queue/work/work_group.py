@@ -14,7 +14,7 @@ from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAX_CANCELS, MAX_DELIVERIES, REJECTED
-from forebay.queue.declaration.limits import DROP_HEAD, Limits
+from forebay.queue.declaration.limits import DROP_HEAD, FAST, IN_TURN, PROPORTIONAL, Limits
 from forebay.queue.fairness import (
     BURST,
     NO_KEY,
@@ -24,6 +24,7 @@ from forebay.queue.fairness import (
     RoundRobin,
     SingleActive,
     fairness_named,
+    fairness_of,
 )
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import FAILED, NACKED, UNLIMITED, Consumer, Delivery, Lease
@@ -113,14 +114,17 @@ class WorkGroup(Group):
     def choose_fairness(self) -> None:
         fairness = self.fairness
         sharing = self.sharing
+        strategy = self.limits.fairness
         if self.limits.single_active:
             if not isinstance(fairness, SingleActive):
                 self.fairness = SingleActive()
+        elif strategy in (FAST, PROPORTIONAL):
+            self.fairness = fairness_of(strategy, fairness)
         elif sharing is not None and not self.filters.selectors:
             self.fairness = sharing
         else:
             # A share whose members have filters gives to whoever has waited longest and wants it.
-            burst: i64 = BURST if sharing is None else 1
+            burst: i64 = BURST if sharing is None and strategy != IN_TURN else 1
             if self.filters.selectors:
                 if not isinstance(fairness, ByFilter):
                     self.fairness = ByFilter(burst)

@@ -174,6 +174,7 @@ USER_KEYS: Table = {
     "max-cancels": 5,
     "dead-letter-reasons": "amps",
     "max-subscription-backlog": 5,
+    "fairness": "fast",
     "dlq": True,
 }
 OPERATOR_KEYS: Table = {
