@@ -158,8 +158,13 @@ class Dispatcher:
                 if group.overdue:
                     self.turn.cancelled += group.overdue
                     group.overdue = []
-                if group.dead_letters.runs and self.dead_letters.move(queue, group, now_us):
-                    again.append(queue)
+                if group.dead_letters.runs:
+                    order = group.ready_queue.order
+                    before = 0 if order is None else order.count
+                    # A dead letter that has gone may let the next of its message group, or key, come.
+                    is_cut = self.dead_letters.move(queue, group, now_us)
+                    if is_cut or (order is not None and order.count > before):
+                        again.append(queue)
         self.note_progress(queue)
         if self.dead_letters.awaited:
             self.dead_letters.made_room(queue)
