@@ -105,12 +105,13 @@ def backlog(rig: NodeRig, count: int) -> None:
             came += workers.take()
 
 
-def stream(rig: NodeRig, views: int, count: int) -> None:
-    """Publish with confirms to a stream of which there are so many views."""
+def stream(rig: NodeRig, views: int, count: int, has_filters: bool = False) -> None:
+    """Publish with confirms to a stream of which there are so many views, whose filters, if any, take nothing."""
     with amqp091.connect(rig) as source:
         source.declare("q", arguments={"x-queue-type": "stream"})
         for number in range(views):
-            source.declare(f"v{number}", arguments={"x-source": "q"})
+            filter: dict[str, object] = {"x-filter": f"routing_key = 'k{number}'"} if has_filters else {}
+            source.declare(f"v{number}", arguments={"x-source": "q", **filter})
         source.confirm()
         batch = amqp091.publish(1, "q", b"x" * 64) * BATCH
         for upto in range(BATCH, count + 1, BATCH):
@@ -142,6 +143,7 @@ CASES: dict[str, Callable[[NodeRig, int], None]] = {
     "amqp-backlog": backlog,
     "amqp-stream": lambda rig, count: stream(rig, 0, count),
     "amqp-views-10": lambda rig, count: stream(rig, 10, count),
+    "amqp-views-10-filtered": lambda rig, count: stream(rig, 10, count, has_filters=True),
     "mqtt-qos0-64": lambda rig, count: topic(rig, 0, 64, count),
     "mqtt-qos1-64": lambda rig, count: topic(rig, 1, 64, count),
 }

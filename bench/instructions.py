@@ -28,6 +28,7 @@ CASES = {
     "amqp-backlog": "AMQP, 64 B, a backlog to 10 consumers",
     "amqp-stream": "AMQP, 64 B, confirms, to a stream",
     "amqp-views-10": "AMQP, 64 B, confirms, to a stream with 10 views",
+    "amqp-views-10-filtered": "AMQP, 64 B, confirms, to a stream with 10 views that have filters",
     "mqtt-qos0-64": "MQTT, 64 B, QoS 0",
     "mqtt-qos1-64": "MQTT, 64 B, QoS 1",
 }
