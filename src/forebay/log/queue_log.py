@@ -181,7 +181,6 @@ class QueueLog:
     start        lowest offset that consumers may have
     kept         lowest offset that is retained; below `start` only where it is held
     held         no record from here on goes, whatever becomes of `start`
-    crash_end    records below it were in the log when a broker crashed: they may have been delivered
     end          next offset to be sealed
     durable_end  records below it are on the disk (of a log in memory: all that are sealed)
     octets       of all retained blocks
@@ -196,7 +195,6 @@ class QueueLog:
         self.start: i64 = 0
         self.kept: i64 = 0
         self.held: i64 = NOT_HELD
-        self.crash_end: i64 = 0
         self.end: i64 = 0
         self.durable_end: i64 = 0
         self.octets: i64 = 0

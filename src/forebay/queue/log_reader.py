@@ -16,12 +16,14 @@ from forebay.log.queue_log import QueueLog
 class LogReader:
     """The log of one group.
 
+    crash_end  records below it were in the queue when a broker crashed: they may have been delivered
     damage  what the group has to deliver next and cannot read: until that is over it delivers nothing
     stuck   only the next start can tell what waits in the group
     """
 
     def __init__(self, log: QueueLog) -> None:
         self.log = log
+        self.crash_end: i64 = 0
         self.damage: Damage | None = None
         self.stuck = False
 

@@ -56,6 +56,7 @@ class Queue(SourceReader):
     released every lower offset is settled in all of its groups, was purged, truncated, or is over a limit of the stream
     met_marks  marks of records that came into the source by another queue, and that this one has to look into
     limits   what is in force; this one object for the queue's life
+    crash_end  records below it were in the queue when a broker crashed: they may have been delivered
     groups   by group id
     browsers by number, which is negative: they are no groups, and nothing of them is written down
     work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
@@ -100,6 +101,7 @@ class Queue(SourceReader):
         self.properties: PropertyReader = NoProperties() if properties is None else properties
         expression = last_value_expression(spec) if spec.arguments else None
         self.last_values: LastValues | None = None if expression is None else LastValues(expression, self.counts)
+        self.crash_end: i64 = 0
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
@@ -161,12 +163,19 @@ class Queue(SourceReader):
             if self.intake is not None:
                 group.key_filter.take_from(self.intake)
         group.counts = self.counts
+        group.reader.crash_end = self.crash_end
         group.trace = self.trace
         self.groups[id] = group
         self.group_ids[group_key(name, filter)] = id
         if id >= self.next_group:
             self.next_group = id + 1
         return group
+
+    def mark_crash(self, end: i64) -> None:
+        """Take records below an offset for such as may have been delivered before a crash."""
+        self.crash_end = end
+        for group in self.groups.values():
+            group.reader.crash_end = end
 
     def make_keyed(self) -> None:
         """Deliver messages of one group one at a time from now on, in their order."""

@@ -257,6 +257,23 @@ def test_a_reader_of_the_stream_does_not_come_back_to_what_only_views_keep(tmp_p
     assert (delivery.block.base + delivery.index, broker.kept(b"v")) == (10, numbers(0, 12))
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_view_has_for_the_first_time_is_not_marked_redelivered(tmp_path: Path, restarts: bool) -> None:
+    broker = with_stream(tmp_path)
+    view(broker, b"before")
+    fill(broker, 0, 3)
+    broker.flush()
+    broker.crash()
+    view(broker, b"after")
+    if restarts:
+        broker.checkpoint()
+        broker.vhosts.stop_in_order()
+        broker.restart()
+    for name, redelivered in ((b"before", True), (b"after", False)):
+        broker.vhost.consumers.consume(name, 1, 1, b"c", False, False, 0, {})
+        assert [each.redelivered for each in broker.deliveries()] == [redelivered], name
+
+
 @pytest.mark.parametrize("queue", [b"v", b"orders"])
 @pytest.mark.parametrize("consumes", [False, True])
 @pytest.mark.parametrize("checkpoint", [False, True])

@@ -186,8 +186,8 @@ def test_only_what_a_crash_or_a_consumer_has_had_is_marked_redelivered(tmp_path:
     for _ in range(2):
         log.append(MQTT, b"", b"k", b"", b"x")
         log.seal(1)
-    log.crash_end = 2
     group = group_on(log)
+    group.reader.crash_end = 2
     group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
     given = dispatch(group)
     assert [(each.block.base, each.redelivered) for each in given] == [(0, True), (2, False), (3, False)]

@@ -319,8 +319,8 @@ class Catalog(Topology):
             entries.append(self.noted(KeyQueue(int(queue.id))))
         if queue.limits.earlier_ttls:
             entries.append(self.noted(KeepTtls(int(queue.id), queue.limits.earlier_ttls)))
-        if queue.log.crash_end > queue.log.start:
-            entries.append(self.noted(MarkCrash(int(queue.id), int(queue.log.crash_end))))
+        if queue.crash_end > queue.log.start:
+            entries.append(self.noted(MarkCrash(int(queue.id), int(queue.crash_end))))
         for pin in queue.pins.by_name.values():
             entries.append(FrameEntry(HELD, queue.id, 0, pin.note()))
         taken = b"" if queue.intake is None else queue.intake.snapshot(queue.start())
@@ -366,7 +366,7 @@ class Catalog(Topology):
         self.past_queues = 0  # of this start on
         for queue in self.queues.values():
             if not in_order:
-                queue.log.crash_end = queue.log.end
+                queue.mark_crash(queue.log.end)
             queue.pins.recovered(now_us)
             queue.source.hold_pinned()
             if queue.kind != STREAM and not queue.work_groups and queue.log.missing(queue.start()):

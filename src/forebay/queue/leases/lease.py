@@ -174,7 +174,7 @@ class Delivery:
 
     lease        None where nothing is to be settled
     deliveries   how often they have been delivered, as far as is known, this time included
-    redelivered  they have been delivered before, or may have been: see `QueueLog.crash_end`
+    redelivered  they have been delivered before, or may have been: see `LogReader.crash_end`
     """
 
     def __init__(self, consumer: Consumer, block: Block, index: i64, count: i64, lease: Lease | None) -> None:

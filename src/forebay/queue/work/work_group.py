@@ -305,7 +305,7 @@ class WorkGroup(Group):
             if modified:
                 delivery.block = annotated_block(block, index, modified)
                 delivery.index = 0
-        elif block.base < self.reader.log.crash_end:
+        elif block.base < self.reader.crash_end:
             delivery.redelivered = True  # no block was written across a crash
         if self.attempts.redelivered.runs:
             self.attempts.redelivered.mark(delivery, first, self.properties)

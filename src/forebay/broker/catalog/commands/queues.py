@@ -191,7 +191,7 @@ class MarkCrash(TopologyCommand[Topology], frozen=True, tag="queue-crash"):
         return where.queues_by_id[self.id].log.durable
 
     def apply(self, where: Topology) -> list[TopologyCommand[Topology]]:
-        where.queues_by_id[self.id].log.crash_end = self.end
+        where.queues_by_id[self.id].mark_crash(self.end)
         return []
 
 
