@@ -131,7 +131,7 @@ class Vhost(VhostContract):
         self.query_requests = self.queries = Queries(self.publishing, self.replies)
         self.shares = Shares(self.catalog, options.mqtt_shared_strategy)
         self.consuming = self.consumers = Consumers(
-            self.router, self.dispatcher, self.replies, self.shares, options.consumer_timeout_ms
+            self.router, self.dispatcher, self.replies, self.shares, self.queries, options.consumer_timeout_ms
         )
         self.mqtt_clients = self.clients = Clients(self.publishing, self.sessions, self.retained, self.shares)
         self.block_reads = self.reads = BlockReads(self.catalog, self.turn, shared.next_turn)

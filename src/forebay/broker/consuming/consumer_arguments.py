@@ -17,6 +17,7 @@ TIME_US_MAX: Final = 1 << 60
 TIMEOUT_MS_MAX: Final = 1 << 40
 VALUES_MAX: Final = 1000  # values that one consumer may ask for
 FILTER: Final = "x-filter"
+QUERY: Final = "x-query"
 CONSUMER_ARGUMENTS: Final = (
     "x-consumer-group",
     "x-stream-offset",
@@ -28,6 +29,7 @@ CONSUMER_ARGUMENTS: Final = (
     "x-delivery-headers",
     "x-delivery-counts",
     FILTER,
+    QUERY,
 )
 # RabbitMQ's, which its clients send; nothing here comes of them.
 FOREIGN_TO_CONSUMERS: Final = ("x-cancel-on-ha-failover", "x-credit")
@@ -48,6 +50,7 @@ class ConsumerArguments:
     unfiltered   `x-stream-match-unfiltered`: with `values`, also records that have no value
     filter       `x-filter`: only records of which this holds are wanted; None: all are
     headers      `x-delivery-headers`: what deliveries say of their origin; empty: as the broker's option says
+    query        `x-query`: a query whose answer comes first, and all records from its end on; None: there is none
     counts       `x-delivery-counts`: redeliveries over AMQP say how often, also where the queue counts nothing
     """
 
@@ -66,8 +69,21 @@ class ConsumerArguments:
         self.values = self.texts(arguments, "x-stream-filter")
         self.unfiltered = self.switch(arguments, "x-stream-match-unfiltered", False)
         self.filter = None if FILTER not in arguments else content_filter(arguments[FILTER])
+        self.query = None if QUERY not in arguments else self.query_text(arguments)
         self.headers = self.word(arguments, "x-delivery-headers", DELIVERY_HEADERS)
         self.counts = self.switch(arguments, "x-delivery-counts", False)
+
+    def query_text(self, arguments: dict[str, object]) -> bytes:
+        """Return the query of a consumer that begins where the answer ends."""
+        for name in ("x-stream-offset", "x-consumer-group"):
+            if name in arguments:
+                raise invalid(QUERY, self.where, f"goes without {name}: the consumer begins where the answer ends")
+        value = arguments[QUERY]
+        if isinstance(value, bytes):
+            return value
+        if not isinstance(value, str):
+            raise invalid(QUERY, self.where, f'"expected longstr, got {type_name(value)}"')
+        return value.encode()
 
     def whole(self, arguments: dict[str, object], name: str) -> i64:
         """A number of 64 bits; 0 where it is absent."""

@@ -16,6 +16,7 @@ from forebay.broker.limits.topology_memory import consumer_octets
 from forebay.broker.properties import MessageProperties
 from forebay.broker.publish.replies import Replies, ReplyConsumer
 from forebay.broker.publish.router import QUEUE_PREFIX, Router
+from forebay.broker.query.queries import Queries
 from forebay.core.errors import (
     INVALID,
     LOCKED,
@@ -56,6 +57,7 @@ class Consumers(ConsumingContract):
         dispatcher: Dispatcher,
         replies: Replies,
         shares: Shares,
+        queries: Queries,
         timeout_ms: i64,
     ) -> None:
         self.name = router.catalog.name
@@ -65,6 +67,7 @@ class Consumers(ConsumingContract):
         self.dispatcher = dispatcher
         self.replies = replies
         self.shares = shares
+        self.queries = queries
         self.events = router.catalog.events
         # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
         self.timeout_us: i64 = timeout_ms * 1000 or FOREVER_MS * 1000
@@ -103,6 +106,9 @@ class Consumers(ConsumingContract):
             self.catalog.check_owner(where, session_id)
             self.dispatcher.catch_up(where)
             asked = ConsumerArguments(arguments, self.name, where.name)
+            query = None if asked.query is None else self.queries.begin_for(where, asked.query, session_id, tag)
+            if query is not None:
+                asked.start = int(query.query.end)
             work = is_work(where, asked)
             asked.check_kind(arguments, where, work)
             octets = consumer_octets(tag, arguments)
@@ -131,6 +137,8 @@ class Consumers(ConsumingContract):
             self.catalog.memory.add(session_id, octets)
             self.turn.mark(where)
             self.tell_consumer("consumer.created", where, consumer)
+            if query is not None:
+                self.queries.asked.append(query)
             return consumer
         except Exception as error:
             note_half_change(error)

@@ -65,6 +65,13 @@ class Replies(RepliesContract):
         """Return whether a consumer of direct replies has this name."""
         return name in self.by_name
 
+    def name_of(self, session_id: i64) -> bytes:
+        """Return the name of a session's first consumer of answers; empty if it has none."""
+        for opened in self.by_consumer.values():
+            if opened.consumer.session_id == session_id:
+                return opened.name
+        return b""
+
     def close(self, consumer: Consumer) -> None:
         """Accept no more answers for this consumer; no error where it is closed."""
         try:

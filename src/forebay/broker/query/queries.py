@@ -18,7 +18,8 @@ from forebay.broker.query.replies import AskedQuery, QueryReply, answer_of, erro
 from forebay.broker.query.requests_contract import QueryRequestsContract
 from forebay.broker.query.running import STEP_RECORDS, RunningQuery
 from forebay.broker.turn import Turn
-from forebay.core.errors import NOT_FOUND, TOO_MANY, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, TOO_MANY, RequestError
+from forebay.core.message import AMQP091, Properties
 from forebay.query.plan import read_plan
 from forebay.queue.queue import Queue
 
@@ -83,6 +84,23 @@ class Queries(QueryRequestsContract):
             send_answer(self.publishing, self.replies, reply, error_answer(error))
             return
         self.asked.append(AskedQuery(query, reply, session_id))
+
+    def begin_for(self, queue: Queue, body: bytes, session_id: i64, tag: bytes) -> AskedQuery:
+        """Return a query for a new consumer, which is to get all records from the query's end on.
+
+        The answer goes to the session's consumer of direct replies, with the consumer's tag as correlation id.
+        The query is under way once it is in `asked`. Raises RequestError for anything that is wrong with it.
+        """
+        name = self.replies.name_of(session_id)
+        if not name:
+            raise RequestError(PRECONDITION, "x-query: the connection has no consumer of direct replies for the answer")
+        values = read_request(body)
+        if values.get("end") is not None:
+            raise RequestError(INVALID, "end: a consumer gets all records from the end of its query on")
+        request = Properties()
+        request.correlation_id = tag
+        query = self.begin(queue, values, f"connection {session_id}")
+        return AskedQuery(query, QueryReply(AMQP091, b"", name, request), session_id)
 
     def do_turn(self) -> None:
         """Do one step of one query, and answer it if it is done."""

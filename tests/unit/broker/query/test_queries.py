@@ -234,3 +234,47 @@ def test_an_answer_whose_place_is_gone_is_lost(rig: OneVhost) -> None:
         rig.vhost.touch()
         rig.turn()
     assert rig.vhost.catalog.queue(b"q").ready() == 1
+
+
+@pytest.mark.parametrize("kind", ["classic", "stream"])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_consumer_with_a_query_gets_all_from_the_end_of_its_answer_on(rig: OneVhost, kind: str, sealed: bool) -> None:
+    rig.declare(b"s", x_queue_type=kind)
+    fill(rig, 5, b"s")
+    if sealed:
+        rig.turn()
+    rig.vhost.consumers.consume_replies(1, 1, b"replies")
+    asked = {"x-query": '{"select": "/n"}'}
+    rig.vhost.consumers.consume(b"s", 1, 1, b"c", True, False, 0, asked)
+    rig.publish(b"", b"s", b'{"n": 5}')
+    found: dict[bytes, list[bytes]] = {b"replies": [], b"c": []}
+    for _ in range(5):
+        rig.vhost.touch()
+        for each in rig.deliveries():
+            found[each.consumer.tag] += [each.block.body(each.index + at) for at in range(each.count)]
+    (answer,) = [json.loads(body) for body in found[b"replies"]]
+    seen = [row["/n"] for row in answer["rows"]]
+    got = [json.loads(body)["n"] for body in found[b"c"]]
+    assert seen + got == [0, 1, 2, 3, 4, 5]
+    assert answer["end"] == len(seen)
+    if kind == "classic":
+        assert rig.vhost.catalog.queue(b"s").ready() == 6  # nothing is taken
+
+
+def test_a_query_of_a_consumer_is_refused_by_name(rig: OneVhost) -> None:
+    def consume(**arguments: object) -> None:
+        given = {name.replace("_", "-"): value for name, value in arguments.items()}
+        rig.vhost.consumers.consume(b"q", 1, 1, b"c", True, False, 0, given)
+
+    with pytest.raises(RequestError, match="has no consumer of direct replies"):
+        consume(x_query="{}")
+    rig.vhost.consumers.consume_replies(1, 1, b"replies")
+    with pytest.raises(RequestError, match="limit: 0 is not within"):
+        consume(x_query='{"limit": 0}')
+    with pytest.raises(RequestError, match="goes without x-stream-offset"):
+        consume(x_query="{}", x_stream_offset="first")
+    with pytest.raises(RequestError, match="goes without x-consumer-group"):
+        consume(x_query="{}", x_consumer_group="g")
+    with pytest.raises(RequestError, match="end: a consumer gets all"):
+        consume(x_query='{"end": 5}')
+    assert not rig.vhost.queries.asked
