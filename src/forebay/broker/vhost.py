@@ -280,7 +280,7 @@ class Vhost(VhostContract):
             # The consumers' unsettled records have come back.
             limits = queue.limits
             is_over = 0 <= limits.max_messages < queue.ready() or 0 <= limits.max_octets < queue.log.octets
-            has_more = limits.max_deliveries > 0 or queue.last_values is not None  # spent and replaced records go now
+            has_more = limits.notes_deliveries or queue.last_values is not None  # spent and replaced records go now
             if (is_over and queue.needs_group()) or has_more:
                 self.turn.mark(queue)
 

@@ -208,7 +208,7 @@ class Attempts:
         self.failing = failing
         cancels: dict[int, int] = {}
         for offset, times in self.cancels.items():
-            if offset in kept:
+            if not self.settlement.is_settled(offset):
                 cancels[offset] = times
         self.cancels = cancels
         due: dict[int, int] = {}

@@ -45,7 +45,8 @@ class RecordDeaths:
         if self.limits.dead_letter_exchange is None:
             self.ready_queue.settle_modified(first, count)
             return
-        if self.ready_queue.attempts.by_offset:
+        if self.ready_queue.attempts.by_offset and not self.limits.notes_deliveries:
+            # Where no crash may lose a count it stays until the record is settled, for the checkpoints until then.
             self.ready_queue.attempts.forget_counts(first, count)
         self.ready_queue.settlement.mark(first, first + count, DEAD_LETTER)
         self.dead_letters.add(first, count, cause, attempts)

@@ -379,6 +379,7 @@ class WorkGroup(Group):
             cause = ""
             if is_cancel and limits.max_cancels and self.attempts.note_cancel(offset) >= limits.max_cancels:
                 cause = MAX_CANCELS
+                self.attempts.note(offset, 1, attempts)  # for who restores it before it has moved
             elif has_failed and limits.retry_timeout_us:
                 since_us = self.attempts.note_failing(offset, now_us)
                 if now_us - since_us >= limits.retry_timeout_us:
@@ -397,15 +398,17 @@ class WorkGroup(Group):
             self.attempts.note(lease.first, lease.count, attempts)
 
     def drop_spent(self) -> None:
-        """Have die, in recovery, records whose last delivery was out when the broker ended."""
-        most = self.limits.max_deliveries
-        if most == 0:
+        """Have die, in recovery, records whose last delivery or cancel was before the broker ended."""
+        limits = self.limits
+        attempts = self.attempts
+        if limits.max_deliveries == 0 and limits.max_cancels == 0:
             return
-        for offset in sorted(self.attempts.by_offset):
-            attempts = self.attempts.of(offset)
-            if deliveries_in(attempts) >= most and self.settlement.state(offset) == RETURNED:
-                self.attempts.due.pop(offset, None)
-                self.deaths.dead_letter(offset, 1, MAX_DELIVERIES, attempts)
+        for offset in sorted(attempts.by_offset):
+            is_spent = 0 < limits.max_deliveries <= deliveries_in(attempts.of(offset))
+            is_cancelled = 0 < limits.max_cancels <= attempts.cancels.get(offset, 0)
+            if (is_spent or is_cancelled) and self.settlement.state(offset) == RETURNED:
+                attempts.due.pop(offset, None)
+                self.deaths.dead_letter(offset, 1, MAX_DELIVERIES if is_spent else MAX_CANCELS, attempts.of(offset))
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die; how many of them were held by it."""

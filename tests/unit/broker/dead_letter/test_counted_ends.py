@@ -138,3 +138,13 @@ def test_the_first_limit_that_is_reached_counts(tmp_path: Path) -> None:
     give_back(rig, NACKED)
     give_back(rig, NACKED)
     assert reasons(rig) == [("max_cancels", 2)]
+
+
+def test_a_checkpoint_before_a_spent_message_has_moved_keeps_its_count(tmp_path: Path) -> None:
+    rig = rig_with(tmp_path, "classic", ENDS[1], x_max_deliveries=1)
+    rig.taken(b"q")
+    rig.settle()
+    rig.end(0)
+    rig.checkpoint()  # as a new leader writes one before its first turn
+    rig.crash()
+    assert reasons(rig) == [("max_deliveries", 1)]
