@@ -47,6 +47,13 @@ KINDS: Final[dict[str, dict[str, object]]] = {
         DEAD_LETTERS: "",
         DEAD_KEY: DEAD + "limited",
     },
+    "counted": {
+        "x-max-deliveries": 2,
+        "x-max-cancels": 2,
+        DEAD_LETTERS: "",
+        DEAD_KEY: DEAD + "counted",
+    },
+    "once": {"x-semantics": "at-most-once"},
     "brief": {"x-message-ttl": 1000, "x-max-length": 8, DEAD_LETTERS: "", DEAD_KEY: DEAD + "brief"},
     "kept": {
         "x-dead-letter-strategy": "at-least-once",
@@ -72,7 +79,8 @@ KINDS.update(
     }
 )
 VIEWS: Final = (VIEWED, PICKED)
-USUAL: Final = tuple(kind for kind in KINDS if kind not in VIEWS)
+LIMITED_DELIVERIES: Final = ("counted", "once")  # no end of the broker delivers a message of these once more
+USUAL: Final = tuple(kind for kind in KINDS if kind not in (*VIEWS, *LIMITED_DELIVERIES))
 OVER_ONE_LOG: Final = ("stream", "classic", *VIEWS)
 # Of the queues for dead letters, where they have any.
 DEAD_ARGUMENTS: Final[dict[str, dict[str, object]]] = {"kept": {"x-max-length": 3, **REJECTS}}

@@ -9,7 +9,7 @@ import msgspec
 
 from forebay.broker.internal_log import DEDUPLICATION_LOG, DELAYED_LOG, RETAINED_LOG, SESSIONS_LOG
 from forebay.core.ports import Clock, Disk
-from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, INTERNAL, SETTLED
+from forebay.core.stored.entry_kinds import BROKER, CATALOG, CURSOR, INTERNAL, RETURNS, SETTLED
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, FrameEntry
@@ -62,6 +62,32 @@ class LosesSettlements(SimBroker):
 
     def checkpoint(self) -> list[FrameEntry]:
         return [entry for entry in super().checkpoint() if entry.kind != SETTLED]
+
+
+class CountsLater(SimStore):
+    """Writes down nothing of what comes back, or may."""
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        if kind != RETURNS:
+            super().note(kind, queue, group, payload, urgent)
+
+
+class ForgetsCounts(SimBroker):
+    """Loses with a crash how often messages were delivered."""
+
+    @classmethod
+    def make_store(cls, disk: Disk, clock: Clock) -> SimStore:
+        return CountsLater(disk, clock, SMALL)
+
+
+class SendsFirst(SimBroker):
+    """Sends what is delivered at most once before the disk has its settlement."""
+
+    def turn(self) -> None:
+        for vhost in self.vhosts.by_number.values():
+            for queue in vhost.catalog.queues.values():
+                queue.limits.notes_deliveries = False
+        super().turn()
 
 
 def without(entries: list[FrameEntry], field: str) -> list[FrameEntry]:
@@ -400,4 +426,6 @@ NODES: Final[dict[str, type[SimBroker]]] = {
     "a view that begins anew": BeginsViewsAnew,
     "a filter of a view lost by a restart": ForgetsInputFilters,
     "a timer that a start does not set": ForgetsTimers,
+    "a number of deliveries that a crash loses": ForgetsCounts,
+    "a delivery at most once before its settlement is on the disk": SendsFirst,
 }

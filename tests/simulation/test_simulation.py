@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.kinds import OVER_ONE_LOG, USUAL
+from tests.simulation.kinds import LIMITED_DELIVERIES, OVER_ONE_LOG, USUAL
 from tests.simulation.plants import NODES, LyingDisk, planted
 from tests.simulation.simulation import Result, Setup, attempt, simulate
 
@@ -19,6 +19,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "a purge undone by a crash": ("classic", "quorum"),
     "a dead letter settled before it is stored": ("letters", "limited"),
     "a message back at a link that cannot take it": ("classic", "quorum"),
+    "a number of deliveries that a crash loses": ("counted",),
+    "a delivery at most once before its settlement is on the disk": ("once",),
     "a group's deletion undone by a restart": ("grouped", "classic"),
     "a group that is back where it was": ("grouped", "classic"),
     "a group that has settled what another has": ("grouped", "classic"),
@@ -41,6 +43,12 @@ def test_the_broker_keeps_what_it_promises(first: int) -> None:
 def test_views_have_what_comes_into_their_stream(first: int) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
         failure = simulate(seed, STEPS, Result(), Setup(kinds=OVER_ONE_LOG))
+        assert failure is None, str(failure)
+
+
+def test_no_end_of_the_broker_loses_a_number_of_deliveries() -> None:
+    for seed in range(1, SEEDS_A_TEST + 1):
+        failure = simulate(seed, STEPS, Result(), Setup(kinds=LIMITED_DELIVERIES))
         assert failure is None, str(failure)
 
 

@@ -25,7 +25,7 @@ from tests.simulation.group.leader import LeaderBroker
 from tests.simulation.group.process import STORE_OPTIONS, Process, SimGroupMember
 from tests.simulation.group.register import SimRegister
 from tests.simulation.kinds import DEAD, OVER_ONE_LOG
-from tests.simulation.plants import ForgetsInputFilters
+from tests.simulation.plants import ForgetsInputFilters, SendsFirst
 
 
 class ConfirmsAlone(SimGroupMember):
@@ -218,5 +218,8 @@ GROUPS: Final[dict[str, GroupSetup]] = {
     "files that followers never rewrite": GroupSetup(member=IgnoresOrders),
     "a farewell of a drained leader behind what waits": GroupSetup(broker=SendsAllAtLast, is_parted=True),
     "a filter of a view lost at a take-over": GroupSetup(kind=ForgetsInputFilters, kinds=OVER_ONE_LOG, is_stormy=True),
+    "a delivery at most once before its settlement is committed": GroupSetup(
+        kind=SendsFirst, kinds=("once",), is_stormy=True
+    ),
     "a log forgotten that its checkpoint does not name": GroupSetup(member=ForgetsBegun, is_stormy=True),
 }

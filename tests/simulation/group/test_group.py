@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.group.group import GroupSetup
 from tests.simulation.group.plants import GROUPS
-from tests.simulation.kinds import OVER_ONE_LOG
+from tests.simulation.kinds import LIMITED_DELIVERIES, OVER_ONE_LOG
 from tests.simulation.simulation import Result, attempt, simulate
 
 SEEDS = 20
@@ -26,6 +26,12 @@ def test_the_group_keeps_what_its_leaders_promise(first: int) -> None:
 def test_views_outlive_their_leaders() -> None:
     for seed in range(1, VIEW_SEEDS + 1):
         failure = simulate(seed, STEPS, Result(), GroupSetup(kinds=OVER_ONE_LOG))
+        assert failure is None, str(failure)
+
+
+def test_no_take_over_loses_a_number_of_deliveries() -> None:
+    for seed in range(5, 5 + SEEDS_A_TEST):
+        failure = simulate(seed, STEPS, Result(), GroupSetup(kinds=LIMITED_DELIVERIES))
         assert failure is None, str(failure)
 
 

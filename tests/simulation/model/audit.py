@@ -155,7 +155,13 @@ class Audit:
             copy.settled = True
             copy.mark = broker.mark()
             copy.is_sent = queue.was_careless and not self.is_certain
-            if copy.vague or queue.was_careless or copy.message.refused or self.is_back(copy):
+            if (
+                copy.vague
+                or queue.was_careless
+                or "x-semantics" in queue.arguments
+                or copy.message.refused
+                or self.is_back(copy)
+            ):
                 continue
             if not copy.message.promised and (self.restarted or broker.was_full or queue.rejects):
                 continue  # it never was there

@@ -349,6 +349,9 @@ class Model:
             copy.vague = True  # a crash may leave a dead letter where it was
         check(not copy.settled or copy.is_sent, f"{who} got message {number} from {queue}, and it was settled there")
         copy.is_sent = False
+        copy.deliveries += 1
+        most = queue.deliveries_max
+        check(copy.deliveries <= most, f"{who} got message {number} from {queue}, which {most} deliveries were to end")
         assert self.broker is not None and message is not None
         message.promised = message.promised or self.broker.delivers_committed
         return number

@@ -63,6 +63,7 @@ class Copy(Settlement):
     at       its offset; -1 as long as the broker has not said it
     is_sent  it may have been sent without acknowledgement, behind an answer that waits for room on the disk
     taken    somebody has got it
+    deliveries  how often clients have got it
     source   of a dead letter: the queue that it died in, as long as a crash may leave it there
     """
 
@@ -78,6 +79,7 @@ class Copy(Settlement):
     at: int = -1
     is_sent: bool = False
     taken: bool = False
+    deliveries: int = 0
     source: Queue | None = None
 
     @property
@@ -165,6 +167,11 @@ class Queue:
         return "x-overflow" in self.arguments
 
     @property
+    def deliveries_max(self) -> int:
+        """How often clients may get one message, whatever becomes of the broker."""
+        return 1 if "x-semantics" in self.arguments else self.number_of("x-max-deliveries")
+
+    @property
     def keeps_dead(self) -> bool:
         """Whether what has died stays until it is elsewhere."""
         return "x-dead-letter-strategy" in self.arguments
@@ -191,12 +198,16 @@ class Queue:
         limit = self.number_of("x-delivery-limit")
         if self.arguments.get("x-queue-type") == "quorum":
             limit = min(limit, DELIVERY_LIMIT)
-        return self.returns - copy.returns > limit
+        returns = self.returns - copy.returns
+        return returns > limit or returns >= min(self.number_of("x-max-deliveries"), self.number_of("x-max-cancels"))
 
     def must_have(self, number: int, now_us: int) -> bool:
         """Whether a message that came here is here still."""
         copy = self.copies[number]
-        return not (copy.settled or copy.vague or self.was_careless or self.is_transient or self.may_go(copy, now_us))
+        is_gone = (
+            copy.settled or copy.vague or self.was_careless or self.is_transient or "x-semantics" in self.arguments
+        )
+        return not (is_gone or self.may_go(copy, now_us))
 
     def __str__(self) -> str:
         return f"queue {self.name} (number {self.id})"
