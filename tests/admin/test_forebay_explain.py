@@ -120,16 +120,17 @@ def test_a_message_group_is_out(http: httpx.Client, channel: BlockingChannel) ->
     assert reason["holder"]["user"] == "guest"  # type: ignore[index]
 
 
-def test_higher_priorities_go_first(http: httpx.Client, channel: BlockingChannel) -> None:
-    declare(channel, "ranked", **{"x-max-priority": 9})
-    pump(channel, consume(channel, "ranked", 1), 0)
-    publish(channel, "ranked", 0, priority=5)
-    until(lambda: explain(http, "ranked", 0)["state"] == "leased")
-    publish(channel, "ranked", 1, priority=1)
-    publish(channel, "ranked", 2, 3, priority=7)
-    until(lambda: reasons(http, "ranked", 1)["waits_behind"]["ahead"] == 2)
-    assert "waits_behind" not in reasons(http, "ranked", 2)
-    assert reasons(http, "ranked", 3)["waits_behind"]["ahead"] == 1
+@pytest.mark.parametrize(("argument", "value"), [("x-max-priority", 9), ("x-priority-expression", "priority")])
+def test_higher_priorities_go_first(http: httpx.Client, channel: BlockingChannel, argument: str, value: object) -> None:
+    declare(channel, argument, **{argument: value})
+    pump(channel, consume(channel, argument, 1), 0)
+    publish(channel, argument, 0, priority=5)
+    until(lambda: explain(http, argument, 0)["state"] == "leased")
+    publish(channel, argument, 1, priority=1)
+    publish(channel, argument, 2, 3, priority=7)
+    until(lambda: reasons(http, argument, 1)["waits_behind"]["ahead"] == 2)
+    assert "waits_behind" not in reasons(http, argument, 2)
+    assert reasons(http, argument, 3)["waits_behind"]["ahead"] == 1
 
 
 def test_it_rests_until_it_is_tried_again(http: httpx.Client, channel: BlockingChannel) -> None:
