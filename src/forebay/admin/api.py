@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from forebay.admin import probes, whoami
 from forebay.admin.bridge import publish, subscribe
-from forebay.admin.forebay import routes as forebay_routes
-from forebay.admin.forebay import stats
+from forebay.admin.forebay import (
+    config,
+    explain,
+    groups,
+    letters,
+    mqtt,
+    operations,
+    policies,
+    query,
+    queues,
+    samples,
+    stats,
+    trace,
+)
 from forebay.admin.http.exact import check_names, check_slips
 from forebay.admin.http.guards import Guards
 from forebay.admin.http.paths import RawPaths
@@ -23,6 +37,9 @@ from forebay.admin.rabbitmq.queues import Declared
 from forebay.admin.samples.rates import RateSamples
 from forebay.admin.web.router import Routes
 from forebay.server.broker_view import BrokerView
+
+# Under /api/forebay: what asks and changes queues, groups, sessions and single messages.
+FOREBAY: Final = (config, operations, policies, queues, query, letters, groups, mqtt, explain, trace, samples)
 
 
 def make_api(app: BrokerView, rates: RateSamples, logins: WebLogins) -> Starlette:
@@ -55,7 +72,7 @@ def all_routes() -> Routes:
     routes = Routes()
     for router in (files.make_router(), login_routes.router, whoami.router, probes.router, metrics_routes.router):
         routes.include(router)
-    for router in (stats.router, *forebay_routes.ROUTERS, publish.router, subscribe.router):
+    for router in (stats.router, *(part.router for part in FOREBAY), publish.router, subscribe.router):
         routes.include(router, (check_names,))
     for router in rabbitmq_routes.ROUTERS:
         routes.include(router, (check_slips,))

@@ -14,7 +14,6 @@ from forebay.core.errors import UnreadableFile
 from forebay.log.block import Block, make_head
 from forebay.log.queue_log import QueueLog, Stretch
 from forebay.session.blocks.picking import Picking
-from forebay.session.blocks.projection import Projection
 from forebay.session.session import FilePart
 from forebay.wire.blocks.frames import (
     BLOCKS,
@@ -27,6 +26,9 @@ from forebay.wire.blocks.frames import (
 )
 
 FILE_OCTETS_MIN: Final = 256 << 10  # less is not worth the way over another thread
+OCTETS_A_WORK: Final = 256  # that are read and checked, for one unit of work
+WORK_A_BLOCK: Final = 64
+WORK_A_REQUEST: Final = 1 << 15  # 8 MiB of columns, or half a thousand heads
 
 
 @final
@@ -47,6 +49,34 @@ class BlocksAnswer:
         self.file: FilePart | None = None
         self.octets: i64 = octets
         self.work: i64 = 0
+
+
+@final
+class Projection:
+    """The parts of blocks of an answer whose request names columns: the others do not leave the broker.
+
+    Of a block in a segment only these are read, and checked. Reading is work for the one thread that everybody waits
+    for, so it is measured as that of filters is (picking.py).
+
+    next  where to fetch on
+    work  that they took
+    """
+
+    def __init__(self, log: QueueLog, first: i64, end: i64, octets_max: i64, columns: i64) -> None:
+        self.parts: list[bytes] = []
+        self.octets: i64 = 0
+        self.work: i64 = 0
+        offset = first
+        while offset < end and self.work < WORK_A_REQUEST and self.octets < octets_max:
+            part = log.kept_part(offset, columns)
+            if part is None or part.base >= end:
+                offset = end
+                break
+            self.work += WORK_A_BLOCK + part.read_octets // OCTETS_A_WORK
+            self.parts += part.parts
+            self.octets += part.octets
+            offset = part.end
+        self.next: i64 = max(first, offset)
 
 
 def is_work(request: Request) -> bool:

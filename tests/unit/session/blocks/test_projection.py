@@ -12,7 +12,7 @@ from forebay.core.message import ACCEPTED, AMQP091
 from forebay.core.stored.columns import ANNOTATIONS, BODIES, COLUMNS, PROPERTIES
 from forebay.log.block import LONG_OCTETS, Block, BlockWriter
 from forebay.log.columns.parts import parse_part, parse_parts, part_of
-from forebay.session.blocks.projection import OCTETS_A_WORK, WORK_A_REQUEST
+from forebay.session.blocks.answers import OCTETS_A_WORK, WORK_A_REQUEST
 from forebay.wire.blocks.frames import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
