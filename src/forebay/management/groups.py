@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from forebay.broker.catalog.commands.queues import MoveGroup, RemoveGroup
-from forebay.broker.shared.owned_names import name_in
+from forebay.broker.catalog.owned_names import name_in
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError, note_half_change
 from forebay.management.explain.reasons import count

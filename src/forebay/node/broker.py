@@ -13,7 +13,6 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from forebay.broker.joining import Joining
-from forebay.broker.limits.held_logs import HeldLogs
 from forebay.broker.limits.hold_reasons import LOGIN, SEND_BACKLOG
 from forebay.broker.quota import Quota
 from forebay.broker.vhosts import Vhosts
@@ -24,6 +23,7 @@ from forebay.directory.logins.authorizer import Proof
 from forebay.log.room import Growth
 from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.management.definitions.configured import declare_configured
+from forebay.management.held_logs import HeldLogs
 from forebay.management.table import Control
 from forebay.node.back_pressure.flow_control import FlowControl
 from forebay.node.back_pressure.newcomers import Newcomers

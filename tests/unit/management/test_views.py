@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from forebay.admin.metrics.objects import octets_kept_alone
-from forebay.broker.limits.held_logs import HeldLogs
 from forebay.broker.quota import Quota
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import make_options
@@ -17,6 +16,7 @@ from forebay.management.definitions.exported import queue_entry, queues_of
 from forebay.management.definitions.imported import ImportPlan
 from forebay.management.explain.explain import absence
 from forebay.management.explain.places import subject_at
+from forebay.management.held_logs import HeldLogs
 from forebay.management.operations.messages import shown_at
 from forebay.management.operations.queues import pin_fields, queue_fields, view_fields, views_left
 from forebay.queue.totals import QueueTotals

@@ -8,9 +8,9 @@ from typing import Final
 from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Row, counter, gauge, plus
 from forebay.admin.samples.rates import number_of
-from forebay.broker.limits.held_logs import held_log
 from forebay.broker.vhost import Vhost
 from forebay.core.units import US_PER_S
+from forebay.management.held_logs import held_log
 from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue

@@ -11,6 +11,7 @@ from typing import Final, final
 from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
+from forebay.broker.catalog.owned_names import owner_in
 from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.publish.admission import Admission
 from forebay.broker.publish.headers import PublishHeaders, read_publish_headers
@@ -19,7 +20,6 @@ from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.publishing_contract import BatchesContract
 from forebay.broker.publish.route import Route
 from forebay.broker.publish.staging import CommittedBatch, Staging
-from forebay.broker.shared.owned_names import owner_in
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block

@@ -22,8 +22,8 @@ import msgspec
 from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
+from forebay.broker.catalog.owned_names import name_in
 from forebay.broker.internal_log import RECORD_OVERHEAD, STAGING_LOG, LedgerLog
-from forebay.broker.shared.owned_names import name_in
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError, note_half_change
 from forebay.core.stored.entry_kinds import INTERNAL
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, trusted_block
@@ -119,7 +119,7 @@ class CommittedBatch:
 class Staging(LedgerLog):
     """The transactions of one vhost.
 
-    A query is known by an owned name (broker/shared/owned_names.py): that of another user is another query.
+    A query is known by an owned name (broker/catalog/owned_names.py): that of another user is another query.
 
     memory_ms  how long a query is remembered after its last commit, `queries_max` of them at most
     expiry_ms  how long parts wait for a commit

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.catalog.commands.queues import PauseGroup, PauseQueue
+from forebay.broker.catalog.owned_names import name_in, owner_in
 from forebay.broker.catalog.retention_pins import release
 from forebay.broker.consuming.consumer_arguments import stream_start
 from forebay.broker.redrive.dead_letter_queues import seal
-from forebay.broker.shared.owned_names import name_in, owner_in
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.units import US_PER_MS, US_PER_S

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from forebay.broker.catalog.owned_names import name_in, owner_in
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
-from forebay.broker.shared.owned_names import name_in, owner_in
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, REJECTED
 from forebay.core.units import US_PER_MS

@@ -6,14 +6,14 @@ import json
 from functools import partial
 from typing import Protocol, cast
 
-from forebay.broker.limits.held_logs import held_log
+from forebay.broker.catalog.owned_names import name_in
 from forebay.broker.redrive.dead_letter_queues import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
-from forebay.broker.shared.owned_names import name_in
 from forebay.broker.vhost import Vhost
 from forebay.core.units import US_PER_MS
 from forebay.filter.parser import Filter, parse
 from forebay.management.arguments import PAGE_OCTETS_MAX, octets, refuse
 from forebay.management.control import Control, OperationCaller, operation, page
+from forebay.management.held_logs import held_log
 from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
 from forebay.management.requests.dead_letters import DeadLetterShowRequest
 from forebay.management.requests.fields import ListPage

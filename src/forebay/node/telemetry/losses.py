@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.limits.held_logs import HeldLogs
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhosts import Vhosts
+from forebay.management.held_logs import HeldLogs
 from forebay.node.telemetry.journal import Journal
 from forebay.routing.exchange import text
 

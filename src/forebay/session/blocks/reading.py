@@ -10,8 +10,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.catalog.owned_names import owned_name
 from forebay.broker.contract import VhostContract
-from forebay.broker.shared.owned_names import owned_name
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.core.options import Options
 from forebay.core.units import US_PER_MS

@@ -9,6 +9,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.catalog.owned_names import owned_name
 from forebay.broker.contract import VhostContract
 from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
 from forebay.broker.publish.headers import read_publish_headers
@@ -16,7 +17,6 @@ from forebay.broker.publish.outcome import NO_ROOM
 from forebay.broker.publish.replies import REPLY_QUEUE
 from forebay.broker.publish.staged_rows import has_one_format, is_uniform
 from forebay.broker.publish.staging import CommittedBatch
-from forebay.broker.shared.owned_names import owned_name
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.options import Options
 from forebay.directory.permissions import Rights
