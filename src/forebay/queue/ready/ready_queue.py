@@ -22,8 +22,10 @@ from forebay.queue.leases.page import PAGE_RECORDS, REFUSED, RETURNED
 from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.expiry import NEVER, Expiry
+from forebay.queue.ready.octets import ReadyOctets
 from forebay.queue.ready.order import Order
 from forebay.queue.ready.refused import RefusedRecords
+from forebay.queue.ready.unranked import rank_returned, wanted_length
 from forebay.queue.turn import SCAN_RECORDS, TurnShare
 from forebay.queue.work.attempts import Attempts
 from forebay.queue.work.settlement import Settlement
@@ -31,19 +33,6 @@ from forebay.queue.work.settlement import Settlement
 UNKNOWN_US: Final = 1  # instead of a time: long past
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
 BLOCK_RECORDS: Final = 64  # records that cost as much to take in as a look for one more block
-
-
-@final
-class ReadyOctets:
-    """The octets of the bodies of what is ready, for a limit on them.
-
-    measuring  they are kept, of the records below `measured`
-    """
-
-    def __init__(self) -> None:
-        self.measuring = False
-        self.measured: i64 = 0
-        self.count: i64 = 0
 
 
 @final
@@ -465,7 +454,7 @@ class ReadyQueue:
         """Put in order what was sealed since the last call; False if there is more than one turn's share."""
         left: i64 = TAKE_IN_RECORDS
         settlement = self.settlement
-        if order.unranked and not self.rank_returned(order):
+        if order.unranked and not rank_returned(order, self.reader, self.settlement, self.key_filter, self.turn):
             return False
         while settlement.cursor < self.log.end:
             if left <= 0 or self.turn.looks <= 0:
@@ -499,34 +488,6 @@ class ReadyQueue:
             settlement.mark(first, first + count, RETURNED)
         return True
 
-    def rank_returned(self, order: Order) -> bool:
-        """Put in order the records below the cursor without a rank; False if there are more than one turn's share."""
-        expression = order.expression
-        assert expression is not None
-        while order.unranked:
-            first: i64
-            first, count = order.pop_unranked()
-            end = first + count
-            while first < end:
-                block = self.reader.needed(first) if self.turn.looks > 0 else None
-                if block is None and (self.turn.looks <= 0 or self.reader.damage is not None):
-                    order.add_unranked(first, end - first)
-                    return False
-                base = end if block is None else min(block.base, end)
-                if block is None or base > first:
-                    self.settlement.settle(first, base)
-                    first = base
-                    continue
-                length = self.wanted_length(block, first, end)
-                if length > 0:
-                    length = order.take_in_ranked(expression, block, first - block.base, length, self.turn)
-                    order.offer(first, length)
-                    first += length
-                else:
-                    self.settlement.settle(first, first - length)
-                    first -= length
-        return True
-
     def goes_on_behind(self, order: Order) -> bool:
         """Return whether to deliver what is in order already, though the filter of a view has more to look at."""
         if self.settlement.intake is None or order.mode or not order.count:
@@ -554,7 +515,7 @@ class ReadyQueue:
                 self.settlement.settle(first, base)
                 first = base
                 continue
-            count = self.wanted_length(block, first, end)
+            count = wanted_length(self.key_filter, block, first, end, self.turn)
             if count < 0:
                 self.settlement.settle(first, first - count)
                 first -= count
@@ -564,12 +525,6 @@ class ReadyQueue:
             else:
                 self.take_in_latest(order, self.last_values, block, first - block.base, count)
             first += count
-
-    def wanted_length(self, block: Block, first: i64, end: i64) -> i64:
-        """Return the length of the run of records of a block that a view has; negative: that it has not."""
-        count = min(block.end, end) - first
-        intake = self.key_filter.intake
-        return count if intake is None else intake.run_length(block, first - block.base, count, self.turn)
 
     # ---- beginning anew
 
