@@ -107,6 +107,11 @@ class FairnessOptions:
         "The consumer that is next: the first with room, each in turn, or the one with the most unused share.",
         choices=("", "fast", "round-robin", "proportional"),
     )
+    key: str = option("", VALUE, "An expression: deliveries go round its values. Empty: round nothing.")
+    weight: str = option("", VALUE, "Weights of keys, such as `gold=5, *=1`; only with `key`.")
+    key_concurrency: int = integer(
+        0, "messages", 0, 2**62, "Messages of one key that may be out at once, only with `key`; 0 sets no limit."
+    )
 
 
 @dataclass(frozen=True, slots=True)

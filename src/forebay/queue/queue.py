@@ -153,8 +153,7 @@ class Queue(SourceReader):
             if self.last_values is not None:
                 work_group.ready_queue.last_values = self.last_values
                 self.last_values.settlements.append(work_group.settlement)
-            is_ordered = self.keyed or self.intake is not None or self.last_values is not None
-            if is_ordered or self.limits.priority_mode:
+            if self.is_ordered():
                 work_group.ready_queue.make_ordered(self.kind == QUORUM)
             self.work_groups += 1
             group = work_group
@@ -176,6 +175,12 @@ class Queue(SourceReader):
         self.crash_end = end
         for group in self.groups.values():
             group.reader.crash_end = end
+
+    def is_ordered(self) -> bool:
+        """Return whether its work groups deliver otherwise than by age, whoever consumes."""
+        limits = self.limits
+        has_order = limits.priority_mode != 0 or limits.fair_key is not None
+        return self.keyed or has_order or self.intake is not None or self.last_values is not None
 
     def make_keyed(self) -> None:
         """Deliver messages of one group one at a time from now on, in their order."""

@@ -111,6 +111,7 @@ class Consumers(ConsumingContract):
                 asked.start = int(query.query.end)
             work = is_work(where, asked)
             asked.check_kind(arguments, where, work)
+            check_unfiltered(self.name, where, asked, work)
             octets = consumer_octets(tag, arguments)
             self.catalog.memory.check(session_id, octets, f"consumer of '{text(where.name)}'")
             group = self.group_for(where, asked, filter, work)
@@ -454,6 +455,16 @@ def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
     if asked.start is not None:
         return False
     return queue.kind != STREAM or asked.group == primary_name(queue)
+
+
+def check_unfiltered(vhost: bytes, queue: Queue, asked: ConsumerArguments, work: bool) -> None:
+    """Refuse a consumer that wants only some of the records, where the rounds of a fair key choose them."""
+    if work and asked.filter is not None and queue.limits.fair_key is not None:
+        raise RequestError(
+            PRECONDITION,
+            f"queue '{text(queue.name)}' in vhost '{text(vhost)}' has x-fair-key: its consumers cannot have filters. "
+            "Leave the filter out, or declare a view with x-filter over a stream",
+        )
 
 
 def check_gettable(vhost: bytes, queue: Queue) -> None:

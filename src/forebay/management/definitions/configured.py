@@ -73,6 +73,9 @@ CONFIGURABLE: Final = (
     "x-max-cancels",
     "x-dead-letter-reasons",
     "x-fairness",
+    "x-fair-key",
+    "x-fair-weight",
+    "x-key-concurrency",
     "x-primary-group",
 )
 
@@ -371,7 +374,16 @@ def lease_arguments(entry: QueueOptions) -> dict[str, object]:
 def fairness_arguments(entry: QueueOptions) -> dict[str, object]:
     """The arguments that say which consumer, and which key's message, is next."""
     fairness = entry.fairness
-    return {"x-fairness": fairness.strategy} if fairness.strategy else {}
+    arguments: dict[str, object] = {}
+    for name, value in (
+        ("x-fairness", fairness.strategy),
+        ("x-fair-key", fairness.key),
+        ("x-fair-weight", fairness.weight),
+        ("x-key-concurrency", fairness.key_concurrency),
+    ):
+        if value:
+            arguments[name] = value
+    return arguments
 
 
 def retention_arguments(entry: QueueOptions, path: str) -> dict[str, object]:

@@ -14,6 +14,7 @@ from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.option_names import CLASSIC_TYPE, QUEUE_TYPES, QUORUM_TYPE, STREAM_TYPE
 from forebay.core.reading.nearest import hint
 from forebay.filter.parser import parse, parse_value
+from forebay.queue.declaration.fair_key import weights_fault
 from forebay.routing.exchange import type_name
 
 # Which types of queue know an argument; bits.
@@ -48,6 +49,7 @@ CONDITION: Final = 14  # a filter on what publishers say
 RETAIN_AGE: Final = 15  # as AGE, and days as a small d, too
 EXPRESSION: Final = 16  # a value of what publishers say
 LASTING_EXPRESSION: Final = 17  # a value that a message has as long as it is in the queue
+WEIGHTS: Final = 18  # of keys
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -66,6 +68,9 @@ RETAIN_OCTETS: Final = "retain-bytes"
 RETAIN_MESSAGES: Final = "retain-length"
 RETENTIONS: Final = (RETAIN, RETAIN_OCTETS, RETAIN_MESSAGES)
 FACTOR_MAX: Final = 1_000_000
+FAIR_KEY: Final = "fair-key"
+FAIR_WEIGHT: Final = "fair-weight"
+KEY_CONCURRENCY: Final = "key-concurrency"
 LEASE_PERIOD: Final = "lease-period"
 VISIBILITY: Final = "visibility-timeout"
 # What filters may ask for, and is not known of a message before it is in a queue.
@@ -134,6 +139,8 @@ class Setting:
             return condition_fault(value, check == EXPRESSION)
         if check == LASTING_EXPRESSION:
             return expression_fault(value)
+        if check == WEIGHTS:
+            return weights_fault(value)
         if check == CHOICE and value not in self.choices:
             return self.refusal.replace("{}", value)
         if check == AGE and age_us(value) < 0:
@@ -250,6 +257,9 @@ SETTINGS: Final = (
         "invalid_dead_letter_reasons",
     ),
     Setting("fairness", ON_WORK, CHOICE, USER, "fairness", ("fast", "round-robin", "proportional"), "invalid_fairness"),
+    Setting(FAIR_KEY, ON_WORK, LASTING_EXPRESSION, NOBODY, "expression"),
+    Setting(FAIR_WEIGHT, ON_WORK, WEIGHTS, USER, "weights of keys"),
+    Setting(KEY_CONCURRENCY, ON_WORK, POSITIVE, NOBODY, "number of records of a key"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
     Setting(RETAIN, ON_WORK, RETAIN_AGE, USER, "age to retain"),
@@ -384,13 +394,25 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             for key in (MAX_PRIORITY, PRIORITY_MODE):
                 if BY_KEY[key].argument in arguments:
                     raise invalid(setting.argument, where, f'"x-{key} gives priorities, too: leave one of them out"')
-    if "x-fairness" in arguments and arguments.get("x-single-active-consumer") is True:
-        raise invalid("x-fairness", where, '"a single active consumer gets everything"')
     for setting in SETTINGS:
         if setting.argument in arguments and setting.types and not setting.types & bit:
             raise RequestError(
                 PRECONDITION, f"invalid arg '{setting.argument}' for {where} of queue type rabbit_{queue_type}_queue"
             )
+
+
+def check_fairness(arguments: dict[str, object], where: str) -> None:
+    """Refuse arguments of fairness that do not go together, or with others."""
+    if "x-fairness" in arguments and arguments.get("x-single-active-consumer") is True:
+        raise invalid("x-fairness", where, '"a single active consumer gets everything"')
+    if BY_KEY[FAIR_KEY].argument not in arguments:
+        for key in (FAIR_WEIGHT, KEY_CONCURRENCY):
+            if BY_KEY[key].argument in arguments:
+                raise invalid(BY_KEY[key].argument, where, '"only a queue with x-fair-key has it"')
+        return
+    for key in (MAX_PRIORITY, PRIORITY_MODE, PRIORITY_EXPRESSION, "last-value-key"):
+        if BY_KEY[key].argument in arguments:
+            raise invalid(BY_KEY[key].argument, where, '"x-fair-key goes round the keys, and knows no other order"')
 
 
 def invalid(argument: str, where: str, fault: str) -> RequestError:

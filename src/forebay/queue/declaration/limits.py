@@ -12,6 +12,9 @@ from forebay.queue.declaration.arguments import (
     BY_KEY,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_KEY,
+    FAIR_KEY,
+    FAIR_WEIGHT,
+    KEY_CONCURRENCY,
     LEASE_PERIOD,
     PRIORITY_EXPRESSION,
     RETAIN,
@@ -22,6 +25,7 @@ from forebay.queue.declaration.arguments import (
     retain_age_us,
     type_bit,
 )
+from forebay.queue.declaration.fair_key import parse_weights
 from forebay.queue.declaration.spec import QueueSpec
 
 # Behaviour of a full queue.
@@ -104,6 +108,9 @@ class Limits:
     max_subscription_backlog  records that one consumer may hold; 0 is no limit
     deferred_ack_us  how long an acknowledgement of what is not published yet is kept; 0: not at all
     fairness        the strategy by which consumers get records
+    fair_key        deliveries go round its values; None: round nothing
+    fair_weights    by key, see `parse_weights`; empty: all are alike
+    key_concurrency records of one key that may be out at once; 0 is no limit
     sublet          every consumer of a group may settle what one of them holds
     max_age_us      of a stream; 0 is no limit
     retains         what was settled stays in the log, within the limits of retention
@@ -148,6 +155,9 @@ class Limits:
         self.max_subscription_backlog: i64 = 0
         self.deferred_ack_us: i64 = DAY_US
         self.fairness: i64 = USUAL
+        self.fair_key: Filter | None = None
+        self.fair_weights: dict[bytes, int] = {}
+        self.key_concurrency: i64 = 0
         self.sublet = False
         self.max_age_us: i64 = 0
         self.retains = False
@@ -193,6 +203,9 @@ class Limits:
         self.max_subscription_backlog = other.max_subscription_backlog
         self.deferred_ack_us = other.deferred_ack_us
         self.fairness = other.fairness
+        self.fair_key = other.fair_key
+        self.fair_weights = other.fair_weights
+        self.key_concurrency = other.key_concurrency
         self.sublet = other.sublet
         self.max_age_us = other.max_age_us
         self.retains = other.retains
@@ -283,7 +296,7 @@ def limits_of(
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
     set_leases(limits, asked)
-    limits.fairness = STRATEGIES.get(asked.word("fairness", ""), USUAL)
+    set_fairness(limits, asked)
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
     is_own = SOURCE not in spec.arguments and LAST_VALUE_KEY not in spec.arguments
@@ -337,10 +350,23 @@ def last_value_expression(spec: QueueSpec) -> Filter | None:
     return parse_value(expression) if isinstance(expression, str) else None
 
 
+def set_fairness(limits: Limits, asked: Asked) -> None:
+    """Set who gets the next record, and of which key it is: fair keys leave no room for priorities."""
+    limits.fairness = STRATEGIES.get(asked.word("fairness", ""), USUAL)
+    expression = asked.argument(FAIR_KEY)
+    if isinstance(expression, str):
+        limits.fair_key = parse_value(expression)
+        weights = asked.word(FAIR_WEIGHT, "")
+        limits.fair_weights = parse_weights(weights) if weights else {}
+        limits.key_concurrency = asked.number(KEY_CONCURRENCY, 0)
+
+
 def set_priorities(limits: Limits, asked: Asked) -> None:
     """A quorum queue has two classes of priority unless told otherwise, a classic one levels if it asks for them."""
     levels = asked.number("max-priority", 0)
     quorum = asked.spec.type == QUORUM_TYPE
+    if limits.fair_key is not None:
+        return
     mode = asked.word("priority-mode", "fair" if quorum else "strict" if levels else "")
     expression = asked.argument(PRIORITY_EXPRESSION)
     if isinstance(expression, str):

@@ -14,6 +14,7 @@ from forebay.queue.declaration.arguments import (
     RETENTIONS,
     SETTINGS,
     check_arguments,
+    check_fairness,
     check_names,
     check_queue_type,
     invalid,
@@ -89,6 +90,7 @@ def check_declaration(
     if server_named and queue_type != CLASSIC_TYPE:
         raise RequestError(PRECONDITION, f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
     check_arguments(queue_type, arguments, where)
+    check_fairness(arguments, where)
     for key in RETENTIONS:
         if "x-" + key in arguments and (exclusive or not durable):
             raise invalid("x-" + key, where, "only a durable queue that is not exclusive retains what was settled")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import Final, final
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -29,7 +29,6 @@ from forebay.queue.turn import TurnShare
 ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is written anew
 
 
-@final
 class Order(PriorityLevels):
     """The records that wait below the cursor of a group, in the order in which they will be delivered.
 
@@ -44,6 +43,8 @@ class Order(PriorityLevels):
     expression  its value orders the records; None: levels, or age alone
     unranked   heap of (first, count) below the cursor for which the expression is still to be asked
     unranked_count  records in it
+    pending    runs below the cursor, the lowest last, that an order by fair keys has still to take in
+    is_fair    it goes round the keys of its records
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class Order(PriorityLevels):
         self.expression = limits.priority_expression
         self.unranked: list[tuple[int, int]] = []
         self.unranked_count: i64 = 0
+        self.pending: list[tuple[int, int]] = []
+        self.is_fair = False
 
     def select_by(self, selectors: list[Selector]) -> None:
         """Have consumers take records out of the middle by these selectors, if there are any."""
@@ -74,6 +77,10 @@ class Order(PriorityLevels):
         self.is_sparse = self.is_always_sparse or len(selectors) > 0
 
     # ---- coming
+
+    def affordable(self, count: i64) -> i64:
+        """Return how many of so many records may be taken in at once."""
+        return count
 
     def take_in(self, block: Block, index: i64, count: i64) -> None:
         """Records of a block that follow all that were taken in before wait from now on."""
@@ -256,6 +263,10 @@ class Order(PriorityLevels):
         for level in self.all_levels():
             self.trim(level)
         return self.all_levels()
+
+    def has_more_heads(self) -> bool:
+        """Return whether something waits that `heads` has left out."""
+        return False
 
     def trim(self, level: PriorityLevel) -> None:
         """Have the level begin with a record that waits."""

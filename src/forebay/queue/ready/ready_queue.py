@@ -22,6 +22,7 @@ from forebay.queue.leases.page import PAGE_RECORDS, REFUSED, RETURNED
 from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.expiry import NEVER, Expiry
+from forebay.queue.ready.fair_order import FairOrder
 from forebay.queue.ready.octets import ReadyOctets
 from forebay.queue.ready.order import Order
 from forebay.queue.ready.refused import RefusedRecords
@@ -32,6 +33,7 @@ from forebay.queue.work.settlement import Settlement
 
 UNKNOWN_US: Final = 1  # instead of a time: long past
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
+HEADS_AGAIN_US: Final = 1_000_000  # until the next look for expired records at keys that the last one left out
 BLOCK_RECORDS: Final = 64  # records that cost as much to take in as a look for one more block
 
 
@@ -439,6 +441,9 @@ class ReadyQueue:
 
     def new_order(self, returned_first: bool) -> Order:
         """Return an order in which nothing waits yet."""
+        fair_key = self.limits.fair_key
+        if fair_key is not None:
+            return FairOrder(self.limits, self.properties, self.settlement.pages, self.turn, fair_key)
         is_sparse = self.last_values is not None
         return Order(self.limits, self.properties, returned_first, self.settlement.pages, is_sparse)
 
@@ -454,6 +459,8 @@ class ReadyQueue:
         """Put in order what was sealed since the last call; False if there is more than one turn's share."""
         left: i64 = TAKE_IN_RECORDS
         settlement = self.settlement
+        if order.pending and not self.take_in_pending(order):
+            return False
         if order.unranked and not rank_returned(order, self.reader, self.settlement, self.key_filter, self.turn):
             return False
         while settlement.cursor < self.log.end:
@@ -464,7 +471,7 @@ class ReadyQueue:
                 return True
             first = settlement.cursor
             index = first - block.base
-            count = block.count - index
+            count = order.affordable(block.count - index)
             if self.key_filter.is_set:
                 count = self.key_filter.run_length(block, index, count, self.turn)
             if count < 0:
@@ -488,9 +495,22 @@ class ReadyQueue:
             settlement.mark(first, first + count, RETURNED)
         return True
 
+    def take_in_pending(self, order: Order) -> bool:
+        """Take in records below the cursor that wait for it; False if there are more than one turn's share."""
+        while order.pending:
+            if self.turn.looks <= 0:
+                return False
+            first, total = order.pending.pop()
+            count = order.affordable(total)
+            if count < total:
+                order.pending.append((int(first + count), int(total - count)))
+            order.parked -= count
+            self.take_in_run(order, first, first + count)
+        return True
+
     def goes_on_behind(self, order: Order) -> bool:
-        """Return whether to deliver what is in order already, though the filter of a view has more to look at."""
-        if self.settlement.intake is None or order.mode or not order.count:
+        """Return whether to deliver what is in order already, though a view's filter, or a fair key, has more to do."""
+        if (self.settlement.intake is None and not order.is_fair) or order.mode or not order.count:
             return False
         self.turn.looks = SCAN_RECORDS
         return True
@@ -554,11 +574,17 @@ class ReadyQueue:
         """Make ready, lowest first, what settlements passed over, once these are known."""
         self.returned = []
         self.returned_count = 0
+        order = self.order
         for first, count in self.settlement.passed_over():
-            if self.order is None:
+            if order is None:
                 self.add(first, count)
+            elif order.is_fair:
+                order.pending.append((int(first), int(count)))
+                order.parked += count
             else:
-                self.take_in_run(self.order, first, first + count)
+                self.take_in_run(order, first, first + count)
+        if order is not None:
+            order.pending.sort(reverse=True)
 
     # ---- time and octets
 
@@ -574,8 +600,10 @@ class ReadyQueue:
         if order is None:
             head = self.head()
             return min(due, self.expiry.at(head)) if head < self.log.end else due
-        if self.settlement.cursor < self.log.end or order.unranked:
+        if self.settlement.cursor < self.log.end or order.unranked or order.pending:
             return UNKNOWN_US
+        if order.has_more_heads():
+            due = min(due, self.turn.now_us + HEADS_AGAIN_US)
         for level in order.heads():
             due = min(due, self.expiry.at(level.first()))
         return due

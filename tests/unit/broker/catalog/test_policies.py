@@ -175,6 +175,7 @@ USER_KEYS: Table = {
     "dead-letter-reasons": "amps",
     "max-subscription-backlog": 5,
     "fairness": "fast",
+    "fair-weight": "gold=5",
     "dlq": True,
 }
 OPERATOR_KEYS: Table = {
