@@ -124,12 +124,8 @@ class Consumers(ConsumingContract):
             consumer.priority = asked.priority
             consumer.arguments = arguments or None
             self.set_timeout(where, consumer, cancels, asked.timeout_us)
-            if where.limits.max_subscription_backlog and not no_ack:
-                consumer.backlog_max = where.limits.max_subscription_backlog
-                consumer.set_window(credit or UNLIMITED)
-            consumer.queue_name = where.name
-            consumer.log_number = where.source.number
-            consumer.group_name = group_key(group.name, group.filter)
+            limit_backlog(where, consumer, credit or UNLIMITED)
+            name_places(where, group, consumer)
             consumer.paused = session_id in self.paused
             self.join(where, group, consumer, asked)
             where.had_consumer = True
@@ -484,3 +480,17 @@ def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -
         refused = refused or exclusive or group.consumers[0].exclusive
     if refused:
         raise RequestError(REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use")
+
+
+def limit_backlog(queue: Queue, consumer: Consumer, credit: i64) -> None:
+    """Let a consumer hold at most what its queue allows to each; its own credit is the limit where that is smaller."""
+    if queue.limits.max_subscription_backlog and not consumer.no_ack:
+        consumer.backlog_max = queue.limits.max_subscription_backlog
+        consumer.set_window(credit)
+
+
+def name_places(queue: Queue, group: Group, consumer: Consumer) -> None:
+    """Tell a consumer the names of its queue and group, and the number of the log that it reads."""
+    consumer.queue_name = queue.name
+    consumer.log_number = queue.source.number
+    consumer.group_name = group_key(group.name, group.filter)

@@ -6,6 +6,8 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.queue.log_reader import LogReader
+
 
 @final
 class ReadyOctets:
@@ -18,3 +20,20 @@ class ReadyOctets:
         self.measuring = False
         self.measured: i64 = 0
         self.count: i64 = 0
+
+    def begin(self, reader: LogReader, cursor: i64, runs: list[tuple[int, int]]) -> None:
+        """Count what is ready below the cursor, and keep counting.
+
+        runs  (first, count) of it
+        """
+        self.measuring = True
+        self.measured = cursor
+        self.count = 0
+        for first, count in runs:
+            self.count += reader.body_octets(first, first + count)
+
+    def measure_to(self, reader: LogReader, end: i64) -> None:
+        """Count the records up to the end of the log, too."""
+        if self.measured < end:
+            self.count += reader.body_octets(self.measured, end)
+            self.measured = end

@@ -19,6 +19,7 @@ from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.queue.declaration.limits import FAIR, Limits
 from forebay.queue.leases.page import PAGE_BITS, RETURNED, Page
+from forebay.queue.log_reader import LogReader
 from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.level import PriorityLevel
 from forebay.queue.ready.levels import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, PriorityLevels
@@ -232,6 +233,35 @@ class Order(PriorityLevels):
         self.put_back(self.level(block, index), block.base + index, 1)
         self.count += 1
         self.offer(block.base + index, 1)
+
+    def release_following(self, reader: LogReader, first: i64, count: i64) -> None:
+        """Records are settled: those that waited behind them in their message groups can be delivered."""
+        for offset in range(first, first + count):
+            following = self.follow(offset)
+            while following >= 0:
+                block = reader.needed(following)
+                if block is None and reader.damage is not None:
+                    return
+                if block is not None and block.base <= following:
+                    self.release(block, following - block.base)
+                    break
+                following = self.follow(following)
+
+    # ---- pending runs
+
+    def add_pending(self, first: i64, count: i64) -> None:
+        """Have records below the cursor wait until they are taken in; the lowest last, once all are added."""
+        self.pending.append((int(first), int(count)))
+        self.parked += count
+
+    def pop_pending(self) -> tuple[i64, i64]:
+        """Remove the first offset and the length of the run to take in next, as much as the turn has left for it."""
+        first, total = self.pending.pop()
+        count = self.affordable(total)
+        if count < total:
+            self.pending.append((int(first + count), int(total - count)))
+        self.parked -= count
+        return first, count
 
     # ---- going
 

@@ -265,13 +265,11 @@ class ReadyQueue:
 
     def alike(self, block: Block, first: i64, most: i64) -> i64:
         """The number of `most` records from `first` on in one block and page that were delivered equally often."""
-        room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
-        limit = min(most, room)
+        limit = min(most, PAGE_RECORDS - (first & (PAGE_RECORDS - 1)))
         limit = min(limit, block.end - first)
         modified = self.attempts.modified.by_offset
-        if modified and first in modified:
-            limit = 1
-        if self.attempts.redelivered.runs and self.attempts.redelivered.has_any(first, limit):
+        redelivered = self.attempts.redelivered
+        if (modified and first in modified) or (redelivered.runs and redelivered.has_any(first, limit)):
             limit = 1
         by_offset = self.attempts.by_offset
         attempts = by_offset.get(first, 0)
@@ -361,7 +359,7 @@ class ReadyQueue:
         order = self.order
         if order is not None:
             if order.keys:
-                self.follow(order, first, count)
+                order.release_following(self.reader, first, count)
             if self.last_values is not None:
                 self.last_values.note_settled(first, count)
 
@@ -388,19 +386,6 @@ class ReadyQueue:
                 self.attempts.forget_modified(first, at - first)
             first = at
         return found
-
-    def follow(self, order: Order, first: i64, count: i64) -> None:
-        """Records are settled: those that waited behind them in their message groups can be delivered."""
-        for offset in range(first, first + count):
-            following = order.follow(offset)
-            while following >= 0:
-                block = self.reader.needed(following)
-                if block is None and self.reader.damage is not None:
-                    return
-                if block is not None and block.base <= following:
-                    order.release(block, following - block.base)
-                    break
-                following = order.follow(following)
 
     def clear(self) -> i64:
         """Settle everything in here; how many records that were."""
@@ -500,11 +485,8 @@ class ReadyQueue:
         while order.pending:
             if self.turn.looks <= 0:
                 return False
-            first, total = order.pending.pop()
-            count = order.affordable(total)
-            if count < total:
-                order.pending.append((int(first + count), int(total - count)))
-            order.parked -= count
+            first: i64
+            first, count = order.pop_pending()
             self.take_in_run(order, first, first + count)
         return True
 
@@ -579,8 +561,7 @@ class ReadyQueue:
             if order is None:
                 self.add(first, count)
             elif order.is_fair:
-                order.pending.append((int(first), int(count)))
-                order.parked += count
+                order.add_pending(first, count)
             else:
                 self.take_in_run(order, first, first + count)
         if order is not None:
@@ -615,11 +596,5 @@ class ReadyQueue:
             octets.measuring = False
             return
         if not octets.measuring:
-            octets.measuring = True
-            octets.count = 0
-            octets.measured = self.settlement.cursor
-            for first, count in self.runs():
-                octets.count += self.reader.body_octets(first, first + count)
-        if octets.measured < self.log.end:
-            octets.count += self.reader.body_octets(octets.measured, self.log.end)
-            octets.measured = self.log.end
+            octets.begin(self.reader, self.settlement.cursor, self.runs())
+        octets.measure_to(self.reader, self.log.end)

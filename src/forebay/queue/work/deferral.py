@@ -36,7 +36,7 @@ def defer(group: WorkGroup, lease: Lease, offset: i64, now_us: i64, how: i64) ->
     given = group.give_back(lease, offset, 1, now_us + DEFERRED_US, how)
     order = group.ready_queue.order
     if given and order is not None and order.keys:
-        group.ready_queue.follow(order, offset, 1)
+        order.release_following(group.reader, offset, 1)
     return given
 
 

@@ -244,7 +244,7 @@ def test_a_consumer_with_a_query_gets_all_from_the_end_of_its_answer_on(rig: One
     if sealed:
         rig.turn()
     rig.vhost.consumers.consume_replies(1, 1, b"replies")
-    asked = {"x-query": '{"select": "/n"}'}
+    asked: dict[str, object] = {"x-query": '{"select": "/n"}'}
     rig.vhost.consumers.consume(b"s", 1, 1, b"c", True, False, 0, asked)
     rig.publish(b"", b"s", b'{"n": 5}')
     found: dict[bytes, list[bytes]] = {b"replies": [], b"c": []}
