@@ -128,8 +128,6 @@ class Consumers(ConsumingContract):
             name_places(where, group, consumer)
             consumer.paused = session_id in self.paused
             self.join(where, group, consumer, asked)
-            where.had_consumer = True
-            where.unused_since_us = 0
             self.by_session.setdefault(session_id, []).append(consumer)
             self.catalog.memory.add(session_id, octets)
             self.turn.mark(where)
@@ -202,6 +200,8 @@ class Consumers(ConsumingContract):
             if queue.kind == SHARE:
                 self.shares.equip(group)
         group.add(consumer)
+        queue.had_consumer = True
+        queue.unused_since_us = 0
 
     def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
         """The time for which the consumer may hold a record, and what becomes of it then."""
