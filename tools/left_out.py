@@ -93,6 +93,7 @@ NEEDED_BY = {
         "tests/cluster/test_runtime.py",
         "tests/cluster/test_take_over.py",
         "tests/cluster/test_upgrade.py",
+        "tests/cluster/test_views.py",
         "tests/cluster/test_waiting.py",
         "tests/cluster/test_what_survives.py",
         "tests/spark/test_followers.py",

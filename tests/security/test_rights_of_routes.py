@@ -82,6 +82,10 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "GET /api/forebay/queues/{vhost}/{queue}/tail": READERS_OR_ADMIN,
     "DELETE /api/forebay/queues/{vhost}/{queue}/messages": READERS_OR_ADMIN,
     "POST /api/forebay/queues/{vhost}/{queue}/settle": READERS_OR_ADMIN,
+    "POST /api/forebay/queues/{vhost}/{queue}/query": READERS_OR_ADMIN,
+    "POST /api/forebay/queues/{vhost}/{queue}/redeliver": READERS_OR_ADMIN,
+    "POST /api/forebay/queues/{vhost}/{queue}/pause": MAKERS_OR_ADMIN,
+    "POST /api/forebay/queues/{vhost}/{queue}/resume": MAKERS_OR_ADMIN,
     "POST /api/forebay/queues/{vhost}/{queue}/move": MOVERS,
     "GET /api/forebay/queues/{vhost}/{queue}/log": ENTERING,
     "GET /api/forebay/queues/{vhost}/{queue}/offset": ENTERING,
@@ -92,6 +96,8 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "PATCH /api/forebay/dead-letters/{vhost}/{queue}/{offset}": ADMINS,
     "GET /api/forebay/groups/{vhost}": ENTERING,
     "POST /api/forebay/groups/{vhost}/{queue}/{group}/seek": READERS_OR_ADMIN,
+    "POST /api/forebay/groups/{vhost}/{queue}/{group}/pause": MAKERS_OR_ADMIN,
+    "POST /api/forebay/groups/{vhost}/{queue}/{group}/resume": MAKERS_OR_ADMIN,
     "DELETE /api/forebay/groups/{vhost}/{queue}/{group}": MAKERS_OR_ADMIN,
     "DELETE /api/forebay/groups/{vhost}/{queue}/{group}/hold": ADMINS,
     "GET /api/forebay/leases/{vhost}": ENTERING,
@@ -303,14 +309,18 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(
         (
             *("dlq.purge", "dlq.show", "group.commit", "group.seek", "lease.extend", "lease.release", "queue.settle"),
-            *("message.explain",),
+            *("message.explain", "queue.query", "queue.redeliver"),
             *("message.history", "message.show", "queue.discard", "queue.messages", "queue.purge", "queue.tail"),
         ),
         READERS_OR_ADMIN,
     ),
     "queue.move": MOVERS,
     **dict.fromkeys(
-        ("exchange.declare", "exchange.delete", "group.delete", "queue.declare", "queue.delete"), MAKERS_OR_ADMIN
+        (
+            *("exchange.declare", "exchange.delete", "group.delete", "group.pause", "group.resume"),
+            *("queue.declare", "queue.delete", "queue.pause", "queue.resume"),
+        ),
+        MAKERS_OR_ADMIN,
     ),
     **dict.fromkeys(("binding.add", "binding.delete"), MOVERS),
     **dict.fromkeys(("parameter.clear", "parameter.list", "parameter.set", "policy.clear", "policy.set"), POLICERS),
@@ -362,6 +372,7 @@ BODIES: Final[dict[str, object]] = {
     "POST /publish": [{"topic": "a", "payload": ""}],
     "POST /ack": {"queue": "q", "offsets": [0]},
     "POST /api/forebay/queues/{vhost}/{queue}/settle": {},
+    "POST /api/forebay/queues/{vhost}/{queue}/redeliver": {},
     "POST /api/forebay/queues/{vhost}/{queue}/move": {"exchange": "y"},
     "POST /api/forebay/groups/{vhost}/{queue}/{group}/seek": {"to": "first"},
     "PATCH /api/forebay/dead-letters/{vhost}/{queue}/{offset}": {},

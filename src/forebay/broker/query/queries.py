@@ -19,7 +19,8 @@ from forebay.broker.query.requests_contract import QueryRequestsContract
 from forebay.broker.query.running import STEP_RECORDS, RunningQuery
 from forebay.broker.turn import Turn
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, TOO_MANY, RequestError
-from forebay.core.message import AMQP091, Properties
+from forebay.core.message import Properties
+from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.query.plan import read_plan
 from forebay.queue.queue import Queue
 
@@ -100,7 +101,7 @@ class Queries(QueryRequestsContract):
         request = Properties()
         request.correlation_id = tag
         query = self.begin(queue, values, f"connection {session_id}")
-        return AskedQuery(query, QueryReply(AMQP091, b"", name, request), session_id)
+        return AskedQuery(query, QueryReply(EXCHANGE_FORMAT.number, b"", name, request), session_id)
 
     def do_turn(self) -> None:
         """Do one step of one query, and answer it if it is done."""

@@ -21,6 +21,8 @@ MAY_NAME = {
     "session.amqp10.outgoing.encode": {"AMQP10"},
     "session.amqp091.deliver": {"AMQP091"},
     "session.amqp091.publish": {"AMQP091"},
+    "session.amqp091.query": {"AMQP091"},
+    "session.mqtt.incoming.commands": {"MQTT"},
     "session.mqtt.incoming.publish": {"MQTT"},
     "session.mqtt.outgoing.encode": {"MQTT"},
 }
