@@ -89,7 +89,7 @@ def select_settled(
 
 
 def kept_records(vhost: Vhost, queue: Queue, first: int, end: int) -> Iterator[RecordSubject]:
-    """Return the records of [first, end) that the log has, settled or not."""
+    """Return the records of [first, end) that the log has and the queue has too, settled or not."""
     offset = max(first, int(queue.first_settled()))
     end = min(end, int(queue.log.end))
     while offset < end:
@@ -97,7 +97,8 @@ def kept_records(vhost: Vhost, queue: Queue, first: int, end: int) -> Iterator[R
         if block is None:
             return
         for at in range(max(offset, int(block.base)), min(end, int(block.end))):
-            yield RecordSubject(queue.name, block, at - int(block.base), vhost.turn.now_us)
+            if queue.has(block, at - block.base):
+                yield RecordSubject(queue.name, block, at - int(block.base), vhost.turn.now_us)
         offset = int(block.end)
 
 
