@@ -285,7 +285,8 @@ class Amqp10Client(Client):
         elif code == FLOW:
             link = self.links.get(fields[4])
             if link is not None and fields[8]:
-                link.count = link.limit = fields[5]
+                link.count = fields[5]
+                link.limit = max(link.limit, link.count)  # credit may have been given since the drain was asked for
         elif code == DISPOSITION and fields[0] is RECEIVER:
             last = fields[1] if fields[2] is None else fields[2]
             for number in range(fields[1], last + 1):

@@ -187,3 +187,15 @@ def test_who_goes_takes_what_it_was_sent_with_it(tmp_path: Path) -> None:
     rig.vhost.consumers.cancel(reader)
     consumer(rig, 2, 2)
     assert offsets(rig.deliveries()) == [2]
+
+
+def test_credit_given_twice_in_a_turn_counts_what_was_delivered_between(tmp_path: Path) -> None:
+    """As two flows of AMQP 1.0 in one write, with something between them for which the queue catches up."""
+    rig = rig_with(tmp_path, "classic", 10)
+    reader = consumer(rig)
+    rig.vhost.consuming.flow(reader, 0, False)
+    rig.deliveries()
+    rig.vhost.consuming.flow(reader, 3, False)
+    rig.vhost.dispatcher.catch_up(rig.vhost.catalog.queue(b"q"))
+    rig.vhost.consuming.flow(reader, 3, False)
+    assert len(offsets(rig.deliveries())) == 3

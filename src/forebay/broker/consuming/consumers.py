@@ -285,13 +285,14 @@ class Consumers(ConsumingContract):
     def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
         """Let a consumer have so many more records from now on, whatever it settles.
 
+        credit  what it has been delivered in this turn already, and its session has not been handed yet, counts for it
         drains  what is left of it when there is nothing more to deliver is lost: `consumer.drains` is False then
         """
         try:
             queue = self.catalog.queues_by_id.get(consumer.queue)
             group = None if queue is None else queue.group_of(consumer)
             if queue is not None and group is not None:
-                group.flow(consumer, credit, drains)
+                group.flow(consumer, max(0, credit - self.dispatcher.count_early(consumer)), drains)
                 self.turn.mark(queue)
         except Exception as error:
             note_half_change(error)

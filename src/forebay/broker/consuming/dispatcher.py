@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from mypy_extensions import i64
+
 from forebay.broker.catalog.catalog import Catalog
 from forebay.broker.dead_letter.dead_letters import DeadLetters
 from forebay.broker.turn import Turn
@@ -107,6 +109,14 @@ class Dispatcher:
         except Exception as error:
             note_half_change(error)
             raise
+
+    def count_early(self, consumer: Consumer) -> i64:
+        """Return the number of records that a consumer has been delivered before the turn's end."""
+        count: i64 = 0
+        for delivery in self.early:
+            if delivery.consumer is consumer:
+                count += delivery.count
+        return count
 
     def forget(self, consumer: Consumer) -> None:
         """A consumer has just given back everything."""
