@@ -38,25 +38,28 @@ BODY: Final = 3
 HEARTBEAT: Final = 8
 FRAME_END: Final = 0xCE
 FRAME_OVERHEAD: Final = 8
-FRAME_OCTETS_MIN: Final = 4096  # no side may ask for less
+FRAME_OCTETS_MIN: Final = 4096  # smallest frame_max that a peer may negotiate
 
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
-FRAME: Final = "frame"  # reason of a PeerError: octets that are no frame, so that the next one cannot be found
+FRAME: Final = "frame"  # reason of a PeerError: not a frame, so the start of the next frame is unknown
 
-LONG_OCTETS: Final = 1 << 20  # bodies from here on are sent from where they are kept
-TABLE_DEPTH_MAX: Final = 128  # whatever the option says: the decoder recurses
+LONG_OCTETS: Final = 1 << 20  # a body of at least this length is sent without a copy
+TABLE_DEPTH_MAX: Final = 128  # upper bound of the configured depth, because the decoder recurses
 SHORT_STRING_MAX: Final = 255
 
 
 def check_kind(kind: i64) -> None:
-    """PeerError(FRAME) unless frames of this type exist."""
+    """Raise PeerError(FRAME) unless `kind` is a known frame type."""
     if kind not in (METHOD, HEADER, BODY, HEARTBEAT):
         raise PeerError(FRAME, f"type {kind} is no type of a frame")
 
 
 def frame_end(data: bytes, start: i64, frame_octets_max: i64) -> i64:
-    """Position after the frame that begins at `start`; 0 while it is not whole. PeerError(FRAME) if it is none."""
+    """Return the position after the frame that begins at `start`, or 0 if the frame is incomplete.
+
+    Raises PeerError(FRAME) if the octets are not a valid frame.
+    """
     size = i64(len(data))
     if start + 7 > size:
         return 0
@@ -75,7 +78,7 @@ def frame_end(data: bytes, start: i64, frame_octets_max: i64) -> i64:
 
 
 def frame_wanted(rest: bytes) -> i64:
-    """Octets of the frame that `rest` begins, 0 while that is not known."""
+    """Return the length in octets of the frame at the start of `rest`, or 0 if its head is incomplete."""
     if len(rest) < 7:
         return 0
     octets = i64(read_i32_be(rest, 3))
@@ -86,13 +89,16 @@ def frame_wanted(rest: bytes) -> i64:
 
 
 def overrun(what: str, position: i64) -> PeerError:
-    """The error of a length that leads beyond its frame."""
+    """Return the PeerError for a field `what` whose length runs past the end of its frame."""
     return PeerError(MALFORMED, f"{what} at octet {position} runs over the end")
 
 
 @final
 class Reader:
-    """Takes values off the octets [pos, end) of `data`; PeerError(MALFORMED) where there are too few."""
+    """A cursor that decodes values from the octets [pos, end) of `data`.
+
+    Its methods raise PeerError(MALFORMED) if too few octets are left.
+    """
 
     def __init__(self, data: bytes, pos: i64, end: i64, depth_max: i64) -> None:
         self.data = data
@@ -101,7 +107,7 @@ class Reader:
         self.depth: i64 = depth_max
 
     def take(self, octets: i64, what: str) -> i64:
-        """Pass over so many octets; where they began."""
+        """Advance by `octets`, and return the position of the first of them."""
         at = self.pos
         if octets < 0 or octets > self.end - at:
             raise overrun(what, at)
@@ -119,7 +125,10 @@ class Reader:
         return i64(read_i32_be(self.data, self.take(4, "long"))) & 0xFFFFFFFF
 
     def longlong(self) -> i64:
-        """Signed, though the protocol's are not: what comes out negative is too large for anything here."""
+        """Return a 64-bit number as signed, although the protocol's numbers are unsigned.
+
+        A negative result stands for a number of 2^63 or more, which is too large for every use here.
+        """
         return read_i64_be(self.data, self.take(8, "long long"))
 
     def short_string(self) -> bytes:
@@ -133,14 +142,14 @@ class Reader:
         return self.data[at : at + octets]
 
     def table(self) -> dict[str, object]:
-        """A field table; of two fields with one name the later stands."""
+        """Return a field table as a dict. If a name occurs twice, the later field wins."""
         fields: dict[str, object] = {}
         for name, value in self.fields():
             fields[name] = value
         return fields
 
     def fields(self) -> list[tuple[str, object]]:
-        """A field table, as it stands there."""
+        """Return the fields of a field table in wire order, duplicates included."""
         octets = self.long()
         stop = self.take(octets, "table") + octets
         self.pos = stop - octets
@@ -175,7 +184,10 @@ class Reader:
             raise PeerError(MALFORMED, f"table at octet {self.pos} nests too deep")
 
     def value(self) -> object:
-        """One field value, its type octet first. Decimals become floats and timestamps whole seconds."""
+        """Return one field value, read from its type octet on.
+
+        Decimals become floats, and timestamps become integers in seconds.
+        """
         kind = self.octet()
         if kind == 83:  # S
             octets = self.long_string()
@@ -227,7 +239,10 @@ class Reader:
 
 
 def skip_table(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
-    """Position after the table at `pos`; PeerError(MALFORMED) unless all of it is well-formed. Makes no objects."""
+    """Return the position after the table at `pos`, without creating objects.
+
+    Raises PeerError(MALFORMED) unless the whole table is well-formed.
+    """
     if depth <= 0:
         raise PeerError(MALFORMED, f"table at octet {pos} nests too deep")
     if pos + 4 > end:
@@ -246,7 +261,7 @@ def skip_table(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
 
 
 def skip_value(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
-    """Skip one value with its type octet: see `skip_table`."""
+    """Return the position after the field value whose type octet is at `pos`. Raises as `skip_table` does."""
     kind = i64(data[pos])
     if kind == 70:
         return skip_table(data, pos + 1, end, depth - 1)
@@ -303,7 +318,7 @@ def put_short(out: BytesWriter, number: i64) -> None:
 
 
 def put_long(out: BytesWriter, number: i64) -> None:
-    """A number of 32 bits without sign."""
+    """Append an unsigned 32-bit number."""
     assert 0 <= number <= 0xFFFFFFFF
     write_i32_be(out, i32(number - ((number >> 31) << 32)))
 
@@ -322,7 +337,7 @@ def put_long_string(out: BytesWriter, text: bytes) -> None:
 
 
 def put_table(out: BytesWriter, fields: list[tuple[str, object]]) -> None:
-    """A field table; names are cut to what a short string holds."""
+    """Append a field table. Names longer than 255 octets are truncated."""
     inner = BytesWriter()
     for name, value in fields:
         put_short_string(inner, cut_text(name, SHORT_STRING_MAX))
@@ -331,7 +346,7 @@ def put_table(out: BytesWriter, fields: list[tuple[str, object]]) -> None:
 
 
 def put_value(out: BytesWriter, value: object) -> None:
-    """A field value; a number that no type of AMQP holds goes as its digits."""
+    """Append a field value with its type octet. An integer beyond 64 bits is written as a string of digits."""
     if isinstance(value, str):
         out.append(83)
         put_long_string(out, value.encode("utf-8", "replace"))
@@ -376,7 +391,7 @@ def put_number(out: BytesWriter, number: int) -> None:
 
 
 def cut_text(text: str, octets_max: i64) -> bytes:
-    """The text in UTF-8, without the characters at its end for which there is no room."""
+    """Return a text in UTF-8, truncated to at most `octets_max` octets at a character boundary."""
     octets = text.encode("utf-8", "replace")
     if len(octets) <= octets_max:
         return octets
@@ -384,7 +399,7 @@ def cut_text(text: str, octets_max: i64) -> bytes:
 
 
 def put_method(out: BytesWriter, channel: i64, method: i64, arguments: bytes) -> None:
-    """A whole method frame."""
+    """Append a complete method frame."""
     out.append(METHOD)
     put_short(out, channel)
     put_long(out, 4 + len(arguments))
@@ -401,9 +416,9 @@ def put_content(
     frame_octets_max: i64,
     parts: list[Part] | None = None,
 ) -> None:
-    """The header frame and the body frames of a basic message.
+    """Append the header frame and the body frames of a basic message.
 
-    parts  where a long body goes, and what was written before it, instead of being copied
+    parts  if given, the output and a body of LONG_OCTETS or more go there as separate parts, so the body is not copied
     """
     out.append(HEADER)
     put_short(out, channel)
@@ -426,9 +441,9 @@ def put_content(
 
 
 def put_long_body(out: BytesWriter, parts: list[Part], head: bytes, body: bytes, octets_max: i64) -> None:
-    """The body frames of a long message, of which nothing is copied.
+    """Append the body frames of a long message to `parts`, without copying the body.
 
-    head  kind and channel of each
+    head  frame type and channel, the first three octets of each frame
     """
     for piece in pieces(body, int(octets_max)):
         out.write(head)

@@ -37,7 +37,7 @@ from forebay.wire.amqp091.codec import (
     put_table,
 )
 
-# Numbers: class << 16 | method.
+# Method numbers: class << 16 | method.
 CONNECTION_START: Final = 0x000A000A
 CONNECTION_START_OK: Final = 0x000A000B
 CONNECTION_SECURE_OK: Final = 0x000A0015
@@ -103,8 +103,8 @@ TX_ROLLBACK: Final = 0x005A001E
 TX_ROLLBACK_OK: Final = 0x005A001F
 
 
-# Reasons that only this protocol tells apart.
-CHANNEL_ERROR: Final = "channel-error"  # a frame for a channel that is not open, or that is already
+# Error reasons that only AMQP 0.9.1 distinguishes.
+CHANNEL_ERROR: Final = "channel-error"  # a frame for a channel that is not open, or an open of one that is
 UNEXPECTED_FRAME: Final = "unexpected-frame"  # content without a publish, or a method inside content
 
 # reason -> (code, name). Codes of HARD end the connection, the others the channel.
@@ -134,12 +134,12 @@ NO_ROUTE: Final = 312
 
 
 def reply(reason: str) -> tuple[int, str]:
-    """Reply code and its name."""
+    """Return the reply code and the name of an error reason."""
     return REPLIES[reason]
 
 
 def reply_text(name: str, text: str) -> bytes:
-    """The text of a close, cut to what a short string holds."""
+    """Return the reply text of a close method, truncated to 255 octets."""
     return cut_text(f"{name} - {text}", SHORT_STRING_MAX)
 
 
@@ -148,7 +148,7 @@ def reply_text(name: str, text: str) -> bytes:
 
 @final
 class StartOk:
-    """connection.start-ok"""
+    """The arguments of connection.start-ok."""
 
     def __init__(self, args: Reader) -> None:
         self.client_properties = args.table()
@@ -158,7 +158,7 @@ class StartOk:
 
 
 def read_name(args: Reader) -> bytes:
-    """The name of a queue or exchange where such is declared, bound or deleted: without CR and LF, as with RabbitMQ."""
+    """Read the name of a queue or exchange to declare, bind or delete. CR and LF are removed, as in RabbitMQ."""
     name = args.short_string()
     if b"\n" in name or b"\r" in name:
         return name.replace(b"\n", b"").replace(b"\r", b"")
@@ -167,7 +167,7 @@ def read_name(args: Reader) -> bytes:
 
 @final
 class ExchangeDeclare:
-    """exchange.declare"""
+    """The arguments of exchange.declare."""
 
     def __init__(self, args: Reader) -> None:
         args.short()
@@ -184,7 +184,7 @@ class ExchangeDeclare:
 
 @final
 class ExchangeBind:
-    """exchange.bind and exchange.unbind"""
+    """The arguments of exchange.bind or exchange.unbind."""
 
     def __init__(self, args: Reader) -> None:
         args.short()
@@ -197,7 +197,7 @@ class ExchangeBind:
 
 @final
 class QueueDeclare:
-    """queue.declare"""
+    """The arguments of queue.declare."""
 
     def __init__(self, args: Reader) -> None:
         args.short()
@@ -213,7 +213,7 @@ class QueueDeclare:
 
 @final
 class QueueBind:
-    """queue.bind, and queue.unbind, which has no no-wait"""
+    """The arguments of queue.bind, or of queue.unbind, which has no no-wait bit."""
 
     def __init__(self, args: Reader, unbind: bool) -> None:
         args.short()
@@ -226,7 +226,7 @@ class QueueBind:
 
 @final
 class Consume:
-    """basic.consume"""
+    """The arguments of basic.consume."""
 
     def __init__(self, args: Reader) -> None:
         args.short()
@@ -240,7 +240,7 @@ class Consume:
         at = args.pos
         self.arguments = args.table()
         start = self.arguments.get("x-stream-offset")
-        # The decoder makes timestamps plain numbers; here they are the one number that is no offset.
+        # The decoder turns a timestamp into an integer. Here an integer would be taken for an offset.
         if isinstance(start, int) and args.data.find(b"\x0fx-stream-offsetT", at, args.pos) >= 0:
             self.arguments["x-stream-offset"] = f"timestamp={start * 1000}"
 
@@ -249,7 +249,7 @@ class Consume:
 
 
 def put_close(out: BytesWriter, channel: i64, method: i64, code: i64, text: bytes, cause: i64) -> None:
-    """connection.close or channel.close; `cause` is the method that was wrong, 0 for none."""
+    """Append connection.close or channel.close. `cause` is the method that failed, or 0 for none."""
     args = BytesWriter()
     put_short(args, code)
     put_short_string(args, text)
@@ -269,7 +269,7 @@ def put_start(out: BytesWriter, server_properties: list[tuple[str, object]], mec
 
 
 def put_blocked(out: BytesWriter, reason: bytes) -> None:
-    """Append connection.blocked, or without a reason connection.unblocked."""
+    """Append connection.blocked, or connection.unblocked if `reason` is empty."""
     if not reason:
         put_method(out, 0, CONNECTION_UNBLOCKED, b"")
         return
@@ -288,7 +288,7 @@ def put_tune(out: BytesWriter, channels_max: i64, frame_octets_max: i64, heartbe
 
 
 def put_counts(out: BytesWriter, channel: i64, method: i64, name: bytes, messages: i64, consumers: i64) -> None:
-    """queue.declare-ok."""
+    """Append queue.declare-ok with the queue's name and its counts of messages and consumers."""
     args = BytesWriter()
     put_short_string(args, name)
     put_count(args, messages)
@@ -297,26 +297,26 @@ def put_counts(out: BytesWriter, channel: i64, method: i64, name: bytes, message
 
 
 def put_count(out: BytesWriter, count: i64) -> None:
-    """A count that need not be exact beyond what the field holds."""
+    """Append a 32-bit count. A count of 2^31 or more is written as 2^31 - 1."""
     write_i32_be(out, i32(min(count, 0x7FFFFFFF)))
 
 
 def put_message_count(out: BytesWriter, channel: i64, method: i64, messages: i64) -> None:
-    """queue.purge-ok, queue.delete-ok."""
+    """Append queue.purge-ok or queue.delete-ok with the number of messages removed."""
     args = BytesWriter()
     put_count(args, messages)
     put_method(out, channel, method, args.getvalue())
 
 
 def put_tag(out: BytesWriter, channel: i64, method: i64, tag: bytes) -> None:
-    """basic.consume-ok, basic.cancel-ok."""
+    """Append basic.consume-ok or basic.cancel-ok with the consumer's tag."""
     args = BytesWriter()
     put_short_string(args, tag)
     put_method(out, channel, method, args.getvalue())
 
 
 def put_cancel(out: BytesWriter, channel: i64, tag: bytes) -> None:
-    """Append basic.cancel, which tells a consumer that its queue is gone."""
+    """Append basic.cancel, which notifies a consumer that its queue is gone."""
     args = BytesWriter()
     put_short_string(args, tag)
     args.append(1)
@@ -324,7 +324,7 @@ def put_cancel(out: BytesWriter, channel: i64, tag: bytes) -> None:
 
 
 def put_settle(out: BytesWriter, channel: i64, method: i64, tag: i64, multiple: bool) -> None:
-    """basic.ack and basic.nack as confirms."""
+    """Append basic.ack or basic.nack as a publisher confirm."""
     args = BytesWriter()
     write_i64_be(args, tag)
     args.append(1 if multiple else 0)
@@ -332,7 +332,7 @@ def put_settle(out: BytesWriter, channel: i64, method: i64, tag: i64, multiple: 
 
 
 def put_return(out: BytesWriter, channel: i64, code: i64, text: bytes, exchange: bytes, routing_key: bytes) -> None:
-    """Append basic.return, behind which the content goes."""
+    """Append basic.return. The content must follow."""
     args = BytesWriter()
     put_short(args, code)
     put_short_string(args, text)
@@ -344,7 +344,7 @@ def put_return(out: BytesWriter, channel: i64, code: i64, text: bytes, exchange:
 def put_get_ok(
     out: BytesWriter, channel: i64, tag: i64, redelivered: bool, exchange: bytes, routing_key: bytes, ready: i64
 ) -> None:
-    """Append basic.get-ok, behind which the content goes."""
+    """Append basic.get-ok. The content must follow."""
     args = BytesWriter()
     write_i64_be(args, tag)
     args.append(1 if redelivered else 0)

@@ -1,7 +1,7 @@
-"""The properties of an AMQP 0.9.1 message: checked, passed over, taken apart, put together.
+"""The properties of an AMQP 0.9.1 message: checked, skipped, decoded and encoded.
 
 They are the content header from octet 12 on: 16 flags, then the fields whose flag is set, in the flags' order
-(AMQP 0.9.1 section 4.2.6.1). The broker copies them from publisher to consumer; it takes them apart only for a reader
+(AMQP 0.9.1 section 4.2.6.1). The broker copies them from publisher to consumer. It decodes them only for a reader
 of another protocol, for headers exchanges, and to add a header of its own.
 """
 
@@ -42,29 +42,32 @@ TYPE: Final = 1 << 5
 USER_ID: Final = 1 << 4
 APP_ID: Final = 1 << 3
 CLUSTER_ID: Final = 1 << 2
-UNKNOWN: Final = 3  # more flags to follow, and a flag that no property has
+UNKNOWN: Final = 3  # the continuation flag, and a flag that no property uses
 
 FLAGS_OCTETS: Final = 2
 PERSISTENT: Final = 2
 NUMBER_DIGITS_MAX: Final = 18
-SECTIONS_TYPE: Final = b"amqp-1.0"  # the field `type` of a body that is encoded sections of AMQP 1.0
+SECTIONS_TYPE: Final = b"amqp-1.0"  # value of the field `type` if the body consists of AMQP 1.0 sections
 
 GROUP_HEADER: Final = "x-group-id"
-ADDRESS_ANNOTATIONS: Final = ("x-exchange", "x-routing-key")  # of AMQP 1.0: what the method says here
+ADDRESS_ANNOTATIONS: Final = ("x-exchange", "x-routing-key")  # in AMQP 1.0; here the method has them
 
-# The name of MQTT's payload format indicator here; only the value 1 has a meaning.
+# The header that carries MQTT's payload format indicator. Only the value 1 has a meaning.
 PAYLOAD_FORMAT_HEADER: Final = "mqtt-payload-format"
 
 
 def flags_of(properties: bytes) -> i64:
-    """The property flags; PeerError(MALFORMED) where there are none."""
+    """Return the property flags. Raises PeerError(MALFORMED) if there are none."""
     if len(properties) < FLAGS_OCTETS:
         raise PeerError(MALFORMED, f"content header ends {len(properties)} octets after the body size")
     return i64(properties[0]) << 8 | i64(properties[1])
 
 
 def field_at(properties: bytes, field: i64, depth_max: i64) -> i64:
-    """The position of a field, or where it would stand; 0 for `field` means the end. PeerError(MALFORMED) if none."""
+    """Return the position of `field`, or the position it would have if absent. `field` 0 stands for the end.
+
+    Raises PeerError(MALFORMED) if a field before it runs over the end.
+    """
     flags = flags_of(properties)
     end = i64(len(properties))
     pos: i64 = FLAGS_OCTETS
@@ -88,7 +91,7 @@ def field_at(properties: bytes, field: i64, depth_max: i64) -> i64:
 
 
 def check_properties(properties: bytes, depth_max: i64) -> i64:
-    """The flags; PeerError(MALFORMED) unless the fields they announce are there, whole, and nothing else is."""
+    """Return the property flags. Raises PeerError(MALFORMED) unless exactly the fields of these flags follow."""
     flags = flags_of(properties)
     if flags & UNKNOWN:
         raise PeerError(MALFORMED, f"property flags {flags} have bits that no property has")
@@ -99,13 +102,13 @@ def check_properties(properties: bytes, depth_max: i64) -> i64:
 
 
 def short_field(properties: bytes, field: i64, depth_max: i64) -> bytes:
-    """A field that is a short string and is there."""
+    """Return the value of a short string field that is present in `properties`."""
     at = field_at(properties, field, depth_max)
     return properties[at + 1 : at + 1 + i64(properties[at])]
 
 
 def headers_of(properties: bytes, depth_max: i64) -> list[tuple[str, object]]:
-    """The header table of checked properties."""
+    """Return the headers of checked properties, empty if there is no header table."""
     if not flags_of(properties) & HEADERS:
         return []
     at = field_at(properties, HEADERS, depth_max)
@@ -113,9 +116,9 @@ def headers_of(properties: bytes, depth_max: i64) -> list[tuple[str, object]]:
 
 
 def header_at(properties: bytes, name: bytes, depth_max: i64) -> i64:
-    """The position of the value of a header of checked properties, its type octet first; -1 where there is none.
+    """Return the position of the value of a header, from its type octet on, in checked properties; -1 if absent.
 
-    Of several with that name the last, as in a decoded table.
+    If the name occurs several times, the last one counts, as in a decoded table.
     """
     if not flags_of(properties) & HEADERS:
         return -1
@@ -133,9 +136,9 @@ def header_at(properties: bytes, name: bytes, depth_max: i64) -> i64:
 
 
 def edit_headers(properties: bytes, dropped: list[bytes], added: bytes, depth_max: i64) -> bytes:
-    """Checked properties with some headers taken out, and others put in at the end of the table.
+    """Return checked properties without the headers `dropped`, and with `added` at the end of the header table.
 
-    added  fields as they stand in a table; the other headers stay octet by octet as they are
+    added  encoded fields of a table; the remaining headers are copied unchanged
     """
     flags = flags_of(properties)
     at = field_at(properties, HEADERS, depth_max)
@@ -160,7 +163,7 @@ def edit_headers(properties: bytes, dropped: list[bytes], added: bytes, depth_ma
 
 
 def with_short_field(properties: bytes, field: i64, value: bytes, depth_max: i64) -> bytes:
-    """Checked properties in which a field that is a short string, and is there, says something else."""
+    """Return checked properties with another value of a short string field that is present."""
     at = field_at(properties, field, depth_max)
     out = BytesWriter()
     out.write(properties[:at])
@@ -170,12 +173,12 @@ def with_short_field(properties: bytes, field: i64, value: bytes, depth_max: i64
 
 
 def expiration_digits(properties: bytes, depth_max: i64) -> bytes:
-    """The digits of the expiration in checked properties; empty where there is none."""
+    """Return the expiration in checked properties as its digits, empty if there is none."""
     return short_field(properties, EXPIRATION, depth_max) if flags_of(properties) & EXPIRATION else b""
 
 
 def without_expiration(properties: bytes, depth_max: i64) -> bytes:
-    """Checked properties without their expiration."""
+    """Return checked properties without the expiration."""
     flags = flags_of(properties)
     if not flags & EXPIRATION:
         return properties
@@ -188,7 +191,7 @@ def without_expiration(properties: bytes, depth_max: i64) -> bytes:
 
 
 def with_message_id(properties: bytes, message_id: bytes, depth_max: i64) -> bytes:
-    """Checked properties with a message-id, if they have none."""
+    """Return checked properties with `message_id` added, or unchanged if they have a message-id."""
     flags = flags_of(properties)
     if flags & MESSAGE_ID:
         return properties
@@ -202,7 +205,7 @@ def with_message_id(properties: bytes, message_id: bytes, depth_max: i64) -> byt
 
 
 def without_headers(properties: bytes, depth_max: i64) -> bytes:
-    """Checked properties without their header table: what is left fits into any frame."""
+    """Return checked properties without the header table. The remaining fields fit into a frame of any size."""
     flags = flags_of(properties)
     if not flags & HEADERS:
         return properties
@@ -217,10 +220,10 @@ def without_headers(properties: bytes, depth_max: i64) -> bytes:
 
 @final
 class HeaderSplice:
-    """Adds two headers, 64-bit numbers, to properties as they were published.
+    """A writer that adds two headers with 64-bit numbers to published properties.
 
-    between         what stands between the numbers
-    prefix, suffix  what comes before the first and after the second; reused while the properties stay the same
+    between         encoded octets between the two numbers
+    prefix, suffix  encoded octets before the first number and after the second; reused while the properties stay equal
     """
 
     def __init__(self, first: bytes, second: bytes) -> None:
@@ -232,13 +235,13 @@ class HeaderSplice:
         self.suffix = b""
 
     def prepare(self, properties: bytes, depth_max: i64) -> None:
-        """Make prefix and suffix for these properties, which have been checked."""
+        """Compute `prefix` and `suffix` for checked properties."""
         if properties == self.source:
             return
         self.source = properties
         for name in self.names:
             if header_at(properties, name, depth_max) >= 0:
-                # As from who publishes what was read: of two with one name a reader would believe the later.
+                # A republished message has these headers already, and a reader takes the later of two equal names.
                 properties = edit_headers(properties, self.names, b"", depth_max)
         flags = flags_of(properties)
         at = field_at(properties, HEADERS, depth_max)
@@ -259,7 +262,7 @@ class HeaderSplice:
         return i64(len(self.prefix)) + 8 + i64(len(self.between)) + 8 + i64(len(self.suffix))
 
     def apply(self, properties: bytes, first: i64, second: i64, depth_max: i64) -> bytes:
-        """The properties with the headers."""
+        """Return checked properties with both headers added."""
         self.prepare(properties, depth_max)
         out = BytesWriter()
         out.write(self.prefix)
@@ -274,7 +277,7 @@ class HeaderSplice:
 
 
 def decode_properties(properties: bytes, depth_max: i64) -> Properties:
-    """The checked properties, free of AMQP's encoding."""
+    """Return checked properties in the protocol-neutral form."""
     found = Properties()
     found.durable = False
     flags = flags_of(properties)
@@ -320,17 +323,17 @@ def short_text(args: Reader) -> str:
 
 
 def whole_number(digits: bytes) -> int | None:
-    """The number that these octets are the decimal digits of."""
+    """Return the number written as decimal digits, or None if `digits` are not at most 18 digits."""
     if digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX:
         return int(digits)
     return None
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """The property list that says the same.
+    """Return protocol-neutral properties as an AMQP 0.9.1 property list.
 
-    A text longer than a short string goes into the header `x-…` of its field's name. Of headers with one name the
-    last stands. A header table has no room for a number beyond 64 bits: it goes as its digits.
+    A text too long for a short string goes into the header `x-…` of its field's name. Of headers with one name the
+    last counts. A header table cannot hold a number beyond 64 bits, so such a number is written as its digits.
     """
     body = BytesWriter()
     headers: dict[str, object] = {}
@@ -355,7 +358,7 @@ def encode_properties(properties: Properties) -> bytes:
 
 
 def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object]) -> i64:
-    """The fields after the headers; the flags of those that are there."""
+    """Append the fields after the headers, and return the flags of the fields written."""
     flags: i64 = 0
     if properties.durable:
         flags |= DELIVERY_MODE
@@ -394,7 +397,7 @@ def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object
     if group is not None:
         headers.setdefault(GROUP_HEADER, group)
         if app_id is None:
-            app_id = group  # as RabbitMQ has it
+            app_id = group  # as in RabbitMQ
     flags |= put_text(out, APP_ID, "x-app-id", app_id, headers)
     return flags | put_text(out, CLUSTER_ID, "x-cluster-id", properties.cluster_id, headers)
 
@@ -413,7 +416,7 @@ def put_annotations(annotations: list[tuple[object, object]], headers: dict[str,
 
 
 def put_text(out: BytesWriter, field: i64, name: str, text: str | None, headers: dict[str, object]) -> i64:
-    """A field that is a short string, or its header; the flag to set."""
+    """Append a short string field and return its flag. Put a text that is too long into `headers`, and return 0."""
     if text is None:
         return 0
     octets = text.encode("utf-8", "replace")
@@ -425,7 +428,7 @@ def put_text(out: BytesWriter, field: i64, name: str, text: str | None, headers:
 
 
 def cut_key(routing_key: bytes) -> bytes:
-    """A topic as a routing key: cut where it is longer than one can be."""
+    """Return an MQTT topic or routing key, truncated to the 255 octets of a routing key."""
     if len(routing_key) <= SHORT_STRING_MAX:
         return routing_key
     return cut_text(routing_key.decode("utf-8", "replace"), SHORT_STRING_MAX)

@@ -110,7 +110,7 @@ from forebay.core.stored.columns import COLUMNS
 MAGIC: Final = b"FBLK"
 VERSION: Final = 2
 PREFACE: Final = b"FBLK\x02\0\0\0"
-GRANTED_PREFACE: Final = b"FBLK\x02\x01\0\0"  # of a reader that goes to a node which does not lead, with a grant
+GRANTED_PREFACE: Final = b"FBLK\x02\x01\0\0"  # from a client that reads from a follower with a grant
 PREFACE_OCTETS: Final = 8
 
 REQUEST: Final = 1
@@ -123,13 +123,13 @@ PICKED: Final = 6
 FRAME_HEAD_OCTETS: Final = 8
 BLOCKS_HEAD_OCTETS: Final = 16
 REQUEST_OCTETS_MAX: Final = 1 << 16
-CONTROL_OCTETS_MAX: Final = 1 << 20  # of a request once the client has logged in
+CONTROL_OCTETS_MAX: Final = 1 << 20  # limit for a request after login; REQUEST_OCTETS_MAX holds before
 REPLY_OCTETS_MAX: Final = 1 << 22
-BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # the longest block, alone
+BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # a frame with one block of the maximum length
 FETCH_OCTETS_MAX: Final = 8 << 20
 FETCHES_MAX: Final = 4
 WAIT_MS_MAX: Final = 30_000
-ENDS_QUEUES_MAX: Final = 10_000  # that one request may ask for
+ENDS_QUEUES_MAX: Final = 10_000  # queues in one ENDS request
 STAGE_HEAD_OCTETS: Final = 4
 STAGE_OBJECT_OCTETS_MAX: Final = 1 << 13
 STAGE_BLOCK_OCTETS_MAX: Final = 64 << 20
@@ -150,7 +150,7 @@ CONTROL: Final = "control"
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
 TRANSACTION: Final = "transaction"
-WHOLE_BLOCKS: Final = -1  # of a fetch that names no columns
+WHOLE_BLOCKS: Final = -1  # `columns` of a fetch without a column list
 FIELDS: Final = {
     AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
@@ -171,14 +171,17 @@ FIELDS: Final = {
 
 INTEGER_MAX: Final = (1 << 63) - 1
 TEXT_CHARACTERS_MAX: Final = 1024
-FILTER_CHARACTERS_MAX: Final = 1 << 14  # what a filter itself may have is the parser's to say
-NAME_OCTETS_MAX: Final = 255  # of a query, a part and a group
+FILTER_CHARACTERS_MAX: Final = 1 << 14  # a bound for the field; the filter parser has its own limits
+NAME_OCTETS_MAX: Final = 255  # for names of queries, parts and groups, and for tokens
 SHOWN_CHARACTERS_MAX: Final = 80
 
 
 @final
 class BlocksFrame:
-    """One frame as it came; `octets` is its whole length, head included."""
+    """A frame as received.
+
+    octets  length of the whole frame in bytes, head included
+    """
 
     def __init__(self, kind: int, payload: bytes, octets: int) -> None:
         self.kind = kind
@@ -188,14 +191,14 @@ class BlocksFrame:
 
 @final
 class Request:
-    """A client's request; fields that its `op` does not have are empty.
+    """A client's request. Fields that its `op` does not have are empty.
 
-    columns        of FETCH: those that are wanted (core/stored/columns.py), added up; or WHOLE_BLOCKS
-    from_name      where a list goes on
-    after          of ENDS: by queue, the end that the client knows
-    do, arguments  of CONTROL; the arguments are as they came
-    parts          of COMMIT: the rows of each
-    token          of READ: the grant
+    columns        for FETCH: the requested columns (core/stored/columns.py) as a bit set, or WHOLE_BLOCKS
+    from_name      for QUEUES: name at which the list continues
+    after          for ENDS: by queue, the end that the client knows already
+    do, arguments  for CONTROL: the operation, and its arguments as received
+    parts          for COMMIT: the number of rows of each part
+    token          for READ: the token of the grant
     """
 
     def __init__(self, op: str) -> None:
@@ -226,7 +229,10 @@ class Request:
 
 
 def decode_preface(data: bytes) -> int:
-    """Octets that the preface at the start of `data` takes, 0 while it is not whole; PeerError if it is not ours."""
+    """Return the length in bytes of the preface at the start of `data`, or 0 if it is incomplete.
+
+    Raises PeerError if `data` begins with anything else, or names another version.
+    """
     for at in range(min(len(data), len(MAGIC))):
         if data[at] != MAGIC[at]:
             raise PeerError(MALFORMED, f"octet {at} of the connection is {data[at]}: it does not begin with 'FBLK'")
@@ -240,7 +246,10 @@ def decode_preface(data: bytes) -> int:
 
 
 def frame_octets(data: bytes, at: i64, payload_octets_max: i64) -> i64:
-    """Whole length of the frame that starts at `at`, 0 while its head is not whole; PeerError if no frame starts so."""
+    """Return the length in bytes of the frame at `at`, head included, or 0 if its head is incomplete.
+
+    Raises PeerError if the head is invalid, or the payload is longer than `payload_octets_max`.
+    """
     if len(data) - at < FRAME_HEAD_OCTETS:
         return 0
     octets = i64(read_i32_le(data, at))
@@ -255,7 +264,7 @@ def frame_octets(data: bytes, at: i64, payload_octets_max: i64) -> i64:
 
 
 def decode_frame(data: bytes, at: i64, payload_octets_max: i64) -> BlocksFrame | None:
-    """The frame that starts at `at`; None while it is not whole."""
+    """Return the frame at `at`, or None if it is incomplete. Raises PeerError if its head is invalid."""
     octets = frame_octets(data, at, payload_octets_max)
     if octets == 0 or len(data) - at < octets:
         return None
@@ -263,7 +272,7 @@ def decode_frame(data: bytes, at: i64, payload_octets_max: i64) -> BlocksFrame |
 
 
 def encode_head(kind: int, octets: int) -> bytes:
-    """The head of a frame whose payload has that many octets."""
+    """Return the head of a frame with a payload of `octets` bytes."""
     assert 0 <= octets <= BLOCKS_OCTETS_MAX
     out = BytesWriter()
     write_i32_le(out, i32(octets))
@@ -272,18 +281,22 @@ def encode_head(kind: int, octets: int) -> bytes:
 
 
 def encode_json(kind: int, values: dict[str, object]) -> bytes:
-    """A frame with this object as its payload."""
+    """Return a frame whose payload is the JSON object `values`."""
     payload = json.dumps(values, separators=(",", ":")).encode()
     return encode_head(kind, len(payload)) + payload
 
 
 def encode_error(error: str, reason: str, text: str) -> bytes:
-    """An ERROR frame."""
+    """Return an ERROR frame."""
     return encode_json(ERROR, {"error": error, "reason": reason, "text": text})
 
 
 def encode_blocks_head(next: int, start: int, octets: int, kind: int = BLOCKS) -> bytes:
-    """The first 24 octets of a BLOCKS or PICKED frame; `octets` of blocks must follow."""
+    """Return the first 24 bytes of a BLOCKS or PICKED frame. Blocks of `octets` bytes must follow.
+
+    next   offset at which the client continues to fetch
+    start  first offset of the queue
+    """
     out = BytesWriter()
     out.write(encode_head(kind, BLOCKS_HEAD_OCTETS + octets))
     write_i64_le(out, i64(next))
@@ -292,7 +305,7 @@ def encode_blocks_head(next: int, start: int, octets: int, kind: int = BLOCKS) -
 
 
 def decode_blocks_head(payload: bytes) -> tuple[int, int]:
-    """The offset to fetch on from, and the queue's first offset, from the start of a BLOCKS payload."""
+    """Return the offset at which to continue to fetch, and the queue's first offset, from a BLOCKS payload."""
     if len(payload) < BLOCKS_HEAD_OCTETS:
         raise PeerError(MALFORMED, f"BLOCKS frame of only {len(payload)} octets")
     next = read_i64_le(payload, 0)
@@ -303,7 +316,7 @@ def decode_blocks_head(payload: bytes) -> tuple[int, int]:
 
 
 def decode_json(payload: bytes) -> dict[str, object]:
-    """The object that a payload holds; PeerError if it holds anything else."""
+    """Return the JSON object in a payload. Raises PeerError if the payload is anything else."""
     try:
         values = json.loads(payload)
     except (ValueError, RecursionError) as error:
@@ -314,7 +327,10 @@ def decode_json(payload: bytes) -> dict[str, object]:
 
 
 def decode_request(payload: bytes) -> Request:
-    """The request of a REQUEST frame; PeerError if it is no JSON object, RequestError naming the wrong field."""
+    """Return the request in the payload of a REQUEST frame.
+
+    Raises PeerError if the payload is not a JSON object, and RequestError that names a wrong field.
+    """
     values = decode_json(payload)
     op = values.get("op")
     if not isinstance(op, str) or op not in FIELDS:
@@ -357,7 +373,7 @@ def decode_request(payload: bytes) -> Request:
 
 
 def decode_reader(values: dict[str, object], request: Request) -> None:
-    """The fields of what readers ask beside records."""
+    """Set the fields of a QUEUES, ENDS, READ, DELIVERIES, GRANT, HOLD or RELEASE request from its JSON object."""
     op = request.op
     if op == QUEUES:
         if "pattern" in values:
@@ -383,7 +399,7 @@ def decode_reader(values: dict[str, object], request: Request) -> None:
 
 
 def after_field(values: dict[str, object]) -> dict[str, int]:
-    """The field `queues` of ENDS."""
+    """Return the field `queues` of an ENDS request: by queue, the end that the client knows already."""
     given = values.get("queues")
     if not isinstance(given, dict) or len(given) > ENDS_QUEUES_MAX:
         raise RequestError(
@@ -398,7 +414,7 @@ def after_field(values: dict[str, object]) -> dict[str, int]:
 
 
 def decode_control(values: dict[str, object]) -> Request:
-    """A request for an operation, whose arguments only the operation can check."""
+    """Return a CONTROL request. Its arguments are not checked, because only the operation knows them."""
     request = Request(CONTROL)
     request.do = text_field(values, CONTROL, "do")
     for name, value in values.items():
@@ -408,7 +424,7 @@ def decode_control(values: dict[str, object]) -> Request:
 
 
 def text_field(values: dict[str, object], op: str, name: str, most: int = TEXT_CHARACTERS_MAX) -> str:
-    """A field that must be text, of at most so many characters."""
+    """Return a required text field. Raises RequestError if it is not text of at most `most` characters."""
     value = values.get(name)
     if not isinstance(value, str) or len(value) > most or not is_unicode(value):
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of at most {most} characters")
@@ -416,7 +432,7 @@ def text_field(values: dict[str, object], op: str, name: str, most: int = TEXT_C
 
 
 def name_field(values: dict[str, object], op: str, name: str) -> str:
-    """A field that names something of the client: text of 1 to NAME_OCTETS_MAX octets."""
+    """Return a required field that is a name of the client's choice or a token: text of 1 to NAME_OCTETS_MAX bytes."""
     value = text_field(values, op, name)
     if not 0 < len(value.encode()) <= NAME_OCTETS_MAX:
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of 1 to {NAME_OCTETS_MAX} octets")
@@ -424,7 +440,7 @@ def name_field(values: dict[str, object], op: str, name: str) -> str:
 
 
 def columns_field(values: dict[str, object]) -> int:
-    """The columns of a fetch, added up."""
+    """Return the columns of a FETCH request as a bit set."""
     given = values.get("columns")
     if not isinstance(given, list):
         raise RequestError(INVALID, f"{FETCH}: columns is {shown(given)}, not a list of columns")
@@ -438,7 +454,7 @@ def columns_field(values: dict[str, object]) -> int:
 
 
 def parts_field(values: dict[str, object]) -> dict[str, int]:
-    """The parts of a commit, each with its rows."""
+    """Return the parts of a COMMIT request, each with its number of rows."""
     given = values.get("parts")
     if not isinstance(given, dict):
         raise RequestError(INVALID, f"{COMMIT}: parts is {shown(given)}, not an object of parts and their rows")
@@ -451,22 +467,22 @@ def parts_field(values: dict[str, object]) -> dict[str, int]:
 
 
 def is_whole(value: object, least: int) -> bool:
-    """True if a value out of JSON is a number of 64 bits, not below `least`."""
+    """Return whether a value from JSON is an integer of 64 bits that is at least `least`."""
     # True and False are integers to Python, not to the protocol.
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INTEGER_MAX
 
 
 def integer_field(values: dict[str, object], op: str, name: str, least: int) -> int:
-    """A field that must be a whole number of 64 bits, not below `least`."""
+    """Return a required integer field of 64 bits. Raises RequestError if it is anything else, or below `least`."""
     value = values.get(name)
-    # In this order: once the compiler knows that it is an int, True has become 1.
+    # The order matters: after the isinstance check mypyc has converted True to 1, and `is_whole` would accept it.
     if not is_whole(value, least) or not isinstance(value, int):
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not a whole number from {least} to {INTEGER_MAX}")
     return value
 
 
 def is_unicode(text: str) -> bool:
-    """True if a text has no lone surrogate, which JSON can write and UTF-8 cannot."""
+    """Return whether a text can be encoded in UTF-8. JSON can contain lone surrogates, which UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -475,9 +491,9 @@ def is_unicode(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value that a peer sent, fit for one line of text."""
+    """Return a value that a peer sent as a short text for an error message."""
     if value is None:
         return "absent"
     if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"  # they may nest deeper than ascii() can go
+        return "a list" if isinstance(value, list) else "an object"  # ascii() may exceed the recursion limit
     return ascii(value)[:SHOWN_CHARACTERS_MAX]

@@ -1,4 +1,4 @@
-"""The STAGE frame of the block protocol (see frames.py): one block of rows, and the transaction that it is for."""
+"""The STAGE frame of the block protocol (see frames.py): one block of rows, and the transaction it belongs to."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from forebay.wire.blocks.frames import (
 )
 
 FIELDS: Final = ("query", "batch", "part")
-STAGED: Final = "stage"  # what errors call it
+STAGED: Final = "stage"  # name of the request in error messages
 
 
 @final
 class Stage:
-    """A block that a client wants staged.
+    """A request to stage one block of rows.
 
-    block_at  where the block begins in the frame's payload; it ends with that
+    block_at  offset in the frame's payload where the block begins; the block extends to the payload's end
     """
 
     def __init__(self, query: str, batch: int, part: str, block_at: i64) -> None:
@@ -40,7 +40,7 @@ class Stage:
 
 
 def encode_stage(query: str, batch: int, part: str, block_octets: int) -> bytes:
-    """All of a STAGE frame that comes before its block."""
+    """Return the part of a STAGE frame that precedes its block."""
     object = json.dumps({"query": query, "batch": batch, "part": part}, separators=(",", ":")).encode()
     fill = -(STAGE_HEAD_OCTETS + len(object)) & 7
     out = BytesWriter()
@@ -52,9 +52,9 @@ def encode_stage(query: str, batch: int, part: str, block_octets: int) -> bytes:
 
 
 def decode_stage(data: bytes, at: i64, end: i64) -> Stage:
-    """The stage that the payload data[at:end] asks for, by the head before its block.
+    """Return the stage request in the payload data[at:end]. The block itself is not decoded.
 
-    raises  PeerError if it is no such payload, RequestError naming the field that is wrong in it
+    Raises PeerError if the payload is malformed, and RequestError that names a field with a wrong value.
     """
     octets: i64 = 0
     if end - at >= STAGE_HEAD_OCTETS:
