@@ -6,94 +6,96 @@ Both directions of a connection begin with eight octets:
      4  1  version, 2
      5  3  zeros
 
-A server that does not speak the client's version answers with its own, and closes. A client that has a grant and reads
-from a node that does not lead begins with a 1 in the first of the zeros. Then frames, little-endian:
+A server that does not support the client's version answers with its own, and closes. A client that reads from a
+follower with a grant sends 1 as the first of the three zeros. Frames follow, little-endian:
 
      0  4  octets n of the payload, u32
      4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4, STAGE 5, PICKED 6
      5  3  zeros
      8  n  payload
 
-The payload of REQUEST, REPLY and ERROR is one JSON object in UTF-8. That of BLOCKS:
+The payload of REQUEST, REPLY and ERROR is one JSON object in UTF-8. The payload of BLOCKS:
 
-     0  8  i64  where to fetch on: the records of the range below this offset are all in this frame
-     8  8  i64  the queue's first offset just now: records of the range below it are gone, not skipped
+     0  8  i64  next offset to fetch: all records of the range below it are in this frame
+     8  8  i64  current first offset of the queue: records of the range below it no longer exist
     16     whole blocks (log/block.py) in order of their offsets, each as it is stored, checksum included
 
-PICKED is as BLOCKS, but each block holds only records for which a filter holds. Its own offsets mean nothing: behind it
-stand those of its n records, as n i64.
+PICKED is like BLOCKS, but a block contains only records that match a filter. The offsets in such a block are
+meaningless. The offsets of its n records follow the block, as n i64.
 
-Blocks start at multiples of 8 of the frame. The first may begin before the range and the last end after it: blocks
-are never cut. None at all means that the queue holds no record of the range.
+Blocks start at multiples of 8 in the frame. Blocks are never cut, so the first may begin before the range, and the
+last may end after it. A frame without blocks means that the queue holds no record of the range.
 
-That of STAGE, which only clients send: rows that wait for the commit of their transaction (broker/publish/staging.py):
+The payload of STAGE, which only clients send: rows that wait for the commit of their transaction
+(broker/publish/staging.py):
 
      0  4  octets n of the object, u32
      4  n  {"query": q, "batch": b, "part": p}, a JSON object in UTF-8
            zeros up to a multiple of 8
-           one whole block: its exchange and routing-key columns say where each row goes, as in a basic.publish; its
-           formats are AMQP091 or MQTT; its offsets and timestamps mean nothing
+           one whole block. Its exchange and routing-key columns route each row, as in a basic.publish. Its formats
+           are AMQP091 or MQTT. Its offsets and timestamps are ignored
 
-Requests are answered one by one, in their order:
+The server answers requests one at a time, in their order:
 
-    {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first; with "vhost": v the
-                                                       queues are those of that vhost, else of "/"; an empty one
-                                                       enters no vhost, which is enough for "control"
+    {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}. Must be the first request. "vhost": v
+                                                       selects the vhost whose queues are meant, "/" if absent. An
+                                                       empty "vhost" selects none, which is enough for "control"
     {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
-    {"op": "queues", "pattern": p, "from": name}    -> REPLY {"queues": [description, ...], "next": name or null}: those
-                                                       that the user may read, in order of their names, from `from`
-                                                       on; `pattern`, a regular expression as in filters
+    {"op": "queues", "pattern": p, "from": name}    -> REPLY {"queues": [description, ...], "next": name or null}: the
+                                                       queues that the user may read, ordered by name, starting at
+                                                       `from`. `pattern`, a regular expression as in filters
                                                        (docs/reference/filters.md), must match the whole name.
-                                                       Both may be left out. With a `next` there are more,
-                                                       and it is their `from`
+                                                       Both are optional. If the list continues, `next` is the
+                                                       `from` of the next request
     {"op": "ends", "queues": {q: after, ...}, "wait_ms": w}
                                                     -> REPLY {"queues": {q: {"id", "start", "end", "octets"}, ...}} once
                                                        the end of one of them is above its `after`, or after `wait_ms`
     {"op": "hold", "queue": q, "group": g, "offset": o, "ttl_ms": t}
-                                                    -> REPLY {"offset", "start"}: from `offset` on, which is `o` or the
-                                                       queue's start, no record goes until the time is over, the
-                                                       group is released or asks again
+                                                    -> REPLY {"offset", "start"}: the queue retains its records from
+                                                       `offset` on, which is `o` or the queue's start, until `t`
+                                                       is over, the group is released, or it sends another hold
     {"op": "release", "queue": q, "group": g}       -> REPLY {}
     {"op": "deliveries", "queue": q, "first": a, "end": b}
                                                     -> REPLY {"deliveries": [[offset, count], ...], "next": n}: how
-                                                       often records of the range that nobody has settled were handed
-                                                       out to the queue's consumers without a group; absent: never.
-                                                       What is below `next` is told
+                                                       often the unsettled records of the range were delivered to
+                                                       the queue's consumers without a group. A record that is
+                                                       absent was never delivered. The answer covers the range
+                                                       below `next`
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
-    {"op": "fetch", ..., "filter": f}               -> PICKED; an answer may be empty and go on all the same
+    {"op": "fetch", ..., "filter": f}               -> PICKED. A frame without blocks may have a next offset to fetch
     {"op": "fetch", ..., "columns": [c, ...]}       -> BLOCKS or PICKED with parts of blocks
-                                                       (log/columns/parts.py): of each its head, and those of the
-                                                       columns timestamp, format, exchange, routing_key, properties,
-                                                       annotations and body that are named
+                                                       (log/columns/parts.py): the head of each block, and the named
+                                                       columns out of timestamp, format, exchange, routing_key,
+                                                       properties, annotations and body
     {"op": "grant", "queue": q, "first": a, "end": b}
                                                     -> REPLY {"id", "start", "end", "octets", "token": t, "nodes":
-                                                       [{"node": n, "servers": {listener: address, ...}}, ...]}: these
-                                                       nodes of the cluster, the one to be asked first in front, may be
-                                                       asked for blocks of the range by whoever has the token; none
-                                                       where only this one has them
-    {"op": "read", "token": t}                      -> REPLY {}; to a node that does not lead, in the place of "auth":
-                                                       from then on it answers "fetch" of the queue and the range, as
-                                                       far as it has them
-    {"op": "control", "do": operation, …}           -> REPLY as the operation says, which
-                                                       docs/reference/control.md lists, and the arguments that
-                                                       stand beside "do". For administrators only
-    a STAGE frame                                   -> REPLY {"rows", "again"}; again: the batch is committed, and the
-                                                       rows are not kept
+                                                       [{"node": n, "servers": {listener: address, ...}}, ...]}: the
+                                                       nodes of the cluster that serve blocks of the range to a
+                                                       client with the token, in order of preference. Empty if only
+                                                       this node has the blocks
+    {"op": "read", "token": t}                      -> REPLY {}. Sent to a follower instead of "auth". The follower
+                                                       then answers "fetch" for the grant's queue and range, as far
+                                                       as it has the blocks
+    {"op": "control", "do": operation, …}           -> REPLY of the operation. docs/reference/control.md lists the
+                                                       operations and their arguments, which are further fields of
+                                                       the request. For administrators only
+    a STAGE frame                                   -> REPLY {"rows", "again"}. `again` means that the batch is
+                                                       committed already, and that the rows were dropped
     {"op": "commit", "query": q, "batch": b, "parts": {part: rows, …}}   -> REPLY {"rows", "unroutable", "again"} once
-                                                       all rows of these parts are published and on disk; what else
-                                                       was staged for the batch, or one before it, is thrown away;
-                                                       again: the batch, or a later one, was committed before
-    {"op": "abort", "query": q, "batch": b}         -> REPLY {}; ERROR precondition where the batch is committed
+                                                       all rows of these parts are published and on disk. Other rows
+                                                       staged for this or an earlier batch are dropped. `again`
+                                                       means that this or a later batch was committed before
+    {"op": "abort", "query": q, "batch": b}         -> REPLY {}, or ERROR precondition if the batch is committed
     {"op": "transaction", "query": q}               -> REPLY {"batch": the last one committed, or -1}
 
-`start` and `end` are those of what can be read by this protocol: records that only a hold keeps are among them. `end`
-is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
-one block where there is one, and otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent); the client sends the next
-once it has read the first 24 octets of the answer, so that the connection never idles and the broker never has to
-hold more than two answers. More than FETCHES_MAX fetches at a time are refused.
-What went wrong is an ERROR {"error": "request" | "protocol" | "storage", "reason", "text"}; after "protocol", and where
-login failed, the server closes.
+`start` and `end` bound the records that this protocol can read, including records that only a hold retains. They
+include only records on disk, except in an ephemeral queue. A fetch returns at least one block if there is one, and
+otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent). The client sends the next fetch once it has read the first
+24 octets of the answer, so that the connection never idles and the broker never holds more than two answers. The server
+refuses more than FETCHES_MAX fetches at a time.
+The answer to a failed request is an ERROR {"error": "request" | "protocol" | "storage", "reason", "text"}. After
+"protocol", and after a failed login, the server closes the connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MQTT's numbers: packet types, reason codes, and which code answers which kind of error."""
+"""MQTT's numbers: packet types, reason codes, and the code that answers each kind of error."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ PINGREQ: Final = 12
 PINGRESP: Final = 13
 DISCONNECT: Final = 14
 AUTH: Final = 15
-WILL: Final = 16  # no packet: the will properties within CONNECT
+WILL: Final = 16  # not a packet type; stands for the will properties in CONNECT
 
-SHARE_PREFIX: Final = b"$share/"  # of the topic filter of a shared subscription
+SHARE_PREFIX: Final = b"$share/"  # prefix of a shared subscription's topic filter
 
 # Reason codes of version 5 (section 2.4).
 SUCCESS: Final = 0x00
@@ -86,7 +86,7 @@ V311_BAD_CLIENT_ID: Final = 2
 V311_UNAVAILABLE: Final = 3
 V311_NOT_AUTHORIZED: Final = 5
 
-# Reasons of errors that only MQTT knows.
+# Error reasons that only MQTT uses.
 IDENTIFIER: Final = "client-identifier-not-valid"
 TOPIC: Final = "topic-name-invalid"
 RECEIVE_MAXIMUM: Final = "receive-maximum-exceeded"
@@ -96,7 +96,7 @@ UNREAD: Final = "answers-not-read"
 QOS: Final = "qos-not-supported"
 QUOTA: Final = "quota-exceeded"
 REJECTED_PUBLISH: Final = "publish-refused"
-UNSPECIFIED: Final = "unspecified"  # an error of the broker's own
+UNSPECIFIED: Final = "unspecified"  # an internal error of the broker
 
 PEER_CODES: Final = {
     MALFORMED: MALFORMED_PACKET,
@@ -117,7 +117,7 @@ PEER_CODES: Final = {
     UNSPECIFIED: FAILURE,
 }
 
-# Reason codes that a packet of each type may carry beside 0 (2.4), whoever sends it.
+# Reason codes besides 0 that a packet of each type may carry (section 2.4), from client or server.
 _ACK_CODES: Final = frozenset((0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99))
 _CLIENT_ENDS: Final = frozenset((0x04, 0x80, 0x81, 0x82, 0x83, 0x90, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99))
 _SERVER_ENDS: Final = frozenset(
@@ -147,7 +147,7 @@ REQUEST_CODES: Final = {
 
 
 def malformed(text: str) -> PeerError:
-    """The error for octets that no packet can have."""
+    """Return the error for a malformed packet."""
     return PeerError(MALFORMED, text)
 
 
@@ -158,12 +158,15 @@ def check_client_end(code: i64) -> None:
 
 
 def unexpected(text: str) -> PeerError:
-    """The error for what the protocol does not allow here."""
+    """Return the error for a packet that violates the protocol."""
     return PeerError(UNEXPECTED, text)
 
 
 def check_utf8(data: bytes, what: str) -> None:
-    """PeerError unless the octets are an MQTT string: well-formed UTF-8 without U+0000 [MQTT-1.5.4-1, -2]."""
+    """Raise PeerError unless `data` is an MQTT string: well-formed UTF-8 without U+0000 [MQTT-1.5.4-1, -2].
+
+    what  name of the field, for the error text
+    """
     if b"\0" in data:
         raise malformed(f"{what} contains U+0000")
     try:
@@ -173,7 +176,11 @@ def check_utf8(data: bytes, what: str) -> None:
 
 
 def check_topic_name(topic: bytes, what: str, levels_max: i64) -> None:
-    """PeerError unless a message may be published to this topic [MQTT-3.3.2-1, -2]."""
+    """Raise PeerError unless `topic` is a valid topic name to publish to [MQTT-3.3.2-1, -2].
+
+    what        name of the field, for the error text
+    levels_max  limit on the number of topic levels
+    """
     if not topic:
         raise unexpected(f"{what}: empty")
     check_utf8(topic, what)
@@ -184,7 +191,10 @@ def check_topic_name(topic: bytes, what: str, levels_max: i64) -> None:
 
 
 def filter_error(filter: bytes, levels_max: i64) -> str:
-    """The fault of a topic filter [MQTT-4.7.1-1 to -3]; empty for none. Its UTF-8 has been checked."""
+    """Return what is wrong with a topic filter [MQTT-4.7.1-1 to -3], or "" if it is valid.
+
+    The caller has checked that the filter is UTF-8.
+    """
     if not filter:
         return "topic filter: empty"
     levels = filter.split(b"/")

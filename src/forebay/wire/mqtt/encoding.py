@@ -1,4 +1,4 @@
-"""MQTT packets as they are sent: whole packets, and the frequent ones without a packet object."""
+"""Encoders for MQTT packets. The frequent packets are written without a packet object."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ from forebay.wire.mqtt.properties import (
 
 
 def write_packet(out: BytesWriter, first: i64, rest: bytes) -> None:
-    """Append a packet: type and flags, remaining length, and what follows."""
+    """Append a packet.
+
+    first  the first byte: packet type and flags
+    rest   everything after the remaining length
+    """
     out.append(u8(first))
     write_varint(out, len(rest))
     out.write(rest)
 
 
 def write_block(out: BytesWriter, properties: bytes) -> None:
-    """Append a property block with its length."""
+    """Append a property block, preceded by its length."""
     write_varint(out, len(properties))
     out.write(properties)
 
 
 def write_ack(out: BytesWriter, kind: i64, packet_id: i64, code: i64, properties: bytes) -> None:
-    """Append PUBACK, PUBREC, PUBREL or PUBCOMP; for 3.1.1 code and properties must be 0 and empty."""
+    """Append PUBACK, PUBREC, PUBREL or PUBCOMP. In MQTT 3.1.1 `code` must be 0 and `properties` empty."""
     first = kind << 4 | (2 if kind == PUBREL else 0)
     out.append(u8(first))
     if code == 0 and not properties:
@@ -123,7 +127,7 @@ def write_subscribe(out: BytesWriter, packet: Subscribe, version: i64) -> None:
 def write_publish(
     out: BytesWriter, first: i64, topic: bytes, packet_id: i64, properties: bytes, body: bytes, version: i64
 ) -> None:
-    """Append a PUBLISH; `packet_id` 0 for QoS 0. The caller keeps topic and packet within MQTT's limits."""
+    """Append a PUBLISH. `packet_id` is 0 for QoS 0. The caller keeps topic and packet within MQTT's limits."""
     assert len(topic) <= STRING_OCTETS_MAX
     rest = BytesWriter()
     write_string(rest, topic)
@@ -136,7 +140,7 @@ def write_publish(
 
 
 def encode_packet(packet: Packet, version: i64) -> bytes:
-    """Any packet but PUBLISH as octets."""
+    """Return the encoded form of any packet except PUBLISH."""
     out = BytesWriter()
     if isinstance(packet, Connect):
         write_connect(out, packet)

@@ -1,8 +1,8 @@
-"""The packets of MQTT 3.1.1 and 5.0, sans-IO: positions within one `bytes` in, octets out.
+"""Decoders for the packets of MQTT 3.1.1 and 5.0, which work on positions in one `bytes` and do no I/O.
 
-A packet is an octet of type and flags, a variable byte integer, the remaining length, and so many octets. `frame` finds
-where it ends; `decode_<packet>` takes the whole `data` and the positions [at, end) of what follows the fixed header.
-Every length is checked against `end` before it is used; what is wrong is a PeerError that names the packet and field.
+A packet is a byte of type and flags, the remaining length as a variable byte integer, and that many bytes. `frame`
+finds its end. `decode_<packet>` takes the whole `data` and the positions [at, end) of what follows the fixed header.
+Every length is checked against `end` before use. An invalid packet raises a PeerError that names packet and field.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ HEAD_OCTETS_MAX: Final = 5  # type, flags and remaining length
 
 
 def frame(data: bytes, at: i64, size: i64, octets_max: i64) -> i64:
-    """The end of the packet that starts at `at`, and the length of its fixed header: end << 3 | header octets.
+    """Return the end of the packet at `at` and the length of its fixed header, as end << 3 | header bytes.
 
-    0 where octets are missing; `frame_octets` tells how many there must be.
-    raises  PeerError: the remaining length is no variable byte integer, or the packet is longer than `octets_max`
+    Returns 0 if the packet is incomplete: see `frame_octets`.
+    Raises PeerError if the remaining length is invalid, or the packet is longer than `octets_max`.
     """
     start = at + 1
     length: i64 = 0
@@ -70,7 +70,7 @@ def frame(data: bytes, at: i64, size: i64, octets_max: i64) -> i64:
 
 
 def frame_octets(data: bytes) -> i64:
-    """Octets of the packet that starts here, 0 where not even its length is known."""
+    """Return the length in bytes of the packet at the start of `data`, or 0 if its remaining length is incomplete."""
     length: i64 = 0
     shift: i64 = 0
     at: i64 = 1
@@ -87,7 +87,7 @@ def frame_octets(data: bytes) -> i64:
 
 @final
 class Publish:
-    """The positions of the parts of a PUBLISH; made once a connection and filled anew by `decode_publish`."""
+    """The positions of the parts of a PUBLISH. A connection reuses one object, which `decode_publish` fills."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -112,7 +112,7 @@ class Publish:
 
 
 def decode_publish(packet: Publish, data: bytes, flags: i64, at: i64, end: i64, version: i64) -> None:
-    """Find the parts of a PUBLISH. Topic and properties are within the packet but otherwise unchecked."""
+    """Set `packet` to the positions of the parts of a PUBLISH. Topic and properties are not validated."""
     qos: i64 = flags >> 1 & 3
     if qos == 3 or (qos == 0 and flags & 8):
         raise malformed("PUBLISH: QoS 3" if qos == 3 else "PUBLISH: DUP with QoS 0")
@@ -149,9 +149,9 @@ def decode_publish(packet: Publish, data: bytes, flags: i64, at: i64, end: i64, 
 
 
 class Packet:
-    """Any packet but PUBLISH, decoded.
+    """A decoded packet of any type except PUBLISH.
 
-    properties  the block without its length; empty in 3.1.1
+    properties  property block without its length, empty in 3.1.1
     """
 
     def __init__(self, kind: i64) -> None:
@@ -161,7 +161,7 @@ class Packet:
 
 @final
 class Connect(Packet):
-    """CONNECT; `user` and `password` are None where absent, `will_topic` is empty where there is no will."""
+    """A CONNECT packet. `user` and `password` are None if absent, and `will_topic` is empty without a will."""
 
     def __init__(self) -> None:
         super().__init__(CONNECT)
@@ -181,7 +181,7 @@ class Connect(Packet):
 
 @final
 class Connack(Packet):
-    """CONNACK: session present and the return or reason code."""
+    """A CONNACK packet: the session-present flag, and the return code (3.1.1) or reason code (5.0)."""
 
     def __init__(self, session_present: bool, code: i64, properties: bytes) -> None:
         super().__init__(CONNACK)
@@ -192,7 +192,7 @@ class Connack(Packet):
 
 @final
 class Ack(Packet):
-    """PUBACK, PUBREC, PUBREL, PUBCOMP; and DISCONNECT, AUTH and the pings, whose `packet_id` is 0."""
+    """A PUBACK, PUBREC, PUBREL or PUBCOMP packet, or a DISCONNECT, AUTH or ping, whose `packet_id` is 0."""
 
     def __init__(self, kind: i64, packet_id: i64, code: i64, properties: bytes) -> None:
         super().__init__(kind)
@@ -203,7 +203,7 @@ class Ack(Packet):
 
 @final
 class Subscribe(Packet):
-    """SUBSCRIBE with `options` one octet a filter, or UNSUBSCRIBE without."""
+    """A SUBSCRIBE packet with one byte of `options` for each filter, or an UNSUBSCRIBE packet without options."""
 
     def __init__(self, kind: i64, packet_id: i64) -> None:
         super().__init__(kind)
@@ -214,7 +214,7 @@ class Subscribe(Packet):
 
 @final
 class Suback(Packet):
-    """SUBACK or UNSUBACK: one code a filter; a 3.1.1 UNSUBACK has none."""
+    """A SUBACK or UNSUBACK packet with one code for each filter. An UNSUBACK of 3.1.1 has no codes."""
 
     def __init__(self, kind: i64, packet_id: i64, answers: bytes, properties: bytes) -> None:
         super().__init__(kind)
@@ -224,7 +224,7 @@ class Suback(Packet):
 
 
 def decode_block(data: bytes, at: i64, end: i64, kind: i64, users_max: i64 = USER_PROPERTIES_MAX) -> bytes:
-    """The property block whose length stands at `at`, checked."""
+    """Return the property block at `at`, without its length, after checking it for packet type `kind`."""
     length = read_varint(data, at, end)
     start = at + (length & 7)
     stop = start + (length >> 3)
@@ -237,13 +237,13 @@ def decode_block(data: bytes, at: i64, end: i64, kind: i64, users_max: i64 = USE
 
 
 def block_end(data: bytes, at: i64, end: i64) -> i64:
-    """The end of the property block whose length stands at `at`."""
+    """Return the end of the property block whose length is at `at`."""
     length = read_varint(data, at, end)
     return at + (length & 7) + (length >> 3)
 
 
 def decode_connect(data: bytes, flags: i64, at: i64, end: i64, users_max: i64 = USER_PROPERTIES_MAX) -> Connect:
-    """CONNECT (3.1). A PeerError with reason UNSUPPORTED_VERSION is for a protocol level that we do not speak."""
+    """Decode a CONNECT (3.1). Raises PeerError, with reason UNSUPPORTED_VERSION for an unsupported protocol level."""
     if flags:
         raise malformed("CONNECT: the flags of the fixed header are not 0")
     packet = Connect()
@@ -315,7 +315,7 @@ def decode_connect_payload(packet: Connect, data: bytes, at: i64, end: i64, bits
 
 
 def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64) -> Ack:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP (3.4 to 3.7)."""
+    """Decode a PUBACK, PUBREC, PUBREL or PUBCOMP (3.4 to 3.7)."""
     if flags != (2 if kind == PUBREL else 0):
         raise malformed(f"packet type {kind}: flags {flags}")
     if at + 2 > end:
@@ -332,7 +332,7 @@ def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i
 
 
 def decode_code(packet: Ack, data: bytes, at: i64, end: i64, users_max: i64) -> None:
-    """Decode reason code and properties, of which either may be left out at the end."""
+    """Decode reason code and properties into `packet`. The properties are optional."""
     packet.code = i64(data[at])
     if packet.code and packet.code not in REASON_CODES[int(packet.kind)]:
         raise malformed(f"packet type {packet.kind}: reason code {packet.code:#04x}: there is none such")
@@ -346,7 +346,7 @@ def decode_code(packet: Ack, data: bytes, at: i64, end: i64, users_max: i64) -> 
 def decode_bare(
     data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64 = USER_PROPERTIES_MAX
 ) -> Ack:
-    """PINGREQ, PINGRESP, DISCONNECT or AUTH (3.12 to 3.15)."""
+    """Decode a PINGREQ, PINGRESP, DISCONNECT or AUTH (3.12 to 3.15)."""
     if flags:
         raise malformed(f"packet type {kind}: flags {flags}")
     if kind == AUTH and version != V5:
@@ -361,15 +361,15 @@ def decode_bare(
 
 @final
 class SubscribeReader:
-    """A SUBSCRIBE or UNSUBSCRIBE whose topic filters are read one by one (3.8, 3.10).
+    """A cursor over the topic filters of a SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10).
 
-    Filters are well-formed text. Whether a text is a topic filter is not checked here.
+    Filters are well-formed UTF-8. Their syntax as topic filters is not checked here.
 
-    data        octets in which the packet ends at `end`
-    at          where the next filter begins
-    first       where the first one begins
+    data        bytes that contain the packet, which ends at `end`
+    at          position of the next filter
+    first       position of the first filter
     properties  the packet's property block
-    filter      the last filter read
+    filter      the filter read last
     options     the subscription options of `filter`; 0 in UNSUBSCRIBE
     """
 
@@ -399,7 +399,7 @@ class SubscribeReader:
         self.options: i64 = 0
 
     def read(self) -> bool:
-        """Read the next filter into `filter` and `options`. Return False if there is none."""
+        """Read the next filter into `filter` and `options`. Return False if no filter is left."""
         if self.at >= self.end:
             return False
         data = self.data
@@ -416,11 +416,11 @@ class SubscribeReader:
         return True
 
     def rewind(self) -> None:
-        """Begin anew with the first filter."""
+        """Return to the first filter."""
         self.at = self.first
 
     def move(self, data: bytes, end: i64) -> None:
-        """Go on with the same packet at another place: it ends at `end` of `data`."""
+        """Continue with a copy of the packet in another buffer: the copy ends at `end` of `data`."""
         shift = end - self.end
         self.data = data
         self.first += shift
@@ -452,7 +452,7 @@ def check_subscription_options(options: i64, filter: bytes, version: i64) -> Non
 
 
 def decode_connack(data: bytes, flags: i64, at: i64, end: i64, version: i64) -> Connack:
-    """CONNACK (3.2), for clients."""
+    """Decode a CONNACK (3.2). Used by clients."""
     if flags or at + 2 > end or data[at] > 1:
         raise malformed("CONNACK: flags, length or acknowledge flags")
     packet = Connack(data[at] == 1, i64(data[at + 1]), b"")
@@ -466,7 +466,7 @@ def decode_connack(data: bytes, flags: i64, at: i64, end: i64, version: i64) -> 
 
 
 def decode_suback(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64) -> Suback:
-    """SUBACK or UNSUBACK (3.9, 3.11), for clients."""
+    """Decode a SUBACK or UNSUBACK (3.9, 3.11). Used by clients."""
     if flags or at + 2 > end:
         raise malformed(f"packet type {kind}: flags or length")
     packet = Suback(kind, read_u16(data, at), b"", b"")
@@ -488,7 +488,7 @@ def decode_packet(
     version: i64,
     users_max: i64 = USER_PROPERTIES_MAX,
 ) -> Packet:
-    """Any packet but PUBLISH, whose first octet is `first`."""
+    """Decode any packet except PUBLISH. `first` is the packet's first byte."""
     kind = first >> 4
     flags = first & 15
     if PUBACK <= kind <= PUBCOMP:

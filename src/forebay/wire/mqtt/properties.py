@@ -1,7 +1,7 @@
-"""The property block of MQTT 5 (section 2.2.2), and its neutral form.
+"""The property block of MQTT 5 (section 2.2.2), and its conversion to and from the protocol-neutral form.
 
-A block is a variable byte integer, the length, then properties: an identifier of one octet and a value whose kind the
-identifier tells. `KINDS` and `CARRIERS` are the specification's table 2-4. Positions are within one `bytes`.
+A block is its length, a variable byte integer, then properties: an identifier of one byte and a value whose kind
+depends on the identifier. `KINDS` and `CARRIERS` are the specification's table 2-4. Positions are within one `bytes`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ MAXIMUM_PACKET_SIZE: Final = 0x27
 WILDCARD_AVAILABLE: Final = 0x28
 SUBSCRIPTION_ID_AVAILABLE: Final = 0x29
 SHARED_AVAILABLE: Final = 0x2A
-IDS: Final = 0x2B  # identifiers are below
+IDS: Final = 0x2B  # all identifiers are less than this
 REASON_OCTETS_MAX: Final = 4096
 
-# Kinds of value; 0 where there is no such property.
-FLAG: Final = 1  # one octet, 0 or 1
+# Kinds of value. 0 in `KINDS` means that there is no such property.
+FLAG: Final = 1  # one byte, 0 or 1
 SHORT: Final = 2
 LONG: Final = 3
 VARINT: Final = 4
@@ -90,7 +90,7 @@ CONNACK_IDS: Final = (
     | (1 << SUBSCRIPTION_ID_AVAILABLE)
     | (1 << SHARED_AVAILABLE)
 )
-# By packet type, the identifiers that it may carry, as a set of bits.
+# The identifiers allowed in each packet type, as a bit set.
 CARRIERS: Final[list[int]] = [
     0,
     LIMIT_IDS
@@ -112,23 +112,23 @@ CARRIERS: Final[list[int]] = [
     0,
     ACK_IDS | (1 << SESSION_EXPIRY) | (1 << SERVER_REFERENCE),  # DISCONNECT
     AUTH_IDS | ACK_IDS,  # AUTH
-    MESSAGE_IDS | (1 << WILL_DELAY),  # the will within CONNECT
+    MESSAGE_IDS | (1 << WILL_DELAY),  # WILL
 ]
 
-USER_PROPERTIES_MAX: Final = 1000  # of a packet, where nobody says another limit
+USER_PROPERTIES_MAX: Final = 1000  # default limit for one packet
 VARINT_MAX: Final = 268_435_455
 STRING_OCTETS_MAX: Final = 65_535
 
-SECTIONS_TYPE: Final = b"message/vnd.rabbitmq.amqp"  # content type of a payload of encoded sections of AMQP 1.0
-ADDRESS_ANNOTATIONS: Final = ("x-cc", "x-exchange", "x-routing-key")  # message annotations that no subscriber needs
+SECTIONS_TYPE: Final = b"message/vnd.rabbitmq.amqp"  # content type of a payload that is AMQP 1.0 sections
+ADDRESS_ANNOTATIONS: Final = ("x-cc", "x-exchange", "x-routing-key")  # message annotations that subscribers do not need
 
-# User properties that carry what MQTT has no property for.
+# Prefix of the user properties that carry AMQP fields without an MQTT property.
 AMQP_PREFIX: Final = "amqp-"
 
 
 @final
 class Property:
-    """One property: a `number`; or a `text`, also for binary data; or a name, `text`, and a `value`."""
+    """A property: a `number`, or a `text` (also binary data), or a user property named `text` with a `value`."""
 
     def __init__(self, id: i64, number: i64, text: bytes, value: bytes) -> None:
         self.id: i64 = id
@@ -138,7 +138,7 @@ class Property:
 
 
 def varint_octets(number: i64) -> i64:
-    """The number of octets that the variable byte integer takes."""
+    """Return the number of bytes that a number takes as a variable byte integer."""
     if number < 128:
         return 1
     if number < 16_384:
@@ -156,9 +156,9 @@ def write_varint(out: BytesWriter, number: i64) -> None:
 
 
 def read_varint(data: bytes, at: i64, end: i64) -> i64:
-    """The variable byte integer at `at`, and behind how many octets it ends: number << 3 | octets.
+    """Return the variable byte integer at `at` and its length, as number << 3 | bytes.
 
-    raises  PeerError: it is longer than four octets or than the shortest encoding, or does not end before `end`
+    Raises PeerError if it is longer than four bytes or than the shortest encoding, or runs over `end`.
     """
     number: i64 = 0
     shift: i64 = 0
@@ -178,12 +178,12 @@ def read_varint(data: bytes, at: i64, end: i64) -> i64:
 
 
 def read_u16(data: bytes, at: i64) -> i64:
-    """The 16-bit number at `at`, which the caller knows to be within."""
+    """Return the 16-bit number at `at`. The caller has checked that it is complete."""
     return i64(data[at]) << 8 | i64(data[at + 1])
 
 
 def string_end(data: bytes, at: i64, end: i64, what: str) -> i64:
-    """The end of the string or binary data that starts at `at` with its length; PeerError if not before `end`."""
+    """Return the end of the string or binary data whose length is at `at`. Raises PeerError if it runs over `end`."""
     if at + 2 > end:
         raise malformed(f"{what}: cut off by the end of the packet")
     stop = at + 2 + read_u16(data, at)
@@ -193,24 +193,24 @@ def string_end(data: bytes, at: i64, end: i64, what: str) -> i64:
 
 
 def write_string(out: BytesWriter, text: bytes) -> None:
-    """Append a string or binary data with its length."""
+    """Append a string or binary data, preceded by its length."""
     assert len(text) <= STRING_OCTETS_MAX
     write_i16_be(out, i16_of(len(text)))
     out.write(text)
 
 
 def i16_of(number: i64) -> i16:
-    """The signed number that has the octets of an unsigned 16-bit one."""
+    """Return the signed number with the same bytes as an unsigned 16-bit number."""
     return i16(number - 65_536) if number > 32_767 else i16(number)
 
 
 def i32_of(number: i64) -> i32:
-    """The signed number that has the octets of an unsigned 32-bit one."""
+    """Return the signed number with the same bytes as an unsigned 32-bit number."""
     return i32(number - (1 << 32)) if number > 0x7FFFFFFF else i32(number)
 
 
 def property_end(data: bytes, at: i64, end: i64, kind: i64) -> i64:
-    """The end of the value at `at`; PeerError if not before `end`."""
+    """Return the end of the value of this kind at `at`. Raises PeerError if it runs over `end`."""
     if kind == PAIR:
         return string_end(data, string_end(data, at, end, "property"), end, "property")
     if kind in (TEXT, BINARY):
@@ -224,7 +224,7 @@ def property_end(data: bytes, at: i64, end: i64, kind: i64) -> i64:
 
 
 def property_number(data: bytes, at: i64, end: i64, kind: i64) -> i64:
-    """The numeric value at `at`, which is known to be whole."""
+    """Return the numeric value of this kind at `at`. The caller has checked that it is complete."""
     if kind == FLAG:
         return i64(data[at])
     if kind == SHORT:
@@ -235,10 +235,10 @@ def property_number(data: bytes, at: i64, end: i64, kind: i64) -> i64:
 
 
 def check_properties(data: bytes, at: i64, end: i64, packet: i64, users_max: i64 = USER_PROPERTIES_MAX) -> i64:
-    """Check the properties [at, end) of a packet; the set of identifiers that occur, as bits.
+    """Check the properties [at, end) of a packet type, and return the bit set of the identifiers found.
 
-    users_max  user properties that there may be
-    raises  PeerError: unknown or misplaced identifier, value out of its domain, a second one where one may be, too many
+    users_max  limit on the number of user properties
+    Raises PeerError for an unknown, misplaced or repeated identifier, an invalid value, or too many user properties.
     """
     seen: i64 = 0
     again: i64 = 0
@@ -286,7 +286,7 @@ def check_text_property(data: bytes, at: i64, stop: i64, kind: i64, id: i64) -> 
 
 
 def decode_properties(block: bytes) -> list[Property]:
-    """The properties of a checked block, in their order."""
+    """Return the properties of a checked block, in their order."""
     found: list[Property] = []
     at: i64 = 0
     end: i64 = len(block)
@@ -329,7 +329,7 @@ def write_property(out: BytesWriter, property: Property) -> None:
 
 
 def encode_properties(properties: list[Property]) -> bytes:
-    """The block of these properties, without its length."""
+    """Return the block of these properties, without its length."""
     out = BytesWriter()
     for property in properties:
         write_property(out, property)
@@ -337,7 +337,7 @@ def encode_properties(properties: list[Property]) -> bytes:
 
 
 def number_of(block: bytes, id: i64, default: i64) -> i64:
-    """Value of the first numeric property of that identifier in a checked block."""
+    """Return the value of the first numeric property `id` in a checked block, or `default` if there is none."""
     at: i64 = 0
     end: i64 = len(block)
     while at < end:
@@ -350,7 +350,7 @@ def number_of(block: bytes, id: i64, default: i64) -> i64:
 
 
 def expiry_at(block: bytes) -> i64:
-    """The position of the four octets of the message expiry interval in a checked block; -1 where there is none."""
+    """Return the position of the message expiry interval's four bytes in a checked block, or -1 if there is none."""
     at: i64 = 0
     end: i64 = len(block)
     while at < end:
@@ -362,9 +362,9 @@ def expiry_at(block: bytes) -> i64:
 
 
 def rest_of_expiry(block: bytes, waited_us: i64) -> bytes:
-    """The block with its message expiry interval lessened by the time that the message has waited [MQTT-3.3.2-6].
+    """Return the block with its message expiry interval reduced by the time the message has waited [MQTT-3.3.2-6].
 
-    An interval that is over becomes 0.
+    An interval that has passed becomes 0.
     """
     cut = expiry_at(block)
     waited_s = waited_us // 1_000_000
@@ -377,7 +377,7 @@ def rest_of_expiry(block: bytes, waited_us: i64) -> bytes:
 
 
 def with_expiry_at_most(block: bytes, most_s: i64) -> bytes:
-    """The block with a message expiry interval that is not above this."""
+    """Return the block with a message expiry interval of at most `most_s` seconds. Adds the interval if absent."""
     cut = expiry_at(block)
     out = BytesWriter()
     if cut < 0:
@@ -389,7 +389,7 @@ def with_expiry_at_most(block: bytes, most_s: i64) -> bytes:
 
 
 def user_property(block: bytes, name: bytes) -> bytes | None:
-    """Value of the last user property of that name in a checked block."""
+    """Return the value of the last user property `name` in a checked block, or None if there is none."""
     found: bytes | None = None
     octets: i64 = len(name)
     at: i64 = 0
@@ -405,7 +405,7 @@ def user_property(block: bytes, name: bytes) -> bytes | None:
 
 
 def content_type_of(block: bytes) -> bytes:
-    """Return the content type in a checked block; empty if there is none."""
+    """Return the content type in a checked block, or b"" if there is none."""
     at: i64 = 0
     end: i64 = len(block)
     while at < end:
@@ -418,7 +418,7 @@ def content_type_of(block: bytes) -> bytes:
 
 
 def without(block: bytes, ids: i64) -> bytes:
-    """A checked block without the properties of this set of identifiers."""
+    """Return a checked block without the properties in the bit set `ids`."""
     kept = BytesWriter()
     at: i64 = 0
     end: i64 = len(block)
@@ -434,14 +434,14 @@ def without(block: bytes, ids: i64) -> bytes:
 
 
 def append_user_property(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Append a user property to a block that is being written."""
+    """Append a user property to an encoded block."""
     out.append(USER_PROPERTY)
     write_string(out, name)
     write_string(out, value)
 
 
 def append_text_property(out: BytesWriter, id: i64, text: bytes) -> None:
-    """Append a property that is a string or binary data."""
+    """Append a string or binary property to an encoded block."""
     out.append(u8(id))
     write_string(out, text)
 
@@ -450,7 +450,7 @@ def append_text_property(out: BytesWriter, id: i64, text: bytes) -> None:
 
 
 def reason_block(text: str, packet_octets_max: i64) -> bytes:
-    """Return a block with this reason string; "" if it is too long for a client that takes packets so long."""
+    """Return a block with this reason string, or b"" if the client's maximum packet size leaves no room for it."""
     octets = text.encode("utf-8", "replace")[:REASON_OCTETS_MAX]
     if len(octets) + 16 > packet_octets_max:
         return b""
@@ -460,7 +460,7 @@ def reason_block(text: str, packet_octets_max: i64) -> bytes:
 
 
 def decode_neutral(block: bytes) -> Properties:
-    """The properties of a checked PUBLISH block without alias and subscription identifiers, free of MQTT's encoding."""
+    """Return a checked PUBLISH block in the protocol-neutral form. Topic alias and subscription ids are ignored."""
     neutral = Properties()
     for property in decode_properties(block):
         id = property.id
@@ -483,9 +483,9 @@ def decode_neutral(block: bytes) -> Properties:
 
 
 def set_amqp_field(neutral: Properties, name: str, value: str) -> bool:
-    """Take a field back that `encode_neutral` put into a user property; False if it is none.
+    """Restore a field that `encode_neutral` wrote as a user property. Return False for any other user property.
 
-    `amqp-user-id` stays a header: an AMQP broker vouches for that field, and nobody has for this one.
+    `amqp-user-id` stays a header: an AMQP broker vouches for that field, but no broker has checked this value.
     """
     if name == "amqp-message-id":
         neutral.message_id = value
@@ -509,10 +509,10 @@ def set_amqp_field(neutral: Properties, name: str, value: str) -> bool:
 
 
 def encode_neutral(neutral: Properties) -> bytes:
-    """The PUBLISH block that says the same.
+    """Return protocol-neutral properties as a PUBLISH block.
 
-    What MQTT has no property for becomes a user property `amqp-…`. A text of more than 65,535 octets, or a NUL in it,
-    cannot be said: the former is left out, the latter becomes U+FFFD.
+    A field without an MQTT property becomes a user property `amqp-…`. A text of more than 65,535 bytes is left out.
+    A NUL in a text becomes U+FFFD.
     """
     out = BytesWriter()
     if neutral.body_is_text:
@@ -520,7 +520,7 @@ def encode_neutral(neutral: Properties) -> bytes:
         out.append(1)
     if neutral.expiration_ms is not None:
         out.append(MESSAGE_EXPIRY)
-        # Rounded up: a message must not expire before its publisher said.
+        # Rounded up, so that a message never expires before its publisher's deadline.
         write_i32_be(out, i32_of(min(max(0, (neutral.expiration_ms + 999) // 1000), 0xFFFFFFFF)))
     put_text(out, CONTENT_TYPE, SECTIONS_TYPE.decode() if neutral.body_kind == AMQP_SECTIONS else neutral.content_type)
     reply_to = neutral.reply_topic
@@ -553,14 +553,14 @@ def encode_neutral(neutral: Properties) -> bytes:
 
 
 def put_annotations(out: BytesWriter, annotations: list[tuple[object, object]]) -> None:
-    """Append the message annotations of AMQP 1.0 whose names begin with `x-`, without those of its address."""
+    """Append the AMQP 1.0 message annotations named `x-…` as user properties, except ADDRESS_ANNOTATIONS."""
     for name, value in annotations:
         if isinstance(name, str) and name.startswith("x-") and name not in ADDRESS_ANNOTATIONS:
             put_user(out, name, header_text(value))
 
 
 def mqtt_text(text: str) -> bytes:
-    """Octets of a text as MQTT allows them."""
+    """Return a text in UTF-8, with U+FFFD for each NUL, which MQTT forbids."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
 
 
@@ -580,7 +580,7 @@ def put_user(out: BytesWriter, name: str, value: str | None) -> None:
 
 
 def header_text(value: object) -> str:
-    """A header's value as text: itself, a number's digits, true or false, nothing, UTF-8 or hexadecimal, JSON."""
+    """Return a header's value as text: None as "", bytes as UTF-8 or else hex, a list or table as JSON."""
     if isinstance(value, str):
         return value
     if value is None:
