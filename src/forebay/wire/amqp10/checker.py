@@ -1,4 +1,4 @@
-"""Values of AMQP 1.0 are checked where they stand, without an object for each."""
+"""Checks that encoded AMQP 1.0 values are well-formed, without creating an object for each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from forebay.wire.amqp10.decoder import data_end, is_known, malformed, read_u32,
 from forebay.wire.amqp10.encoder import WIDE, fixed_width
 from forebay.wire.amqp10.values import BOOLEAN, CHAR, CHAR_MAX, DESCRIBED
 
-SHORT_OCTETS: Final = 64  # of a text that is looked at where it stands
+SHORT_OCTETS: Final = 64  # a text up to this length is checked in place, without a copy
 
 
 def check_value(data: bytes, at: i64, end: i64, depth: i64) -> i64:
-    """Return the position after the value at `at`. Raises PeerError(MALFORMED) unless all of it can be decoded.
+    """Return the position after the value at `at`. Raises PeerError(MALFORMED) unless the whole value can be decoded.
 
-    The keys of maps are not compared: a key that comes twice is not found.
-    depth  levels of lists, maps, arrays and descriptors that may follow
+    Duplicate keys in maps are not detected.
+    depth  levels of lists, maps, arrays and descriptors that may still follow
     """
     if at >= end:
         raise malformed(at, "runs over the end")
@@ -32,7 +32,7 @@ def check_value(data: bytes, at: i64, end: i64, depth: i64) -> i64:
 
 
 def check_data(data: bytes, at: i64, stop: i64, code: i64, depth: i64) -> None:
-    """Check the data [at, stop) of a constructor."""
+    """Check the data [at, stop) that follows the constructor `code`."""
     high = code >> 4
     if high < 0xA:
         if code == BOOLEAN and data[at] > 1:
@@ -68,7 +68,7 @@ def check_data(data: bytes, at: i64, stop: i64, code: i64, depth: i64) -> None:
 
 
 def check_text(data: bytes, at: i64, stop: i64, is_symbol: bool) -> None:
-    """Refuse a string that is not UTF-8, or a symbol that is not ASCII."""
+    """Raise PeerError(MALFORMED) for a string that is not UTF-8, or a symbol that is not ASCII."""
     if stop - at <= SHORT_OCTETS:
         place = at
         while place < stop and data[place] < 128:
@@ -87,7 +87,7 @@ def check_text(data: bytes, at: i64, stop: i64, is_symbol: bool) -> None:
 
 
 def check_items(data: bytes, at: i64, stop: i64, count: i64, depth: i64) -> None:
-    """Check an array from the constructor of its items on."""
+    """Check the part [at, stop) of an array that begins with the constructor of its `count` items."""
     while at < stop and data[at] == DESCRIBED:
         if depth <= 0:
             raise malformed(at, "nests too deep")

@@ -1,14 +1,14 @@
-"""The type system of AMQP 1.0 on the wire (part 1 of the standard): values are read and passed over.
+"""The type system of AMQP 1.0 on the wire (part 1 of the standard): values are decoded or skipped.
 
     value      constructor, then the data of the type
                constructor: one octet, or 0x00 descriptor constructor
     fixed      0x4. to 0x9.: 0, 1, 2, 4, 8 or 16 octets
-    variable   0xA. size u8, 0xB. size u32; so many octets
-    compound   0xC. size u8, count u8, 0xD. size u32, count u32; so many values. The size counts from the count on
-    array      0xE. and 0xF. likewise; then one constructor, and so many data of it
+    variable   0xA. size u8, 0xB. size u32; then the octets
+    compound   0xC. size u8, count u8, 0xD. size u32, count u32; then `count` values. The size includes the count
+    array      0xE. and 0xF. likewise; then one constructor, and the data of `count` items
 
-All numbers are big-endian. Time and memory are linear in the octets that are read: the items of an array that take no
-octets are bounded by `EMPTY_ITEMS_MAX`.
+All numbers are big-endian. Time and memory are linear in the octets read. `EMPTY_ITEMS_MAX` bounds the array items
+that take no octets.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ from forebay.wire.amqp10.values import (
     Uuid,
 )
 
-DEPTH_MAX: Final = 128  # whatever the option says: the decoder recurses
-EMPTY_ITEMS_MAX: Final = 65_536  # items without octets, in all arrays of a value together
+DEPTH_MAX: Final = 128  # upper bound of the configured depth, because the decoder recurses
+EMPTY_ITEMS_MAX: Final = 65_536  # items of zero octets in all arrays of one value together
 
 
 def malformed(at: i64, text: str) -> PeerError:
-    """Return the error of a value that cannot be decoded."""
+    """Return the PeerError for a value at octet `at` that cannot be decoded."""
     return PeerError(MALFORMED, f"value at octet {at}: {text}")
 
 
@@ -82,12 +82,12 @@ def malformed(at: i64, text: str) -> PeerError:
 
 
 def read_u32(data: bytes, at: i64) -> i64:
-    """Return the number of 32 bits without sign at a position."""
+    """Return the unsigned 32-bit number at `at`."""
     return i64(read_i32_be(data, at)) & 0xFFFFFFFF
 
 
 def is_known(code: i64) -> bool:
-    """Return whether a constructor is one of the standard's primitive types."""
+    """Return whether `code` is the constructor of a primitive type of the standard."""
     if code < 0x50:
         return NULL <= code <= LIST_0
     if code < 0x60:
@@ -105,7 +105,7 @@ def is_known(code: i64) -> bool:
 def value_end(data: bytes, at: i64, end: i64, depth: i64 = DEPTH_MAX) -> i64:
     """Return the position after the value at `at`. Raises PeerError(MALFORMED) if the value runs over `end`.
 
-    Looks at the size of a value only: what stands within it is not checked.
+    Reads only the size of the value. Its contents are not checked.
     """
     while True:
         if at >= end:
@@ -121,7 +121,7 @@ def value_end(data: bytes, at: i64, end: i64, depth: i64 = DEPTH_MAX) -> i64:
 
 
 def data_end(data: bytes, at: i64, end: i64, code: i64) -> i64:
-    """Return the position after the data of a constructor, which begins at `at`: see `value_end`."""
+    """Return the position after the data at `at`, which belongs to constructor `code`. Raises as `value_end` does."""
     if not is_known(code):
         raise malformed(at - 1, f"constructor 0x{code:02x} is unknown")
     octets = fixed_width(code)
@@ -141,10 +141,11 @@ def data_end(data: bytes, at: i64, end: i64, code: i64) -> i64:
 
 @final
 class ValueReader:
-    """Reads values off the octets [pos, end) of `data`. Raises PeerError(MALFORMED) for what is no value.
+    """A cursor that decodes values from the octets [pos, end) of `data`.
 
-    depth        levels of lists, maps, arrays and descriptors that may follow
-    empty_items  items of arrays that may still come without octets of their own
+    Its methods raise PeerError(MALFORMED) for malformed values.
+    depth        levels of lists, maps, arrays and descriptors that may still follow
+    empty_items  array items of zero octets that may still follow
     """
 
     def __init__(self, data: bytes, pos: i64, end: i64, depth_max: i64 = DEPTH_MAX) -> None:
@@ -155,7 +156,7 @@ class ValueReader:
         self.empty_items: i64 = EMPTY_ITEMS_MAX
 
     def advance(self, octets: i64) -> i64:
-        """Pass over so many octets, and return the position of the first."""
+        """Advance by `octets`, and return the position of the first of them."""
         at = self.pos
         if octets > self.end - at:
             raise malformed(at, "runs over the end")
@@ -163,16 +164,16 @@ class ValueReader:
         return at
 
     def take(self, octets: i64) -> bytes:
-        """Return the next octets."""
+        """Return the next `octets` octets."""
         at = self.advance(octets)
         return self.data[at : at + octets]
 
     def octet(self) -> i64:
-        """Return the next octet."""
+        """Return the next octet as a number."""
         return i64(self.data[self.advance(1)])
 
     def size(self, code: i64) -> i64:
-        """Return the next size or count, whose width the constructor gives."""
+        """Return the next size or count, of 8 or 32 bits depending on constructor `code`."""
         return read_u32(self.data, self.advance(4)) if code & WIDE else self.octet()
 
     def descend(self) -> None:
@@ -181,7 +182,7 @@ class ValueReader:
             raise malformed(self.pos, "nests too deep")
 
     def value(self) -> object:
-        """Return the next value."""
+        """Return the next value, decoded."""
         code = self.octet()
         if code != DESCRIBED:
             return self.data_of(code)
@@ -192,7 +193,7 @@ class ValueReader:
         return made
 
     def data_of(self, code: i64) -> object:
-        """Return the value of a constructor that was read."""
+        """Return the value whose constructor `code` was just read."""
         high = code >> 4
         if high in (0xA, 0xB):
             return self.variable(code)
@@ -241,7 +242,7 @@ class ValueReader:
         raise malformed(self.pos - 1, f"constructor 0x{code:02x} is unknown")
 
     def variable(self, code: i64) -> object:
-        """Return a string, a symbol or a binary."""
+        """Return a string, symbol or binary whose constructor `code` was just read."""
         octets = self.take(self.size(code))
         low = code & 15
         if low == 1:
@@ -258,26 +259,26 @@ class ValueReader:
         return octets
 
     def limit(self, code: i64) -> i64:
-        """Read a size, and return the position where the value of this size ends."""
+        """Read the size of a list, map or array, and return the position where it ends."""
         octets = self.size(code)
         if octets > self.end - self.pos:
             raise malformed(self.pos, "runs over the end")
         return self.pos + octets
 
     def close(self, at: i64, stop: i64) -> None:
-        """Refuse a compound whose items end elsewhere than its size says."""
+        """End a list, map or array that began at `at`. Raises PeerError(MALFORMED) unless its items end at `stop`."""
         if self.pos != stop:
             raise malformed(at, f"{stop - self.pos} octets more than its items take")
         self.depth += 1
 
     def list_items(self, code: i64) -> list[object]:
-        """Return the items of a list whose constructor was read."""
+        """Return the items of a list whose constructor `code` was just read."""
         items: list[object] = []
         self.items(code, items)
         return items
 
     def items(self, code: i64, items: list[object]) -> None:
-        """Append the values of a list or map whose constructor was read."""
+        """Decode a list or map whose constructor `code` was just read, and append its values to `items`."""
         at = self.pos
         stop = self.limit(code)
         self.descend()
@@ -292,7 +293,7 @@ class ValueReader:
         self.close(at, stop)
 
     def map_of(self, code: i64) -> Map:
-        """Return a map whose constructor was read."""
+        """Return a map whose constructor `code` was just read. Raises PeerError(MALFORMED) for a duplicate key."""
         at = self.pos
         if code & 15 != 1:
             raise malformed(at - 1, f"constructor 0x{code:02x} is unknown")
@@ -311,7 +312,7 @@ class ValueReader:
         return Map(pairs)
 
     def array(self, code: i64) -> Array:
-        """Return an array whose constructor was read."""
+        """Return an array whose constructor `code` was just read."""
         at = self.pos
         if code & 15:
             raise malformed(at - 1, f"constructor 0x{code:02x} is unknown")
@@ -345,7 +346,7 @@ class ValueReader:
 
 
 def empty_value(code: i64, at: i64) -> object:
-    """Return the value of a constructor that no octets follow."""
+    """Return the value of a constructor without data. `at` is the position after the constructor, for errors."""
     if code == NULL:
         return None
     if code == TRUE:
@@ -363,7 +364,7 @@ def empty_value(code: i64, at: i64) -> object:
 
 
 def one_octet_value(code: i64, octet: i64, at: i64) -> object:
-    """Return the value of a constructor that one octet follows."""
+    """Return the value of a constructor with one octet of data. `at` is the position after that octet, for errors."""
     if code == UINT_SMALL:
         return Uint(int(octet))
     if code == ULONG_SMALL:
@@ -385,7 +386,7 @@ def one_octet_value(code: i64, octet: i64, at: i64) -> object:
 
 
 def key_identity(key: object) -> object:
-    """Return what tells a key of a map from others: Python takes 1, 1.0 and True for the same."""
+    """Return a hashable identity of a map key that keeps 1, 1.0 and True apart, which are equal in Python."""
     if isinstance(key, (str, Symbol, bytes)):
         return key
     if isinstance(key, (bool, float)) or key is None:
@@ -396,7 +397,7 @@ def key_identity(key: object) -> object:
 
 
 def decode_value(data: bytes, at: i64, end: i64, depth_max: i64 = DEPTH_MAX) -> object:
-    """Return the value that the octets [at, end) hold. Raises PeerError(MALFORMED) if there is none, or more."""
+    """Return the value in the octets [at, end). Raises PeerError(MALFORMED) unless they hold exactly one value."""
     reader = ValueReader(data, at, end, depth_max)
     value = reader.value()
     if reader.pos != end:

@@ -1,4 +1,4 @@
-"""Values of AMQP 1.0 are written: see `decoder.py` for the octets of each type."""
+"""Encoders for AMQP 1.0 values. `decoder.py` describes the octets of each type."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from forebay.wire.amqp10.values import (
 )
 
 ERROR_CODE: Final = 0x1D
-WIDE: Final = 0x10  # from a constructor with 8-bit sizes to the one with 32-bit sizes
+WIDE: Final = 0x10  # bit that a constructor with 32-bit sizes has, and the one with 8-bit sizes has not
 
 
 def fixed_width(code: i64) -> i64:
-    """Return the octets of a fixed-width type after its constructor, -1 for a constructor of another class."""
+    """Return the number of data octets of a fixed-width constructor, or -1 for a constructor of variable width."""
     high = code >> 4
     if high == 4:
         return 0
@@ -68,7 +68,7 @@ def fixed_width(code: i64) -> i64:
 
 
 def widest(code: i64) -> i64:
-    """Return the constructor of a type that can hold all its values."""
+    """Return the constructor of the same type that can encode every value of the type."""
     if code in (UINT_0, UINT_SMALL):
         return UINT
     if code in (ULONG_0, ULONG_SMALL):
@@ -85,13 +85,13 @@ def widest(code: i64) -> i64:
 
 
 def put_u32(out: BytesWriter, number: i64) -> None:
-    """Append a number of 32 bits without sign."""
+    """Append an unsigned 32-bit number."""
     assert 0 <= number <= 0xFFFFFFFF
     write_i32_be(out, i32(number - ((number >> 31) << 32)))
 
 
 def put_value(out: BytesWriter, value: object) -> None:
-    """Append a value in the shortest encoding of its type. Raises ValueError for what has no encoding."""
+    """Append a value in the shortest encoding of its type. Raises ValueError for a Python type without an encoding."""
     if value is None:
         out.append(NULL)
     elif isinstance(value, str):
@@ -129,7 +129,7 @@ def put_value(out: BytesWriter, value: object) -> None:
 
 
 def put_octets(out: BytesWriter, code: i64, octets: bytes) -> None:
-    """Append a string, symbol or binary; `code` is its constructor for 8-bit sizes."""
+    """Append a string, symbol or binary. `code` is its constructor for 8-bit sizes."""
     size = i64(len(octets))
     if size <= 255:
         out.append(int(code))
@@ -141,12 +141,12 @@ def put_octets(out: BytesWriter, code: i64, octets: bytes) -> None:
 
 
 def put_symbol(out: BytesWriter, text: str) -> None:
-    """Append a symbol. A character that ASCII lacks becomes a question mark."""
+    """Append a symbol. Each character outside ASCII becomes a question mark."""
     put_octets(out, SYMBOL_8, text.encode("ascii", "replace"))
 
 
 def put_long(out: BytesWriter, value: int) -> None:
-    """Append a long."""
+    """Append a long. Raises ValueError if the value exceeds 64 bits."""
     if not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{value} is too large for a long")
     if -128 <= value <= 127:
@@ -158,7 +158,7 @@ def put_long(out: BytesWriter, value: int) -> None:
 
 
 def put_number(out: BytesWriter, number: Number) -> None:
-    """Append a whole number that is no long."""
+    """Append an integer of a type other than long, with its constructor."""
     code = number.code
     value = number.value
     if code in (UINT, ULONG):
@@ -179,7 +179,7 @@ def put_number(out: BytesWriter, number: Number) -> None:
 
 
 def put_number_data(out: BytesWriter, code: i64, value: int) -> None:
-    """Append a number in the width of its constructor."""
+    """Append an integer without a constructor, in the width of constructor `code`."""
     width = fixed_width(code)
     if width == 1:
         out.append(value & 255)
@@ -213,7 +213,7 @@ def put_map(out: BytesWriter, pairs: list[tuple[object, object]]) -> None:
 
 
 def put_compound(out: BytesWriter, code: i64, count: i64, items: bytes) -> None:
-    """Append a list, map or array whose items are encoded; `code` is its constructor for 8-bit sizes."""
+    """Append a list, map or array with its encoded items. `code` is its constructor for 8-bit sizes."""
     size = i64(len(items))
     if size <= 254 and count <= 255:
         out.append(int(code))
@@ -227,16 +227,16 @@ def put_compound(out: BytesWriter, code: i64, count: i64, items: bytes) -> None:
 
 
 def put_composite(out: BytesWriter, code: i64, fields: list[object]) -> None:
-    """Append a described list of the standard, without the fields that are absent at its end.
+    """Append a described list of the standard. Absent fields at its end are left out.
 
-    An error has all of its fields: Azure's clients look for the third.
+    An error always has all of its fields, because Azure's clients read the third.
     """
     put_descriptor(out, code)
     put_list(out, fields if code == ERROR_CODE else trim(fields))
 
 
 def put_descriptor(out: BytesWriter, code: i64) -> None:
-    """Append the numeric descriptor of a type of the standard."""
+    """Append the descriptor of a type of the standard, in its numeric form."""
     assert 0 <= code <= 255
     out.append(DESCRIBED)
     out.append(ULONG_SMALL)
@@ -244,7 +244,7 @@ def put_descriptor(out: BytesWriter, code: i64) -> None:
 
 
 def put_array(out: BytesWriter, array: Array) -> None:
-    """Append an array: its items without constructors behind the constructor of all."""
+    """Append an array: one constructor, then the items without constructors of their own."""
     code = widest(array.code)
     items = array.items
     if STRING_32 <= code <= SYMBOL_32 or code == BINARY_32:
@@ -264,7 +264,7 @@ def put_array(out: BytesWriter, array: Array) -> None:
 
 
 def item_octets(item: object) -> bytes:
-    """Return the octets of a string, symbol or binary."""
+    """Return a string, symbol or binary as octets, without its constructor and size."""
     if isinstance(item, str):
         return item.encode("utf-8", "replace")
     if isinstance(item, Symbol):
@@ -274,7 +274,7 @@ def item_octets(item: object) -> bytes:
 
 
 def put_item(out: BytesWriter, code: i64, item: object) -> None:
-    """Append an item of an array. Raises ValueError if the item is of another type than the array."""
+    """Append an array item without its constructor. Raises ValueError if the item's type differs from the array's."""
     if BINARY_8 <= code <= SYMBOL_32:
         octets = item_octets(item)
         if code & WIDE:
@@ -299,7 +299,7 @@ def put_item(out: BytesWriter, code: i64, item: object) -> None:
 
 
 def put_wide_item(out: BytesWriter, code: i64, item: object) -> None:
-    """Append a list, map or array that is an item of an array, with sizes of 32 bits."""
+    """Append a list, map or array as an array item, without its constructor and with 32-bit sizes."""
     inner = BytesWriter()
     if isinstance(item, list) and code == LIST_32:
         for each in item:
@@ -322,14 +322,14 @@ def put_wide_item(out: BytesWriter, code: i64, item: object) -> None:
 
 
 def put_wide(out: BytesWriter, count: i64, items: bytes) -> None:
-    """Append sizes of 32 bits, and the encoded items."""
+    """Append size and count, of 32 bits each, and the encoded items."""
     put_u32(out, 4 + len(items))
     put_u32(out, count)
     out.write(items)
 
 
 def encode_value(value: object) -> bytes:
-    """Return a value in the shortest encoding of its type. Raises ValueError for what has no encoding."""
+    """Return a value in the shortest encoding of its type. Raises ValueError for a Python type without an encoding."""
     out = BytesWriter()
     put_value(out, value)
     return out.getvalue()

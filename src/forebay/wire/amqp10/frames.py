@@ -1,14 +1,14 @@
-"""The frames of AMQP 1.0 (part 2.3 of the standard), and the performatives that every message passes.
+"""The frames of AMQP 1.0 (part 2.3 of the standard), and a fast decoder for the performatives of every message.
 
     0  4  octets n of the frame, these included
     4  1  doff: the body begins at 4 * doff
     5  1  type: 0 AMQP, 1 SASL
     6  2  channel
     8     extended header up to the body, ignored
-          body: a performative, and behind a transfer its payload. Empty: a heartbeat
+          body: a performative, and after a transfer its payload. Empty: a heartbeat
 
-Transfers, dispositions and flows in the encodings that clients use are read without an object for a value; others
-take the way over `decode_performative`.
+Transfers, dispositions and flows in the encodings that clients usually send are decoded without creating an object
+for each value. Other encodings are decoded by `decode_performative`.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ PROTOCOL_HEADER_OCTETS: Final = 8
 AMQP_FRAME: Final = 0
 SASL_FRAME: Final = 1
 FRAME_HEAD_OCTETS: Final = 8
-FRAME_OCTETS_MIN: Final = 512  # no side may ask for less
-EARLY_FRAME_OCTETS_MAX: Final = 4096  # before the connection is open
+FRAME_OCTETS_MIN: Final = 512  # smallest max-frame-size that a peer may request
+EARLY_FRAME_OCTETS_MAX: Final = 4096  # limit before the open performative has set another
 HEARTBEAT_FRAME: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
-FRAME: Final = "frame"  # reason of a PeerError: octets that are no frame, so that the next one cannot be found
+FRAME: Final = "frame"  # reason of a PeerError: not a frame, so the start of the next frame is unknown
 
-UNUSUAL: Final = -2  # a number in another encoding
+UNUSUAL: Final = -2  # the field has an encoding that only the general decoder reads
 
 
 # ---- frames
 
 
 def frame_end(data: bytes, start: i64, frame_octets_max: i64, kind: i64 = AMQP_FRAME) -> i64:
-    """Return the position after the frame that begins at `start`, 0 while the frame is not complete.
+    """Return the position after the frame at `start`, or 0 if the frame is incomplete.
 
-    Raises PeerError(FRAME) if the octets are no frame of this type; the head is enough for that.
+    Raises PeerError(FRAME) as soon as the head shows that the octets are not a frame of type `kind`.
     """
     size = i64(len(data))
     if start + 4 > size:
@@ -96,12 +96,12 @@ def frame_end(data: bytes, start: i64, frame_octets_max: i64, kind: i64 = AMQP_F
 
 
 def frame_octets(rest: bytes) -> i64:
-    """Return the octets of the frame that `rest` begins, 0 while that is not known."""
+    """Return the length in octets of the frame at the start of `rest`, or 0 if its size field is incomplete."""
     return read_u32(rest, 0) if len(rest) >= 4 else 0
 
 
 def body_at(data: bytes, start: i64) -> i64:
-    """Return where the body of the complete frame at `start` begins. The body of a heartbeat ends there, too."""
+    """Return the position of the body of the complete frame at `start`. For a heartbeat that is the frame's end."""
     return start + 4 * i64(data[start + 4])
 
 
@@ -111,7 +111,10 @@ def channel_of(data: bytes, start: i64) -> i64:
 
 
 def performative_code(data: bytes, at: i64, end: i64) -> i64:
-    """Return the descriptor of the performative at `at`, such as TRANSFER; -1 for what is none of the standard."""
+    """Return the descriptor of the performative at `at`, such as TRANSFER, or -1 if the standard does not define it.
+
+    Raises PeerError(MALFORMED) if the value at `at` has no descriptor.
+    """
     if at + 3 <= end and data[at] == DESCRIBED and data[at + 1] == ULONG_SMALL:
         return i64(data[at + 2])
     if at >= end or data[at] != DESCRIBED:
@@ -126,10 +129,10 @@ def performative_code(data: bytes, at: i64, end: i64) -> i64:
 
 @final
 class PerformativeReader:
-    """Reads the performatives that every message passes.
+    """A fast decoder for the performatives of every message: transfers, flows and dispositions.
 
-    transfer, flow, disposition  what was read last: each call changes the object, or puts another in its place
-    at, stop, count              position within the list, its end, and its number of fields
+    transfer, flow, disposition  the one decoded last; the next call changes this object, or replaces it
+    at, stop, count              position within the list of fields, end of the list, and number of fields
     """
 
     def __init__(self, depth_max: i64 = DEPTH_MAX) -> None:
@@ -142,7 +145,7 @@ class PerformativeReader:
         self.count: i64 = 0
 
     def enter(self, data: bytes, at: i64, end: i64, code: i64) -> bool:
-        """Find the fields of a performative; False if it is not the usual one with this descriptor."""
+        """Move to the first field of a performative. Return False unless it is the usual encoding of `code`."""
         if at + 4 > end or data[at] != DESCRIBED or data[at + 1] != ULONG_SMALL or data[at + 2] != code:
             return False
         constructor = i64(data[at + 3])
@@ -159,7 +162,7 @@ class PerformativeReader:
         return self.stop <= end and self.at <= self.stop
 
     def number(self, data: bytes) -> i64:
-        """Read a uint; UNUSUAL if the field is anything else."""
+        """Decode a uint field. Return UNUSUAL if the field is anything else."""
         at = self.at
         code = i64(data[at])
         if code == UINT_SMALL:
@@ -178,7 +181,7 @@ class PerformativeReader:
         return UNUSUAL
 
     def flag(self, data: bytes) -> i64:
-        """Read a boolean as 0 or 1; UNUSUAL if the field is anything else."""
+        """Decode a boolean field as 0 or 1. Return UNUSUAL if the field is anything else."""
         at = self.at
         code = i64(data[at])
         if code == TRUE:
@@ -195,9 +198,9 @@ class PerformativeReader:
     # ---- transfer
 
     def read_transfer(self, data: bytes, at: i64, end: i64) -> i64:
-        """Read the transfer at `at` into `transfer`, and return where its payload begins.
+        """Decode the transfer at `at` into `transfer`, and return the position of its payload.
 
-        Raises PeerError(MALFORMED) if there is none.
+        Raises PeerError(MALFORMED) if there is no transfer.
         """
         if self.enter(data, at, end, TRANSFER) and self.count <= 11 and self.fill_transfer(data):
             return self.stop
@@ -209,7 +212,7 @@ class PerformativeReader:
         return reader.pos
 
     def fill_transfer(self, data: bytes) -> bool:  # tidy: dispatcher, one branch for each field
-        """Read the fields of a transfer; False if one of them is unusual, or missing."""
+        """Decode the fields of a transfer. Return False if one is in an unusual encoding, or missing."""
         read = self.transfer
         read.handle = ABSENT
         read.delivery_id = ABSENT
@@ -267,9 +270,9 @@ class PerformativeReader:
     # ---- disposition
 
     def read_disposition(self, data: bytes, at: i64, end: i64) -> None:
-        """Read the disposition that the octets [at, end) hold into `disposition`.
+        """Decode the disposition in the octets [at, end) into `disposition`.
 
-        Raises PeerError(MALFORMED) if they hold none.
+        Raises PeerError(MALFORMED) if they hold anything else.
         """
         if self.enter(data, at, end, DISPOSITION) and self.stop == end and self.fill_disposition(data):
             return
@@ -279,7 +282,7 @@ class PerformativeReader:
         self.disposition = read
 
     def fill_disposition(self, data: bytes) -> bool:
-        """Read the fields of a disposition; False if one of them is unusual, or missing."""
+        """Decode the fields of a disposition. Return False if one is in an unusual encoding, or missing."""
         read = self.disposition
         stop = self.stop
         if not 2 <= self.count <= 6 or self.at >= stop:
@@ -318,7 +321,7 @@ class PerformativeReader:
         return self.at == stop
 
     def fill_state(self, data: bytes) -> bool:
-        """Read the state of a disposition; False if there is no value."""
+        """Decode the state of a disposition. Always returns True. Raises PeerError(MALFORMED) for a malformed state."""
         at = self.at
         if at + 4 <= self.stop and data[at] == DESCRIBED and data[at + 1] == ULONG_SMALL and data[at + 3] == LIST_0:
             if data[at + 2] == ACCEPTED:
@@ -337,7 +340,7 @@ class PerformativeReader:
     # ---- flow
 
     def read_flow(self, data: bytes, at: i64, end: i64) -> None:
-        """Read the flow that the octets [at, end) hold into `flow`. Raises PeerError(MALFORMED) if they hold none."""
+        """Decode the flow in the octets [at, end) into `flow`. Raises PeerError(MALFORMED) for anything else."""
         if self.enter(data, at, end, FLOW) and self.stop == end and self.fill_flow(data):
             return
         read = decode_performative(data, at, end, self.depth_max)
@@ -346,7 +349,7 @@ class PerformativeReader:
         self.flow = read
 
     def fill_flow(self, data: bytes) -> bool:
-        """Read the fields of a flow; False if one of them is unusual, or missing."""
+        """Decode the fields of a flow. Return False if one is in an unusual encoding, or missing."""
         read = self.flow
         stop = self.stop
         if not 4 <= self.count <= 11:
@@ -385,7 +388,7 @@ class PerformativeReader:
         return self.at == stop and min(read.incoming_window, read.next_outgoing_id, read.outgoing_window) >= 0
 
     def set_flow_number(self, index: i64, number: i64) -> None:
-        """Set one of the numbers of a flow."""
+        """Set the number field of `flow` that has position `index` in the standard."""
         read = self.flow
         if index == 0:
             read.next_incoming_id = number
@@ -409,7 +412,7 @@ class PerformativeReader:
 
 
 def put_frame_head(out: BytesWriter, octets: i64, channel: i64, kind: i64) -> None:
-    """Append the head of a frame of so many octets, the head included."""
+    """Append the head of a frame of `octets` octets, the head included."""
     put_u32(out, octets)
     out.append(2)
     out.append(int(kind))
@@ -418,7 +421,7 @@ def put_frame_head(out: BytesWriter, octets: i64, channel: i64, kind: i64) -> No
 
 
 def put_frame(out: BytesWriter, channel: i64, body: Composite, kind: i64 = AMQP_FRAME) -> None:
-    """Append a frame with a performative, or with the body of a SASL frame."""
+    """Append a frame with one performative, or with the body of a SASL frame."""
     inner = BytesWriter()
     put_value(inner, body)
     put_frame_head(out, FRAME_HEAD_OCTETS + len(inner), channel, kind)
@@ -426,7 +429,7 @@ def put_frame(out: BytesWriter, channel: i64, body: Composite, kind: i64 = AMQP_
 
 
 def encode_frame(channel: i64, body: Composite, kind: i64 = AMQP_FRAME) -> bytes:
-    """Return a frame with a performative, or with the body of a SASL frame."""
+    """Return a frame with one performative, or with the body of a SASL frame."""
     out = BytesWriter()
     put_frame(out, channel, body, kind)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""An answer, before it is a message: its code, its options and its body, cut into blocks where it is long."""
+"""A CoAP answer before it becomes a message: its code, its options, and its body or one block of a long body."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ NO_PROXY: Final = 165  # 5.05
 class CoapAnswer:
     """An answer to a request, or a notification.
 
-    payload   for an error, its reason for people
-    format    Content-Format of the payload; NONE for none
-    max_age   seconds for which it holds, or after which a refused client may try again; NONE for none
-    observe   sequence number of a notification; NONE for none
-    echo      to be sent back by a client that is where it says; empty for none
-    etag      names the body of which this is a block; empty for none
-    size1     octets that a body may have; NONE for none
-    block1    of the request's body, `block2` of this one
-    changes   the request has changed something, so that it must not be done again
+    payload   for an error, a text that explains it to people
+    format    Content-Format of the payload, or NONE
+    max_age   seconds for which the answer is fresh, or after which a refused client may retry; or NONE
+    observe   sequence number of a notification, or NONE
+    echo      value that the client must send back to prove its address, or empty
+    etag      identifies the body that this block belongs to, or empty
+    size1     maximum size in bytes of a request's body, or NONE
+    size2     size in bytes of the whole body that this block belongs to, or NONE
+    block1    block of the request's body that is answered
+    block2    block of the answer's body
+    changes   the request changed the broker's state, so that it must not be executed again
     """
 
     def __init__(self, code: i64, payload: bytes = b"", format: i64 = NONE) -> None:
@@ -93,6 +95,6 @@ class CoapAnswer:
 
 
 def add_number(options: list[tuple[int, bytes]], number: int, value: i64) -> None:
-    """Add an option with a number, unless it is NONE."""
+    """Add an option with a number, unless the number is NONE."""
     if value != NONE:
         options.append((number, encode_number(value)))

@@ -1,13 +1,13 @@
-"""A message of CoAP over UDP (RFC 7252, section 3), octets to fields and back.
+"""A message of CoAP over UDP (RFC 7252, section 3): decoding and encoding.
 
  0                   1                   2                   3
  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 +---+---+-------+---------------+-------------------------------+
 |Ver| T |  TKL  |      Code     |          Message ID           |
 +---+---+-------+---------------+-------------------------------+
-|   Token, TKL octets, 0 to 8
-|   Options: delta and length of 4 bits each, extended by 1 or 2 octets where they are 13 or 14
-|   0xFF, and the payload, where there is one
+|   Token, TKL bytes, 0 to 8
+|   Options: delta and length of 4 bits each, extended by 1 or 2 bytes if they are 13 or 14
+|   0xFF and the payload, if there is a payload
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION: Final = 1
 HEAD_OCTETS: Final = 4
 TOKEN_OCTETS_MAX: Final = 8
 PAYLOAD_MARKER: Final = 0xFF
-OPTIONS_MAX: Final = 64  # of one message; a request of ours has about ten
+OPTIONS_MAX: Final = 64  # in one message; a usual request has about ten
 OPTION_NUMBER_MAX: Final = 65_535
 
 # Types of messages.
@@ -41,9 +41,9 @@ CLASS_SHIFT: Final = 5
 
 @final
 class CoapMessage:
-    """One message.
+    """A CoAP message.
 
-    options  number and value of each, in the order of their numbers
+    options  number and value of each option, sorted by number
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class CoapMessage:
 
 
 def decode_message(data: bytes) -> CoapMessage:
-    """Return the message that a datagram holds.
+    """Return the message in a datagram.
 
-    raises  PeerError: MALFORMED, or NOT_IMPLEMENTED for another version, which must not be answered
+    Raises PeerError: MALFORMED, or NOT_IMPLEMENTED for another version, to which no answer may be sent.
     """
     octets: i64 = len(data)
     if octets < HEAD_OCTETS:
@@ -118,21 +118,21 @@ def decode_message(data: bytes) -> CoapMessage:
 
 
 def extension_octets(nibble: i64) -> i64:
-    """Return how many octets extend a delta or length of 4 bits."""
+    """Return the number of bytes, 0 to 2, that extend an option's 4-bit delta or length."""
     if nibble < 13:
         return 0
     return 1 if nibble == 13 else 2
 
 
 def extended(data: bytes, at: i64, nibble: i64) -> i64:
-    """Return the delta or length that 1 or 2 octets extend."""
+    """Return an option's delta or length whose extension, of 1 or 2 bytes, is at `at`."""
     if nibble == 13:
         return i64(data[at]) + 13
     return (i64(data[at]) << 8 | i64(data[at + 1])) + 269
 
 
 def encode_message(message: CoapMessage) -> bytes:
-    """Return the octets of a message; its options must be in the order of their numbers."""
+    """Return the encoded message. Its options must be sorted by number."""
     head = bytes(
         [
             int(VERSION << 6 | message.type << 4 | len(message.token)),
@@ -154,20 +154,20 @@ def encode_message(message: CoapMessage) -> bytes:
 
 
 def option_head(delta: i64, length: i64) -> bytes:
-    """Return the head of an option."""
+    """Return the encoded head of an option. `delta` is its number minus the number of the previous option."""
     head = bytes([int(nibble_of(delta) << 4 | nibble_of(length))])
     return head + extension_of(delta) + extension_of(length)
 
 
 def nibble_of(value: i64) -> i64:
-    """Return the 4 bits for a delta or length."""
+    """Return the 4 bits that encode an option's delta or length in its first byte."""
     if value < 13:
         return value
     return 13 if value < 269 else 14
 
 
 def extension_of(value: i64) -> bytes:
-    """Return the octets that extend the 4 bits of a delta or length."""
+    """Return the bytes, at most two, that extend the 4 bits of an option's delta or length."""
     if value < 13:
         return b""
     if value < 269:
@@ -176,7 +176,7 @@ def extension_of(value: i64) -> bytes:
 
 
 def encode_number(value: i64) -> bytes:
-    """Return a number as options have it: big-endian, without leading zeros."""
+    """Return a number as an option's value: big-endian, without leading zeros."""
     octets: list[int] = []
     while value:
         octets.append(int(value & 0xFF))
@@ -186,7 +186,7 @@ def encode_number(value: i64) -> bytes:
 
 
 def decode_number(value: bytes) -> i64:
-    """Return the number that an option of at most 4 octets holds."""
+    """Return the number in an option's value of at most 4 bytes."""
     found: i64 = 0
     for octet in value:
         found = found << 8 | octet
@@ -194,5 +194,5 @@ def decode_number(value: bytes) -> i64:
 
 
 def code_text(code: i64) -> str:
-    """Return a code as people write it: `2.04`."""
+    """Return a code as text in the form `2.04`."""
     return f"{int(code >> CLASS_SHIFT)}.{int(code & 0x1F):02d}"

@@ -1,4 +1,4 @@
-"""The options of a request: those that the broker knows, checked, and blocks (RFC 7959)."""
+"""The options of a request that the broker knows, validated, and block options (RFC 7959)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.wire.coap.message import CoapMessage, decode_number, encode_number
 
-# Options by their numbers; those with an odd number are critical: who does not know them must refuse the request.
+# Option numbers. An odd number is critical: a server that does not know the option must refuse the request.
 URI_HOST: Final = 3
 ETAG: Final = 4
 OBSERVE: Final = 6
@@ -35,7 +35,7 @@ NUMBER_OCTETS_MAX: Final = 4
 NONE: Final = -1
 REGISTER: Final = 0
 DEREGISTER: Final = 1
-SIZE_EXPONENT_MAX: Final = 6  # blocks of 1,024 octets; 7 is of CoAP over TCP
+SIZE_EXPONENT_MAX: Final = 6  # blocks of 1,024 bytes; 7 is for CoAP over TCP only
 BLOCK_OCTETS_MIN: Final = 16
 MORE: Final = 8
 NUMBER_SHIFT: Final = 4
@@ -43,7 +43,7 @@ NUMBER_SHIFT: Final = 4
 
 @final
 class BlockOption:
-    """A part of a body: block `number` of `octets` each, and whether there are more."""
+    """A block of a body: block `number` of `octets` bytes each, and whether `more` blocks follow."""
 
     def __init__(self, number: i64, more: bool, exponent: i64) -> None:
         self.number: i64 = number
@@ -52,7 +52,7 @@ class BlockOption:
         self.octets: i64 = BLOCK_OCTETS_MIN << exponent
 
     def value(self) -> bytes:
-        """Return the value of the option that says the same."""
+        """Return the encoded value of the option."""
         return encode_number(self.number << NUMBER_SHIFT | (MORE if self.more else 0) | self.exponent)
 
 
@@ -60,12 +60,12 @@ class BlockOption:
 class CoapRequest:
     """The options of one request.
 
-    path, queries   as sent, each part alone
-    observe         NONE without the option
-    content_format  NONE without the option; `accept`, `size1` alike
-    no_response     classes of answers that the client does not want, as bits
-    bad_option      number of an option that must be known and is not, or has no value that it can have; NONE
-    is_proxied      the client takes the broker for a proxy
+    path, queries   segments of the path and queries, as sent
+    observe         NONE if absent
+    content_format  NONE if absent, like `accept` and `size1`
+    no_response     classes of answers that the client does not want, as a bit set
+    bad_option      number of the first critical option that is unknown or has an invalid value, or NONE
+    is_proxied      the client uses the broker as a proxy
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class CoapRequest:
 
 
 def read_request(message: CoapMessage) -> CoapRequest:  # tidy: dispatcher, one branch an option
-    """Return the options of a request. What is wrong with them is said there, and not raised."""
+    """Return the options of a request. Does not raise: a wrong option is recorded in `bad_option`."""
     found = CoapRequest()
     last = 0
     for number, value in message.options:
@@ -124,24 +124,24 @@ def read_request(message: CoapMessage) -> CoapRequest:  # tidy: dispatcher, one 
 
 
 def is_ignored(number: i64, length: i64) -> bool:
-    """Return whether a critical option needs nothing: it says by which name the client knows the broker."""
+    """Return whether an option only names the broker's host or port, so that a valid one needs no action."""
     if number == URI_HOST:
         return 1 <= length <= TEXT_OCTETS_MAX
     return number == URI_PORT and length <= 2
 
 
 def refuse(request: CoapRequest, number: i64) -> None:
-    """Note an option that is unknown, too long or there twice, unless its number says that it may be ignored."""
+    """Record an option that is unknown, repeated or invalid as `bad_option`, unless its number is not critical."""
     if number & 1 and request.bad_option == NONE:
         request.bad_option = number
 
 
 def is_block(value: bytes) -> bool:
-    """Return whether an option's value is a block's; the size of 7 is reserved."""
+    """Return whether an option's value is a valid block. Size exponent 7 is reserved."""
     return len(value) <= 3 and decode_number(value) & 7 <= SIZE_EXPONENT_MAX
 
 
 def decode_block(value: bytes) -> BlockOption:
-    """Return the block that an option's value says."""
+    """Return the block that an option's value encodes."""
     number = decode_number(value)
     return BlockOption(number >> NUMBER_SHIFT, number & MORE != 0, number & 7)
