@@ -279,7 +279,7 @@ def put_blocked(out: BytesWriter, reason: bytes) -> None:
 
 
 def put_tune(out: BytesWriter, channels_max: i64, frame_octets_max: i64, heartbeat_s: i64) -> None:
-    """Append connection.tune."""
+    """Append connection.tune with the limits that the server proposes."""
     args = BytesWriter()
     put_short(args, channels_max)
     write_i32_be(args, i32(frame_octets_max))

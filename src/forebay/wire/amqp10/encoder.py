@@ -48,7 +48,7 @@ from forebay.wire.amqp10.values import (
 )
 
 ERROR_CODE: Final = 0x1D
-WIDE: Final = 0x10  # bit that a constructor with 32-bit sizes has, and the one with 8-bit sizes has not
+WIDE: Final = 0x10  # the bit that tells a constructor with 32-bit sizes from the one with 8-bit sizes
 
 
 def fixed_width(code: i64) -> i64:

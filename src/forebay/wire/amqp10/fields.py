@@ -201,7 +201,7 @@ class FieldReader:
         return found
 
     def name_map(self, index: i64, field: str) -> dict[str, object] | None:
-        """Return a map with symbols or strings as keys, or None if absent. The client rhea writes strings in error info."""
+        """Return a map with symbols or strings as keys, or None if absent. rhea writes strings in an error's info."""
         value = self.map(index, field)
         if value is None:
             return None

@@ -1,20 +1,20 @@
-"""The sections before the body of an AMQP 1.0 message, from and to the neutral form of properties.
+"""Conversion between the sections before the body of an AMQP 1.0 message and protocol-neutral properties.
 
     1.0                             neutral
     header                          durable, priority, expiration_ms
     message and correlation id      text or octets with the type of the id
     creation-time                   timestamp_s and timestamp_rest_ms
-    group-id                        group_id; from app_id, too, as RabbitMQ has it
+    group-id                        group_id; also encoded from app_id, as in RabbitMQ
     reply-to /queues/<name>         reply_to <name>
     reply-to /exchanges/amq.topic/  reply_topic
-    application-properties          headers, without lists and maps on the way here
+    application-properties          headers; lists and maps are not encoded
     annotation x-basic-type         type
     annotation x-opt-deaths         header x-death
     annotations x-opt-dlq-…         headers dlq-…
-    other annotations               message_annotations; headers `x-…` on the way here become annotations
+    other annotations               message_annotations; headers `x-…` are encoded as annotations
 
-Values without a type in the neutral form become the next one: uuid, symbol and char a text, timestamps seconds, a
-number of any width an int. Decimals are dropped. On the way here a number is an int, or a long if it needs 64 bits.
+Types without a neutral counterpart are decoded as the closest one: uuid, symbol and char as a text, a timestamp as
+seconds, a number of any width as an int. Decimals are dropped. An int is encoded as an int, or as a long if needed.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ BCC_HEADER: Final = "BCC"
 RECEIVED_HEADER: Final = "timestamp_in_ms"
 DEATHS_HEADER: Final = "x-death"
 GROUP_HEADER: Final = "x-group-id"
-TEXT_HEADER: Final = "mqtt-payload-format"  # of MQTT's payload format indicator, as in AMQP 0.9.1
+TEXT_HEADER: Final = "mqtt-payload-format"  # carries MQTT's payload format indicator, as in AMQP 0.9.1
 
 
 # ---- to the neutral form
 
 
 def decode_neutral(data: bytes) -> Properties:
-    """Return what sections say. Raises PeerError(MALFORMED) if they cannot be read."""
+    """Return encoded sections as protocol-neutral properties. Raises PeerError(MALFORMED) if they cannot be decoded."""
     found = split_sections(data, 0, len(data))
     made = Properties()
     made.durable = flag_at(data, list_field(data, found.header, found.end, DURABLE))
@@ -131,7 +131,7 @@ def decode_neutral(data: bytes) -> Properties:
 
 
 def decode_fields(made: Properties, fields: object) -> None:
-    """Take over the fields of the section properties."""
+    """Set the properties that the fields of the properties section define."""
     if not isinstance(fields, list):
         return
     fields = fields + [None] * (PROPERTY_FIELDS - len(fields))
@@ -160,7 +160,7 @@ def decode_fields(made: Properties, fields: object) -> None:
 
 
 def decode_reply_to(made: Properties, address: str | None) -> None:
-    """Take over the address of replies: the name of a queue, a topic, or the address as it is."""
+    """Set `reply_to`, and for a topic address `reply_topic`. A queue address becomes the queue's name."""
     if address is None:
         return
     made.reply_to = address
@@ -172,7 +172,7 @@ def decode_reply_to(made: Properties, address: str | None) -> None:
 
 
 def decode_annotations(made: Properties, annotations: Map) -> None:
-    """Take over message annotations; those that other formats have as fields or headers go there."""
+    """Set the properties that message annotations define: fields, headers, and `message_annotations` for the rest."""
     others: list[tuple[object, object]] = []
     for key, value in annotations.pairs:
         if isinstance(value, Decimal):
@@ -193,7 +193,7 @@ def decode_annotations(made: Properties, annotations: Map) -> None:
 
 
 def decode_deaths(value: object) -> list[object]:
-    """Return deaths as the tables of x-death."""
+    """Return the value of x-opt-deaths as the tables of the header x-death, empty if it is not an array."""
     tables: list[object] = []
     if not isinstance(value, Array):
         return tables
@@ -214,14 +214,14 @@ def decode_deaths(value: object) -> list[object]:
 
 
 def text_of(value: object) -> str | None:
-    """Return the text of a string or a symbol, None for any other value."""
+    """Return the text of a string or a symbol, or None for any other value."""
     if isinstance(value, Symbol):
         return value.text
     return value if isinstance(value, str) else None
 
 
 def text_id(value: object) -> tuple[str | None, i64]:
-    """Return an id as a text, and its type."""
+    """Return a message or correlation id as a text, with its type. None for an id of another type."""
     if isinstance(value, Ulong):
         return str(value.value), NUMBER_ID
     if isinstance(value, Uuid):
@@ -232,7 +232,7 @@ def text_id(value: object) -> tuple[str | None, i64]:
 
 
 def octets_id(value: object) -> tuple[bytes | None, i64]:
-    """Return an id as octets, and its type."""
+    """Return a message or correlation id as octets, with its type. None for an id of another type."""
     if isinstance(value, bytes):
         return value, OCTETS_ID
     text, kind = text_id(value)
@@ -242,7 +242,7 @@ def octets_id(value: object) -> tuple[bytes | None, i64]:
 
 
 def neutral_value(value: object) -> object:
-    """Return a value in the types of the neutral form."""
+    """Return a decoded value in the types of the neutral form."""
     if isinstance(value, Number):
         if value.code == TIMESTAMP:
             return value.value // 1000
@@ -268,7 +268,7 @@ def neutral_value(value: object) -> object:
 
 
 def percent_decoded(part: str) -> str:
-    """Return a segment of an address."""
+    """Return a percent-encoded segment of an address as text."""
     return unquote_to_bytes(part).decode("utf-8", "replace")
 
 
@@ -276,7 +276,7 @@ def percent_decoded(part: str) -> str:
 
 
 def encode_neutral(properties: Properties) -> bytes:
-    """Return the sections that say the same."""
+    """Return protocol-neutral properties as encoded sections."""
     out = BytesWriter()
     priority = properties.priority
     ttl = properties.expiration_ms
@@ -302,7 +302,7 @@ def encode_neutral(properties: Properties) -> bytes:
 
 
 def encode_fields(properties: Properties) -> list[object]:
-    """Return the fields of the section properties."""
+    """Return the fields of the properties section."""
     fields: list[object] = [None] * PROPERTY_FIELDS
     fields[MESSAGE_ID] = typed_id(properties.message_id, properties.message_id_type)
     user = properties.user_id
@@ -330,7 +330,7 @@ def encode_fields(properties: Properties) -> list[object]:
 
 
 def reply_address(properties: Properties) -> str | None:
-    """Return the address of replies."""
+    """Return the reply-to address for a topic, a queue's name, or an address, or None if there is none."""
     topic = properties.reply_topic
     if topic is not None:
         return TOPICS + quote(topic.replace("/", "\0").replace(".", "/").replace("\0", "."), SAFE)
@@ -343,7 +343,10 @@ def reply_address(properties: Properties) -> str | None:
 def encode_headers(
     properties: Properties, annotations: list[tuple[object, object]], named: list[tuple[object, object]]
 ) -> None:
-    """Add headers to annotations or application properties; of several with one name the first counts."""
+    """Append headers and annotations to `annotations`, or as application properties to `named`.
+
+    Of several with one name the first counts.
+    """
     seen: set[object] = set()
     for key, value in properties.message_annotations or []:
         if key in seen:
@@ -376,7 +379,7 @@ def encode_headers(
 
 
 def annotation_name(name: str) -> str:
-    """Return the message annotation that a header becomes, "" for an application property."""
+    """Return the message annotation that a header is encoded as, or "" if it is an application property."""
     if name == CC_HEADER:
         return CC_ANNOTATION
     if name == RECEIVED_HEADER:
@@ -389,7 +392,7 @@ def annotation_name(name: str) -> str:
 
 
 def encode_death_header(annotations: list[tuple[object, object]], value: object) -> None:
-    """Add the annotation x-opt-deaths for a header x-death, as far as that is a list of tables."""
+    """Append the annotation x-opt-deaths for the header x-death. Values other than a list of tables are left out."""
     if not isinstance(value, list):
         return
     items: list[object] = []
@@ -422,12 +425,12 @@ def death_map(table: dict[object, object]) -> Map:
 
 
 def symbol_of(text: str | None) -> Symbol | None:
-    """Return a text as a symbol, None if it is not ASCII."""
+    """Return a text as a symbol, or None if it is None or not ASCII."""
     return Symbol(text) if text is not None and text.isascii() else None
 
 
 def typed_id(text: str | None, kind: i64) -> object:
-    """Return an id in its type."""
+    """Return an id that is kept as a text as the AMQP 1.0 value of its type `kind`."""
     if text is None:
         return None
     if kind == NUMBER_ID and text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 1 << 64:
@@ -438,7 +441,7 @@ def typed_id(text: str | None, kind: i64) -> object:
 
 
 def typed_octets(octets: bytes | None, kind: i64) -> object:
-    """Return an id that is octets in its type; without a type a text where it is one."""
+    """Return an id that is kept as octets as the AMQP 1.0 value of its type `kind`: binary if it is not UTF-8."""
     if octets is None or kind == OCTETS_ID:
         return octets
     try:
@@ -449,7 +452,7 @@ def typed_octets(octets: bytes | None, kind: i64) -> object:
 
 
 def uuid_of(text: str) -> Uuid | None:
-    """Return the identifier that `urn:uuid:…` names, None for another text."""
+    """Return the identifier in a text `urn:uuid:…`, or None for any other text."""
     if not text.startswith(UUID_PREFIX) or len(text) != len(UUID_PREFIX) + 36:
         return None
     digits = text[len(UUID_PREFIX) :].replace("-", "")
@@ -461,7 +464,7 @@ def uuid_of(text: str) -> Uuid | None:
 
 
 def typed_value(value: object) -> object:
-    """Return a neutral value in the type that AMQP 1.0 has for it."""
+    """Return a neutral value as an AMQP 1.0 value. An integer beyond 64 bits becomes a text."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""The frames that are written for every message: deliveries, dispositions and flows, without an object for a value."""
+"""Encoders for the frames of every message, deliveries, dispositions and flows, without an object for each value."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from forebay.wire.amqp10.values import (
     symbol_map,
 )
 
-LONG_OCTETS: Final = 1 << 20  # bodies from here on are sent from where they are kept
-LIST_OCTETS_MAX: Final = 254  # of the fields of a list with 8-bit sizes
+LONG_OCTETS: Final = 1 << 20  # a body of at least this length is sent without a copy
+LIST_OCTETS_MAX: Final = 254  # limit for the fields of a list with 8-bit sizes
 LIST_8_HEAD: Final = 6  # octets of a described list before its fields
 LIST_32_HEAD: Final = 12
 TAG_OCTETS_MAX: Final = 32
 
-# Encoded delivery states; `encode_value` makes others.
+# Encoded delivery states. `encode_value` encodes others.
 NO_STATE: Final = b""
 ACCEPTED_STATE: Final = b"\x00\x53\x24\x45"
 RELEASED_STATE: Final = b"\x00\x53\x26\x45"
 
 
 def uint_octets(number: i64) -> i64:
-    """Return the octets of a uint, or of null for a negative number."""
+    """Return the encoded length of a uint, or of null for a negative number."""
     if number > 255:
         return 5
     return 2 if number > 0 else 1
@@ -63,7 +63,7 @@ def put_flag(out: BytesWriter, flag: bool) -> None:
 
 
 def put_list_head(out: BytesWriter, code: i64, octets: i64, count: i64) -> None:
-    """Append the beginning of a performative whose fields take so many octets."""
+    """Append the beginning of performative `code` up to its `count` fields, which take `octets` octets."""
     out.append(DESCRIBED)
     out.append(ULONG_SMALL)
     out.append(int(code))
@@ -78,7 +78,7 @@ def put_list_head(out: BytesWriter, code: i64, octets: i64, count: i64) -> None:
 
 
 def list_head_octets(octets: i64) -> i64:
-    """Return the octets of what `put_list_head` writes."""
+    """Return the number of octets that `put_list_head` writes."""
     return LIST_8_HEAD if octets <= LIST_OCTETS_MAX else LIST_32_HEAD
 
 
@@ -86,7 +86,7 @@ def list_head_octets(octets: i64) -> i64:
 
 
 def first_head_octets(handle: i64, delivery_id: i64, tag: bytes, state: bytes) -> i64:
-    """Return the octets of the first frame of a delivery before its payload."""
+    """Return the length of a delivery's first frame without its payload."""
     fields = uint_octets(handle) + uint_octets(delivery_id) + 5 + i64(len(tag))
     if state:
         fields += 1 + i64(len(state))
@@ -94,12 +94,12 @@ def first_head_octets(handle: i64, delivery_id: i64, tag: bytes, state: bytes) -
 
 
 def next_head_octets(handle: i64) -> i64:
-    """Return the octets of a later frame of a delivery before its payload."""
+    """Return the length of a later frame of a delivery without its payload."""
     return FRAME_HEAD_OCTETS + LIST_8_HEAD + uint_octets(handle) + 5
 
 
 def delivery_frames(octets: i64, first_head: i64, next_head: i64, frame_octets_max: i64) -> i64:
-    """Return the number of frames of a delivery of so many octets: `put_delivery` may write one more if it is long."""
+    """Return the number of frames of a delivery of `octets` octets. `put_delivery` may add one for a long body."""
     rest = octets - (frame_octets_max - first_head)
     if rest <= 0:
         return 1
@@ -118,7 +118,7 @@ def put_first_head(
     state: bytes,
     payload_octets: i64,
 ) -> None:
-    """Append the first frame of a delivery up to its payload, which follows."""
+    """Append the first frame of a delivery up to its payload. The payload must follow."""
     assert len(tag) <= TAG_OCTETS_MAX
     head = first_head_octets(handle, delivery_id, tag, state)
     put_frame_head(out, head + payload_octets, channel, AMQP_FRAME)
@@ -139,7 +139,7 @@ def put_first_head(
 def put_small_delivery(
     out: BytesWriter, channel: i64, handle: i64, delivery_id: i64, settled: bool, sections: bytes, body: bytes
 ) -> None:
-    """Append a delivery that fits into one frame. Its delivery-tag are the four octets of its delivery-id."""
+    """Append a delivery that fits into one frame. Its delivery tag is its delivery id, in four octets."""
     octets = uint_octets(handle) + 14
     payload = i64(len(sections)) + i64(len(body))
     put_frame_head(out, FRAME_HEAD_OCTETS + LIST_8_HEAD + octets + payload, channel, AMQP_FRAME)
@@ -158,7 +158,7 @@ def put_small_delivery(
 
 
 def put_next_head(out: BytesWriter, channel: i64, handle: i64, more: bool, payload_octets: i64) -> None:
-    """Append a later frame of a delivery up to its payload, which follows."""
+    """Append a later frame of a delivery up to its payload. The payload must follow."""
     head = next_head_octets(handle)
     put_frame_head(out, head + payload_octets, channel, AMQP_FRAME)
     put_list_head(out, TRANSFER, head - FRAME_HEAD_OCTETS - LIST_8_HEAD, 6)
@@ -183,9 +183,9 @@ def put_delivery(
 ) -> i64:
     """Append the frames of a delivery, and return their number.
 
-    sections  before the body
-    state     encoded; within a transaction only, and at most 100 octets
-    parts     where a long body goes, and what was written before it, instead of being copied
+    sections  encoded sections before the body
+    state     encoded delivery state of at most 100 octets, for a delivery within a transaction only
+    parts     if given, the output and a body of LONG_OCTETS or more go there as separate parts, so it is not copied
     """
     head = first_head_octets(handle, delivery_id, tag, state)
     assert head <= 200 and frame_octets_max >= 512
@@ -216,7 +216,7 @@ def put_delivery(
 
 
 def put_long_body(out: BytesWriter, parts: list[Part], channel: i64, handle: i64, body: bytes, room: i64) -> i64:
-    """Append the later frames of a long message, of which nothing is copied; return their number."""
+    """Append the later frames of a long message to `parts` without copying the body, and return their number."""
     cut = pieces(body, int(room))
     left = len(cut)
     for piece in cut:
@@ -236,7 +236,7 @@ def put_disposition(
 ) -> None:
     """Append a disposition of the deliveries `first` to `last`, with an encoded state or NO_STATE.
 
-    A range may not pass over the end of the delivery ids: many clients compare them as plain numbers.
+    The range must not wrap around the end of the delivery ids, because many clients compare them as plain numbers.
     """
     assert first <= last
     octets = uint_octets(first) + 3 + i64(len(state) if state else 1)

@@ -3,7 +3,7 @@
     open 0x10   begin 0x11   attach 0x12   flow 0x13   transfer 0x14   disposition 0x15   detach 0x16   end 0x17
     close 0x18   declare 0x31   discharge 0x32
 
-Numbers that the peer did not give are ABSENT.
+A number field that the peer left out is ABSENT.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ RECEIVER_SECOND: Final = 1
 
 @final
 class Open(Composite):
-    """The first performative of a connection.
+    """The performative that opens a connection.
 
-    hostname           what the client believes to talk to; in RabbitMQ's form `vhost:NAME`
-    idle_time_out_ms   the peer has to send something at least that often; ABSENT or 0 for no limit
+    hostname           host that the client intends to connect to; in RabbitMQ's form `vhost:NAME`
+    idle_time_out_ms   longest time that the peer may send nothing; ABSENT or 0 for no limit
     """
 
     def __init__(self, container_id: str) -> None:
@@ -116,9 +116,9 @@ class Open(Composite):
 
 @final
 class Begin(Composite):
-    """The beginning of a session.
+    """The performative that begins a session.
 
-    remote_channel  the peer's channel that this answers, ABSENT from who begins first
+    remote_channel  the peer's channel whose begin this answers, or ABSENT if this begin is the first
     """
 
     def __init__(self, next_outgoing_id: i64, incoming_window: i64, outgoing_window: i64) -> None:
@@ -147,9 +147,9 @@ class Begin(Composite):
 
 @final
 class Attach(Composite):
-    """The beginning of a link.
+    """The performative that attaches a link.
 
-    role              ROLE_SENDER or ROLE_RECEIVER: what its sender is
+    role              ROLE_SENDER or ROLE_RECEIVER: the role of the peer that sends this frame
     unsettled         states of deliveries by tag, None or empty if none is resumed
     max_message_size  octets, 0 for no limit
     """
@@ -192,7 +192,7 @@ class Attach(Composite):
 
 @final
 class Flow(Composite):
-    """Windows of a session, and with a handle the credit of a link."""
+    """The windows of a session, and with a handle also the credit of a link."""
 
     def __init__(self) -> None:
         super().__init__(FLOW)
@@ -226,12 +226,12 @@ class Flow(Composite):
 
 @final
 class Transfer(Composite):
-    """A frame of a delivery; the payload follows the performative.
+    """One frame of a delivery. The payload follows the performative.
 
-    delivery_tag     None if the frame names none
-    settled          a field that is absent reads as False
+    delivery_tag     None if absent
+    settled          False if absent
     rcv_settle_mode  ABSENT if the frame does not override the link's
-    state            delivery state, None if there is none
+    state            delivery state, or None
     """
 
     def __init__(self) -> None:
@@ -266,11 +266,11 @@ class Transfer(Composite):
 
 @final
 class Disposition(Composite):
-    """A state of the deliveries `first` to `last`.
+    """The settlement or state of the deliveries `first` to `last`.
 
     role   ROLE_RECEIVER for deliveries that the sender of this frame received
     last   equal to `first` for a single delivery
-    state  delivery state, None if there is none
+    state  delivery state, or None
     """
 
     def __init__(self) -> None:
@@ -295,9 +295,9 @@ class Disposition(Composite):
 
 @final
 class Detach(Composite):
-    """The end of a link.
+    """The performative that detaches a link.
 
-    closed  the terminus ends, too
+    closed  the link's terminus ends as well
     """
 
     def __init__(self, handle: i64, closed: bool = False, error: Error | None = None) -> None:
@@ -312,7 +312,7 @@ class Detach(Composite):
 
 @final
 class End(Composite):
-    """The end of a session."""
+    """The performative that ends a session."""
 
     def __init__(self, error: Error | None = None) -> None:
         super().__init__(END)
@@ -324,7 +324,7 @@ class End(Composite):
 
 @final
 class Close(Composite):
-    """The end of a connection."""
+    """The performative that closes a connection."""
 
     def __init__(self, error: Error | None = None) -> None:
         super().__init__(CLOSE)
@@ -336,7 +336,7 @@ class Close(Composite):
 
 @final
 class Declare(Composite):
-    """The body of a message to a coordinator: begin a transaction."""
+    """The body of a message to a coordinator that begins a transaction."""
 
     def __init__(self, global_id: object = None) -> None:
         super().__init__(DECLARE)
@@ -348,10 +348,7 @@ class Declare(Composite):
 
 @final
 class Discharge(Composite):
-    """The body of a message to a coordinator: commit a transaction, or roll it back.
-
-    fail  roll back
-    """
+    """The body of a message to a coordinator that commits a transaction, or rolls it back if `fail` is set."""
 
     def __init__(self, txn_id: bytes, fail: bool = False) -> None:
         super().__init__(DISCHARGE)
@@ -366,17 +363,17 @@ class Discharge(Composite):
 
 
 def decode_performative(data: bytes, at: i64, end: i64, depth_max: i64 = DEPTH_MAX) -> Composite:
-    """Return the performative that the octets [at, end) hold; nothing may follow it. See `read_performative`."""
+    """Return the performative in the octets [at, end). Raises PeerError(MALFORMED) unless they hold exactly one."""
     return performative_of(decode_value(data, at, end, depth_max))
 
 
 def read_performative(reader: ValueReader) -> Composite:
-    """Return the performative at the position of a reader. Raises PeerError(MALFORMED) if there is none."""
+    """Return the performative at the position of `reader`. Raises PeerError(MALFORMED) if there is none."""
     return performative_of(reader.value())
 
 
 def performative_of(value: object) -> Composite:
-    """Return the performative that a described value is. Raises PeerError(MALFORMED) if it is none."""
+    """Return a decoded value as a performative. Raises PeerError(MALFORMED) if it is anything else."""
     if not isinstance(value, Described):
         raise PeerError(MALFORMED, f"a performative is expected, not {describe(value)}")
     code = code_of(value, PERFORMATIVE_NAMES)
@@ -409,7 +406,7 @@ def performative_of(value: object) -> Composite:
 
 
 def open_of(fields: FieldReader) -> Open:
-    """Return an open."""
+    """Return the open performative with these fields."""
     made = Open(fields.required_string(0, "container-id"))
     made.hostname = fields.string(1, "hostname")
     made.max_frame_size = fields.uint(2, "max-frame-size", UINT_MAX)
@@ -424,7 +421,7 @@ def open_of(fields: FieldReader) -> Open:
 
 
 def begin_of(fields: FieldReader) -> Begin:
-    """Return a begin."""
+    """Return the begin performative with these fields."""
     made = Begin(
         fields.required_uint(1, "next-outgoing-id"),
         fields.required_uint(2, "incoming-window"),
@@ -439,7 +436,7 @@ def begin_of(fields: FieldReader) -> Begin:
 
 
 def attach_of(fields: FieldReader) -> Attach:
-    """Return an attach."""
+    """Return the attach performative with these fields."""
     made = Attach(
         fields.required_string(0, "name"), fields.required_uint(1, "handle"), fields.required_boolean(2, "role")
     )
@@ -458,7 +455,7 @@ def attach_of(fields: FieldReader) -> Attach:
 
 
 def flow_of(fields: FieldReader) -> Flow:
-    """Return a flow."""
+    """Return the flow performative with these fields."""
     made = Flow()
     made.next_incoming_id = fields.uint(0, "next-incoming-id")
     made.incoming_window = fields.required_uint(1, "incoming-window")
@@ -475,7 +472,7 @@ def flow_of(fields: FieldReader) -> Flow:
 
 
 def transfer_of(fields: FieldReader) -> Transfer:
-    """Return a transfer."""
+    """Return the transfer performative with these fields."""
     made = Transfer()
     made.handle = fields.required_uint(0, "handle")
     made.delivery_id = fields.uint(1, "delivery-id")
@@ -492,7 +489,7 @@ def transfer_of(fields: FieldReader) -> Transfer:
 
 
 def disposition_of(fields: FieldReader) -> Disposition:
-    """Return a disposition."""
+    """Return the disposition performative with these fields."""
     made = Disposition()
     made.role = fields.required_boolean(0, "role")
     made.first = fields.required_uint(1, "first")

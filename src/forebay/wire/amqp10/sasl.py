@@ -1,4 +1,4 @@
-"""The login of AMQP 1.0 (part 5.3 of the standard): frames of type 1, each a described list.
+"""The login of AMQP 1.0 (part 5.3 of the standard): frames of type 1, each with a described list.
 
 sasl-mechanisms 0x40   sasl-init 0x41   sasl-challenge 0x42   sasl-response 0x43   sasl-outcome 0x44
 """
@@ -38,7 +38,7 @@ SASL_SYS_TEMP: Final = 4
 
 @final
 class SaslMechanisms(Composite):
-    """The mechanisms that a server offers, in the order of its preference."""
+    """The mechanisms that a server offers, in its order of preference."""
 
     def __init__(self, mechanisms: list[str]) -> None:
         super().__init__(SASL_MECHANISMS)
@@ -52,7 +52,7 @@ class SaslMechanisms(Composite):
 class SaslInit(Composite):
     """The client's choice of a mechanism, and its first response.
 
-    hostname  the host that the client believes to talk to
+    hostname  the host that the client intends to connect to
     """
 
     def __init__(self, mechanism: str, initial_response: bytes | None = None, hostname: str | None = None) -> None:
@@ -67,7 +67,7 @@ class SaslInit(Composite):
 
 @final
 class SaslChallenge(Composite):
-    """A challenge of the server."""
+    """A challenge from the server."""
 
     def __init__(self, challenge: bytes) -> None:
         super().__init__(SASL_CHALLENGE)
@@ -91,7 +91,7 @@ class SaslResponse(Composite):
 
 @final
 class SaslOutcome(Composite):
-    """The end of a login: `outcome` is one of SASL_OK to SASL_SYS_TEMP."""
+    """The result of a login: `outcome` is one of SASL_OK to SASL_SYS_TEMP."""
 
     def __init__(self, outcome: i64, additional_data: bytes | None = None) -> None:
         super().__init__(SASL_OUTCOME)
@@ -103,7 +103,7 @@ class SaslOutcome(Composite):
 
 
 def decode_sasl(data: bytes, at: i64, end: i64) -> Composite:
-    """Return the body of a SASL frame. Raises PeerError(MALFORMED) if the octets [at, end) hold none."""
+    """Return the body of a SASL frame. Raises PeerError(MALFORMED) if the octets [at, end) hold anything else."""
     value = decode_value(data, at, end, DEPTH_MAX)
     if not isinstance(value, Described):
         raise PeerError(MALFORMED, f"a SASL frame is expected, not {describe(value)}")

@@ -1,4 +1,4 @@
-"""The sections of a message of AMQP 1.0 (part 3.2 of the standard): found, read in part, and written.
+"""The sections of an AMQP 1.0 message (part 3.2 of the standard): located, partly decoded, and encoded.
 
     0x70  header                   list     at most one
     0x71  delivery-annotations     map      at most one
@@ -10,7 +10,7 @@
     0x77  amqp-value               any
     0x78  footer                   map      at most one
 
-Each is a described value, in this order. From properties to the body they are the bare message, which nobody changes.
+Each is a described value, in this order. From properties to the body they are the bare message, which is immutable.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ PROPERTY_NAMES: Final[tuple[str, ...]] = (
 
 
 def allowed_types(types: tuple[tuple[int, ...], ...]) -> bytes:
-    """Return 256 octets for each field: 1 for each constructor that the field may have."""
+    """Return 256 flags for each field, indexed by constructor: 1 if the field may have it, null included."""
     found = bytearray(256 * len(types))
     for index, codes in enumerate(types):
         for code in (NULL, *codes):
@@ -145,13 +145,13 @@ PROPERTY_ALLOWED: Final = allowed_types(PROPERTY_TYPES)
 
 @final
 class Sections:
-    """The places of the sections of a message: where their values begin, -1 for a section that is absent.
+    """The positions of a message's sections: of their values, or -1 for an absent section.
 
-    bare_at    where the bare message begins: the first section behind the annotations
-    body_at    where the first section of the body begins, `footer_at` or `end` if there is no body
+    bare_at    position of the bare message: of the first section after the annotations
+    body_at    position of the first section of the body; `footer_at` or `end` if there is no body
     body_kind  DATA, AMQP_SEQUENCE or AMQP_VALUE; 0 if there is no body
     body_count number of sections of the body
-    footer_at  where the footer begins, `end` if there is none
+    footer_at  position of the footer section; `end` if there is none
     """
 
     def __init__(self, at: i64, end: i64) -> None:
@@ -170,10 +170,10 @@ class Sections:
 
 
 def split_sections(data: bytes, at: i64, end: i64) -> Sections:
-    """Return where the sections in the octets [at, end) are. The values of the sections are not looked into.
+    """Return the positions of the sections in the octets [at, end), without checking the contents of their values.
 
-    Raises PeerError(MALFORMED) for a section that is none, or is out of order. A message without a body is none, but
-    that is up to the caller: see `Sections.body_kind`.
+    Raises PeerError(MALFORMED) for an unknown section, or one out of order. A message without a body is malformed too,
+    but the caller has to check that: see `Sections.body_kind`.
     """
     found = Sections(at, end)
     last: i64 = 0
@@ -205,7 +205,7 @@ def split_sections(data: bytes, at: i64, end: i64) -> Sections:
 
 
 def section_code(data: bytes, start: i64, at: i64) -> i64:
-    """Return the code of a section whose descriptor [start + 1, at) has an unusual encoding."""
+    """Return the code of the section at `start` whose descriptor [start + 1, at) has an unusual encoding."""
     if at > start:
         descriptor = ValueReader(data, start + 1, at).value()
         code = -1
@@ -219,7 +219,7 @@ def section_code(data: bytes, start: i64, at: i64) -> i64:
 
 
 def note_section(found: Sections, data: bytes, code: i64, start: i64, at: i64) -> None:
-    """Remember a section that begins at `start`, and whose value begins at `at`."""
+    """Record a section of type `code` at `start`, with its value at `at`. Raises PeerError for a wrong value type."""
     constructor = i64(data[at])
     if code in (HEADER, PROPERTIES, AMQP_SEQUENCE):
         if constructor not in (LIST_0, LIST_8, LIST_32):
@@ -257,9 +257,9 @@ def note_section(found: Sections, data: bytes, code: i64, start: i64, at: i64) -
 
 
 def check_sections(data: bytes, at: i64, end: i64, depth_max: i64) -> Sections:
-    """Return where the sections are. Raises PeerError(MALFORMED) unless all of them up to the body can be read.
+    """Return the positions of the sections. Raises PeerError(MALFORMED) unless all sections before the body are valid.
 
-    The values of the body and the footer are not looked into.
+    The values of the body and the footer are not checked.
     """
     found = split_sections(data, at, end)
     if found.header >= 0:
@@ -276,7 +276,7 @@ def check_sections(data: bytes, at: i64, end: i64, depth_max: i64) -> Sections:
 
 
 def check_list(data: bytes, at: i64, end: i64, owner: str, names: tuple[str, ...], allowed: bytes) -> None:
-    """Check the fields of a list, and their types: `allowed_types`."""
+    """Check the list at `at`: its length, and the types of its fields against `allowed` (see `allowed_types`)."""
     stop = check_value(data, at, end, 2)
     items = Items(data, at, stop)
     if items.count > len(names):
@@ -289,7 +289,7 @@ def check_list(data: bytes, at: i64, end: i64, owner: str, names: tuple[str, ...
 
 
 def check_map(data: bytes, at: i64, end: i64, owner: str, depth_max: i64) -> None:
-    """Check a map of annotations or of application properties, and the types of its keys."""
+    """Check the map at `at`, of annotations or of application properties, and the types of its keys."""
     stop = check_value(data, at, end, depth_max)
     items = Items(data, at, stop)
     for _ in range(items.count // 2):
@@ -308,11 +308,11 @@ def check_map(data: bytes, at: i64, end: i64, owner: str, depth_max: i64) -> Non
 
 @final
 class Items:
-    """The items of a list or map, one after the other.
+    """A cursor over the items of an encoded list or map.
 
-    at     of the next item
-    stop   where the last one ends
-    count  of all items; of a map, keys and values
+    at     position of the next item
+    stop   end of the last item
+    count  number of all items; a map's keys and values both count
     """
 
     def __init__(self, data: bytes, at: i64, end: i64) -> None:
@@ -338,16 +338,16 @@ class Items:
             raise malformed(at, "runs over the end")
 
     def skip(self, data: bytes) -> i64:
-        """Pass over the next item, and return where it began."""
+        """Skip the next item, and return its position."""
         at = self.at
         self.at = value_end(data, at, self.stop)
         return at
 
 
 def list_field(data: bytes, at: i64, end: i64, index: i64) -> i64:
-    """Return the position of a field of the list at `at`, -1 if the field is absent or null, or there is no list.
+    """Return the position of field `index` of the list at `at`, or -1 if the field is absent or null.
 
-    at  -1 for no list, as in `Sections`
+    at  -1 for no list, as in `Sections`; the result is -1
     """
     if at < 0:
         return -1
@@ -362,14 +362,14 @@ def list_field(data: bytes, at: i64, end: i64, index: i64) -> i64:
 
 
 def is_name(code: i64) -> bool:
-    """Return whether a constructor is that of a string or a symbol."""
+    """Return whether `code` is the constructor of a string or a symbol."""
     return code in (STRING_8, SYMBOL_8, STRING_8 | WIDE, SYMBOL_8 | WIDE)
 
 
 def map_value(data: bytes, at: i64, end: i64, key: bytes) -> i64:
-    """Return the position of the value of a key, a string or a symbol, of the map at `at`; -1 if there is none.
+    """Return the position of the value of a string or symbol `key` in the map at `at`, or -1 if there is none.
 
-    at  -1 for no map, as in `Sections`
+    at  -1 for no map, as in `Sections`; the result is -1
     """
     if at < 0:
         return -1
@@ -386,12 +386,12 @@ def map_value(data: bytes, at: i64, end: i64, key: bytes) -> i64:
 
 
 def value_at(data: bytes, at: i64, end: i64) -> object:
-    """Return the value at a position, None for -1."""
+    """Return the decoded value at `at`, or None if `at` is -1."""
     return None if at < 0 else ValueReader(data, at, end).value()
 
 
 def octets_at(data: bytes, at: i64, end: i64) -> bytes:
-    """Return the octets of a string, symbol or binary at a position; empty for -1, or another type."""
+    """Return the octets of the string, symbol or binary at `at`. Returns b"" if `at` is -1, or for another type."""
     if at < 0:
         return b""
     code = i64(data[at])
@@ -402,7 +402,7 @@ def octets_at(data: bytes, at: i64, end: i64) -> bytes:
 
 
 def number_at(data: bytes, at: i64) -> i64:
-    """Return the uint, ubyte or timestamp at a position that was checked; -1 for position -1."""
+    """Return the uint, ubyte or timestamp at `at`, which has been checked. Returns -1 if `at` is -1."""
     if at < 0:
         return -1
     code = i64(data[at])
@@ -414,14 +414,14 @@ def number_at(data: bytes, at: i64) -> i64:
 
 
 def flag_at(data: bytes, at: i64) -> bool:
-    """Return the boolean at a position that was checked; False for position -1."""
+    """Return the boolean at `at`, which has been checked. Returns False if `at` is -1."""
     return at >= 0 and (data[at] == TRUE or (data[at] == 0x56 and data[at + 1] == 1))
 
 
 def body_payload(data: bytes, found: Sections) -> bytes:
-    """Return the body for readers of other protocols.
+    """Return a message's body for consumers of other protocols.
 
-    Data sections are joined. An amqp-value that is a string or a binary is its text or octets. Other bodies stay
+    Data sections are joined. An amqp-value that is a string or a binary becomes its octets. Any other body remains
     encoded sections.
     """
     if found.body_kind == DATA:
@@ -440,7 +440,7 @@ def body_payload(data: bytes, found: Sections) -> bytes:
 
 
 def data_value(data: bytes, start: i64) -> i64:
-    """Return where the value of a section that was found begins."""
+    """Return the position of the value of the section at `start`, which has been checked."""
     return start + 3 if data[start + 1] == ULONG_SMALL else value_end(data, start + 1, i64(len(data)))
 
 
@@ -450,7 +450,7 @@ def data_value(data: bytes, start: i64) -> i64:
 def put_header(
     out: BytesWriter, durable: bool, priority: i64, ttl_ms: i64, first_acquirer: bool, delivery_count: i64
 ) -> None:
-    """Append a header; priority and ttl_ms are -1 for none. A header that says nothing is left out."""
+    """Append a header section; `priority` and `ttl_ms` are -1 for none. A header without any value is left out."""
     count: i64 = 0
     if delivery_count > 0:
         count = 5
@@ -483,7 +483,7 @@ def put_header(
 
 
 def put_section(out: BytesWriter, code: i64, value: object) -> None:
-    """Append a section whose value is to be encoded."""
+    """Append a section with this value, which is encoded here."""
     put_descriptor(out, code)
     put_value(out, value)
 
@@ -495,9 +495,9 @@ def put_data(out: BytesWriter, body: bytes) -> None:
 
 
 def edited_map(data: bytes, at: i64, end: i64, dropped: list[bytes], added: list[tuple[object, object]]) -> bytes:
-    """Return the map at `at` (-1 for none) without some keys, and with others at its end; empty if nothing is left.
+    """Return the map at `at` (-1 for none) without the keys `dropped` and with `added` at its end, b"" if it is empty.
 
-    What is neither dropped nor added stays octet for octet.
+    All other entries are copied unchanged.
     """
     out = BytesWriter()
     count: i64 = 0
@@ -523,7 +523,7 @@ def edited_map(data: bytes, at: i64, end: i64, dropped: list[bytes], added: list
 
 
 def with_ttl(data: bytes, ttl_ms: i64) -> bytes:
-    """Return sections with another time to live, -1 for none. All but the header stays octet for octet."""
+    """Return sections with another time to live, or without one if `ttl_ms` is -1. Only the header changes."""
     found = split_sections(data, 0, i64(len(data)))
     if found.header < 0:
         if ttl_ms < 0:
@@ -547,7 +547,7 @@ def with_ttl(data: bytes, ttl_ms: i64) -> bytes:
 
 
 def with_annotations(data: bytes, dropped: list[bytes], added: list[tuple[object, object]]) -> bytes:
-    """Return sections without some message annotations, and with others. All else stays octet for octet."""
+    """Return sections without the message annotations `dropped`, and with `added`. All else is copied unchanged."""
     found = split_sections(data, 0, i64(len(data)))
     if not added and not keys_in(data, found.message_annotations, found.end, dropped):
         return data
@@ -562,7 +562,7 @@ def with_annotations(data: bytes, dropped: list[bytes], added: list[tuple[object
 
 
 def with_named(data: bytes, dropped: list[bytes], added: list[tuple[object, object]]) -> bytes:
-    """Return sections without some application properties, and with others. All else stays octet for octet."""
+    """Return sections without the application properties `dropped`, and with `added`. All else is copied unchanged."""
     found = split_sections(data, 0, i64(len(data)))
     at = found.application_properties
     if not added and not keys_in(data, at, found.end, dropped):
@@ -581,18 +581,18 @@ def with_named(data: bytes, dropped: list[bytes], added: list[tuple[object, obje
 
 
 def keys_in(data: bytes, at: i64, end: i64, names: list[bytes]) -> list[bytes]:
-    """Return those of some names that are keys of the map at `at`."""
+    """Return the `names` that are keys of the map at `at`, none if `at` is -1."""
     return [name for name in names if map_value(data, at, end, name) >= 0]
 
 
 def put_map_section(out: BytesWriter, code: i64, encoded: bytes) -> None:
-    """Append a section that is an encoded map; none for a map of nothing."""
+    """Append a section with an encoded map. Appends nothing if `encoded` is empty."""
     if encoded:
         put_descriptor(out, code)
         out.write(encoded)
 
 
 def has_plain_value(data: bytes, found: Sections) -> bool:
-    """Return whether a body that is an amqp-value is a string or a binary."""
+    """Return whether the amqp-value of a body is a string or a binary."""
     code = i64(data[data_value(data, found.body_at)])
     return code in STRINGS or code in BINARIES

@@ -1,4 +1,4 @@
-"""States of deliveries, and errors (parts 2.8, 3.4 and 4.5 of the standard).
+"""Delivery states and errors (parts 2.8, 3.4 and 4.5 of the standard).
 
 received 0x23   accepted 0x24   rejected 0x25   released 0x26   modified 0x27
 declared 0x33   transactional-state 0x34        error 0x1d
@@ -66,10 +66,10 @@ TRANSACTION_TIMEOUT: Final = "amqp:transaction:timeout"
 
 @final
 class Error(Composite):
-    """The reason why a delivery, link, session or connection failed.
+    """The reason for the failure of a delivery, link, session or connection.
 
     condition  a symbol, such as `amqp:not-found`
-    info       details by name, None if there are none
+    info       details by name, or None
     """
 
     def __init__(self, condition: str, description: str | None = None, info: dict[str, object] | None = None) -> None:
@@ -84,7 +84,7 @@ class Error(Composite):
 
 @final
 class Received(Composite):
-    """A part of a delivery arrived: so many sections, and so many octets of the next."""
+    """The state of a partly transferred delivery: the number of whole sections, and of octets of the next section."""
 
     def __init__(self, section_number: i64, section_offset: i64) -> None:
         super().__init__(RECEIVED)
@@ -97,7 +97,7 @@ class Received(Composite):
 
 @final
 class Accepted(Composite):
-    """The outcome of a delivery that was processed."""
+    """The outcome of a delivery that the receiver processed."""
 
     def __init__(self) -> None:
         super().__init__(ACCEPTED)
@@ -108,7 +108,7 @@ class Accepted(Composite):
 
 @final
 class Rejected(Composite):
-    """The outcome of a delivery that is invalid."""
+    """The outcome of a delivery that the receiver found invalid."""
 
     def __init__(self, error: Error | None = None) -> None:
         super().__init__(REJECTED)
@@ -120,7 +120,7 @@ class Rejected(Composite):
 
 @final
 class Released(Composite):
-    """The outcome of a delivery that was not processed."""
+    """The outcome of a delivery that the receiver did not process."""
 
     def __init__(self) -> None:
         super().__init__(RELEASED)
@@ -131,11 +131,11 @@ class Released(Composite):
 
 @final
 class Modified(Composite):
-    """The outcome of a delivery that was not processed, and that is to be changed.
+    """The outcome of a delivery that was not processed, with changes to the message before its redelivery.
 
-    delivery_failed     the attempt counts
-    undeliverable_here  not to be delivered to this link again
-    annotations         to be merged into the message annotations, None if there are none
+    delivery_failed     count this attempt as a failed delivery
+    undeliverable_here  do not redeliver to this link
+    annotations         entries to merge into the message annotations, or None
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Modified(Composite):
 
 @final
 class DeclaredState(Composite):
-    """The outcome of `Declare`: a transaction began."""
+    """The outcome of a `Declare` message: the transaction `txn_id` has begun."""
 
     def __init__(self, txn_id: bytes) -> None:
         super().__init__(DECLARED)
@@ -166,7 +166,7 @@ class DeclaredState(Composite):
 class TransactionalState(Composite):
     """The state of a delivery within a transaction.
 
-    outcome  the outcome once the transaction commits: an outcome, a `Described` that is none, or None
+    outcome  outcome that applies once the transaction commits; a `Described` if the standard does not know it, or None
     """
 
     def __init__(self, txn_id: bytes, outcome: object = None) -> None:
@@ -178,13 +178,13 @@ class TransactionalState(Composite):
         return [self.txn_id, self.outcome]
 
 
-# Outcomes without fields need no object each.
+# Outcomes without fields: one shared object each.
 IS_ACCEPTED: Final = Accepted()
 IS_RELEASED: Final = Released()
 
 
 def state_of(value: object) -> object:
-    """Return a delivery state: an object of this module, or the value as it is if the standard does not know it."""
+    """Return a decoded value as a delivery state of this module, or unchanged if the standard does not define it."""
     if not isinstance(value, Described):
         return value
     code = code_of(value, STATE_NAMES)
@@ -216,7 +216,7 @@ def state_of(value: object) -> object:
 
 
 def error_of(fields: FieldReader, index: i64, field: str) -> Error | None:
-    """Return a field that is an error, None if it is absent."""
+    """Return the field at `index` as an error, or None if it is absent."""
     value = fields.value(index)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Both ends of a link (parts 3.5 and 4.5 of the standard).
+"""The source and the target of a link (parts 3.5 and 4.5 of the standard).
 
 source 0x28   target 0x29   coordinator 0x30
 delete-on-close 0x2b   delete-on-no-links 0x2c   delete-on-no-messages 0x2d   delete-on-no-links-or-messages 0x2e
@@ -32,12 +32,12 @@ TERMINUS_NAMES: Final = {
     "amqp:coordinator:list": COORDINATOR,
 }
 
-# What of a terminus outlives its link (section 3.5.5).
+# The part of a terminus that survives the link (section 3.5.5).
 DURABLE_NONE: Final = 0
 DURABLE_CONFIGURATION: Final = 1
 DURABLE_UNSETTLED_STATE: Final = 2
 
-# When the time of a terminus begins to run (section 3.5.6).
+# The event that starts the expiry timer of a terminus (section 3.5.6).
 LINK_DETACH: Final = "link-detach"
 SESSION_END: Final = "session-end"
 CONNECTION_CLOSE: Final = "connection-close"
@@ -51,14 +51,14 @@ COPY: Final = "copy"
 class LinkSource(Composite):
     """The end of a link that messages come from.
 
-    address               name of the node, None if a dynamic one is to be made, or none is there
-    durable               what outlives the link, DURABLE_NONE to DURABLE_UNSETTLED_STATE
-    timeout               seconds that it is kept for after `expiry_policy`
-    dynamic_properties    wanted of a dynamic node, by name
+    address               name of the node; None for a dynamic node to be created, or if there is no node
+    durable               what survives the link, DURABLE_NONE to DURABLE_UNSETTLED_STATE
+    timeout               seconds for which the source is kept after the event `expiry_policy`
+    dynamic_properties    requested properties of a dynamic node, by name
     distribution_mode     MOVE or COPY, None if the node decides
-    filter                by key: in general a `Described`
-    default_outcome       applied to deliveries that are settled without an outcome
-    outcomes              descriptors as symbols
+    filter                filters by key, in general each a `Described`
+    default_outcome       outcome of deliveries that are settled without one
+    outcomes              descriptors of the supported outcomes, as symbols
     """
 
     def __init__(self, address: str | None = None) -> None:
@@ -131,7 +131,7 @@ class Coordinator(Composite):
 
 @final
 class LifetimePolicy(Composite):
-    """The rule by which a dynamic node is deleted: DELETE_ON_CLOSE to DELETE_ON_NO_LINKS_OR_MESSAGES."""
+    """The rule that deletes a dynamic node: DELETE_ON_CLOSE to DELETE_ON_NO_LINKS_OR_MESSAGES."""
 
     def __init__(self, code: i64) -> None:
         super().__init__(code)
@@ -141,7 +141,7 @@ class LifetimePolicy(Composite):
 
 
 def lifetime_of(value: object) -> i64:
-    """Return the code of a lifetime policy out of the properties of a dynamic node, 0 for any other value."""
+    """Return the code of a lifetime policy from a dynamic node's properties, or 0 for any other value."""
     if not isinstance(value, Described):
         return 0
     code = i64(code_of(value, TERMINUS_NAMES) & 0xFF)
@@ -149,7 +149,7 @@ def lifetime_of(value: object) -> i64:
 
 
 def source_of(fields: FieldReader, index: i64) -> LinkSource | None:
-    """Return a field that is a source, None if it is absent."""
+    """Return the field at `index` as a source, or None if it is absent."""
     value = fields.value(index)
     if value is None:
         return None
@@ -171,7 +171,7 @@ def source_of(fields: FieldReader, index: i64) -> LinkSource | None:
 
 
 def target_of(fields: FieldReader, index: i64) -> LinkTarget | Coordinator | None:
-    """Return a field that is a target, None if it is absent."""
+    """Return the field at `index` as a target, or None if it is absent."""
     value = fields.value(index)
     if value is None:
         return None

@@ -1,7 +1,7 @@
 """The values of AMQP 1.0 as Python objects (part 1 of the standard).
 
-What Python tells apart is itself: None, bool, str (string), bytes (binary), int (long), float (double) and list. Every
-other type has a class here, so that a value is written as the type that it was read as.
+The types that Python distinguishes are Python's own: None, bool, str (string), bytes (binary), int (long), float
+(double) and list. Every other type has a class here, so that a value is encoded with the type it was decoded from.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ UUID_OCTETS: Final = 16
 
 
 class Number:
-    """A whole number of one type of AMQP.
+    """An integer of one AMQP type.
 
-    No abstract class: compiled, an instance of one would have room for attributes of its own, and no weak reference to
-    it would be safe.
+    Not an abstract class: a compiled instance of one could have further attributes, and weak references to it would be
+    unsafe.
 
     code       constructor of the type's widest encoding
-    type_name  of the type in the standard
+    type_name  name of the type in the standard
     value      the number, within the range of the type
     """
 
@@ -89,7 +89,7 @@ class Number:
 
 @final
 class Ubyte(Number):
-    """A number of 8 bits without sign."""
+    """An unsigned 8-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(UBYTE, "ubyte", value, 0, 0xFF)
@@ -97,7 +97,7 @@ class Ubyte(Number):
 
 @final
 class Ushort(Number):
-    """A number of 16 bits without sign."""
+    """An unsigned 16-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(USHORT, "ushort", value, 0, 0xFFFF)
@@ -105,7 +105,7 @@ class Ushort(Number):
 
 @final
 class Uint(Number):
-    """A number of 32 bits without sign."""
+    """An unsigned 32-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(UINT, "uint", value, 0, 0xFFFFFFFF)
@@ -113,7 +113,7 @@ class Uint(Number):
 
 @final
 class Ulong(Number):
-    """A number of 64 bits without sign."""
+    """An unsigned 64-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(ULONG, "ulong", value, 0, (1 << 64) - 1)
@@ -121,7 +121,7 @@ class Ulong(Number):
 
 @final
 class Byte(Number):
-    """A number of 8 bits with sign."""
+    """A signed 8-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(BYTE, "byte", value, -(1 << 7), (1 << 7) - 1)
@@ -129,7 +129,7 @@ class Byte(Number):
 
 @final
 class Short(Number):
-    """A number of 16 bits with sign."""
+    """A signed 16-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(SHORT, "short", value, -(1 << 15), (1 << 15) - 1)
@@ -137,7 +137,7 @@ class Short(Number):
 
 @final
 class Int(Number):
-    """A number of 32 bits with sign."""
+    """A signed 32-bit number."""
 
     def __init__(self, value: int) -> None:
         super().__init__(INT, "int", value, -(1 << 31), (1 << 31) - 1)
@@ -145,7 +145,7 @@ class Int(Number):
 
 @final
 class Char(Number):
-    """A character: its code point."""
+    """A character, as its Unicode code point."""
 
     def __init__(self, value: int) -> None:
         super().__init__(CHAR, "char", value, 0, CHAR_MAX)
@@ -155,14 +155,14 @@ class Char(Number):
 
 @final
 class Timestamp(Number):
-    """A time in milliseconds since 1970, which may lie beyond the years of a calendar."""
+    """A time in milliseconds since 1970. It may lie outside the years that Python's datetime supports."""
 
     def __init__(self, value: int) -> None:
         super().__init__(TIMESTAMP, "timestamp", value, -(1 << 63), (1 << 63) - 1)
 
 
 class FixedOctets:
-    """A value that is kept as its octets, without the constructor."""
+    """A value of fixed width that is kept as its encoded octets, without the constructor."""
 
     def __init__(self, code: i64, type_name: str, octets: bytes) -> None:
         self.code: i64 = code
@@ -181,7 +181,7 @@ class FixedOctets:
 
 @final
 class Float(FixedOctets):
-    """A floating point number of 32 bits. The octets tell one NaN from another."""
+    """A 32-bit floating point number. Kept as octets, so that different NaNs stay different."""
 
     def __init__(self, octets: bytes) -> None:
         if len(octets) != 4:
@@ -189,13 +189,13 @@ class Float(FixedOctets):
         super().__init__(FLOAT, "float", octets)
 
     def number(self) -> float:
-        """Return the number."""
+        """Return the number as a Python float."""
         return read_f32_be(self.octets, 0)
 
 
 @final
 class Decimal(FixedOctets):
-    """A decimal number of 32, 64 or 128 bits (IEEE 754-2008), which nothing here calculates with."""
+    """A decimal number of 32, 64 or 128 bits (IEEE 754-2008). It is passed on, and never calculated with."""
 
     def __init__(self, octets: bytes) -> None:
         if len(octets) not in DECIMAL_WIDTHS:
@@ -218,14 +218,14 @@ class Uuid(FixedOctets):
         super().__init__(UUID, "uuid", octets)
 
     def text(self) -> str:
-        """Return the identifier as people write it."""
+        """Return the identifier in its usual text form of 36 characters."""
         digits = self.octets.hex()
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 @final
 class Symbol:
-    """A name in ASCII, which is another type than a string."""
+    """A name in ASCII. A symbol is never equal to a string."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -242,7 +242,7 @@ class Symbol:
 
 @final
 class Map:
-    """Pairs of key and value, in an order that means something."""
+    """Pairs of key and value. Their order is significant."""
 
     def __init__(self, pairs: list[tuple[object, object]]) -> None:
         self.pairs = pairs
@@ -266,7 +266,7 @@ class Map:
 
 @final
 class Described:
-    """A value with a descriptor, which says what the value means."""
+    """A value with a descriptor, which tells the meaning of the value."""
 
     def __init__(self, descriptor: object, value: object) -> None:
         self.descriptor = descriptor
@@ -288,7 +288,7 @@ class Array:
 
     code         constructor of all items
     items        values without their descriptors
-    descriptors  of each item, the outermost first
+    descriptors  descriptors that apply to each item, outermost first
     """
 
     def __init__(self, code: i64, items: list[object], descriptors: list[object] | None = None) -> None:
@@ -312,7 +312,7 @@ class Array:
 
 
 class Composite:
-    """A described list whose descriptor and fields the standard defines. Each class of them has its own `fields`.
+    """A described list whose descriptor and fields the standard defines. Each subclass defines its own `fields`.
 
     code  the descriptor
     """
@@ -321,7 +321,7 @@ class Composite:
         self.code: i64 = code
 
     def fields(self) -> list[object]:
-        """Return the fields in the order of the standard, None for each that is absent or has its default."""
+        """Return the fields in the order of the standard, with None for a field that is absent or has its default."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -335,7 +335,7 @@ class Composite:
 
 
 def trim(fields: list[object]) -> list[object]:
-    """Return the fields up to the last that is there."""
+    """Return the fields without the absent ones (None) at the end."""
     count = len(fields)
     while count and fields[count - 1] is None:
         count -= 1
@@ -343,14 +343,14 @@ def trim(fields: list[object]) -> list[object]:
 
 
 def float_of(number: float) -> Float:
-    """Return a number as a float of 32 bits. Raises OverflowError if it is too large for one."""
+    """Return a number as a 32-bit float. Raises OverflowError if the number is too large."""
     out = BytesWriter()
     write_f32_be(out, number)
     return Float(out.getvalue())
 
 
 def symbol_array(names: list[str]) -> Array | None:
-    """Return names as the value of a field with several symbols, None for no names."""
+    """Return names as the value of a field of several symbols, or None if there are none."""
     if not names:
         return None
     items: list[object] = []
@@ -360,7 +360,7 @@ def symbol_array(names: list[str]) -> Array | None:
 
 
 def symbol_map(values: dict[str, object] | None) -> Map | None:
-    """Return named values as a map with symbols as its keys, None for None."""
+    """Return named values as a map with symbols as keys, or None for None."""
     if values is None:
         return None
     pairs: list[tuple[object, object]] = []
@@ -370,7 +370,7 @@ def symbol_map(values: dict[str, object] | None) -> Map | None:
 
 
 def type_name(value: object) -> str:
-    """Return the name that the standard has for the type of a value."""
+    """Return the standard's name for the type of a value."""
     if isinstance(value, Number):
         return value.type_name
     if isinstance(value, FixedOctets):

@@ -152,7 +152,7 @@ def malformed(text: str) -> PeerError:
 
 
 def check_client_end(code: i64) -> None:
-    """Refuse a client's DISCONNECT with PeerError if only servers may send its reason code."""
+    """Raise PeerError for a client's DISCONNECT whose reason code only servers may send."""
     if code in _SERVER_ENDS:
         raise unexpected(f"DISCONNECT: reason code {code:#04x}: only servers send it")
 

@@ -78,7 +78,7 @@ def write_suback(out: BytesWriter, packet: Suback, version: i64) -> None:
 
 
 def write_bare(out: BytesWriter, kind: i64, code: i64, properties: bytes) -> None:
-    """Append PINGREQ, PINGRESP, DISCONNECT or AUTH."""
+    """Append a PINGREQ, PINGRESP, DISCONNECT or AUTH, without the code if `code` is 0 and `properties` are empty."""
     rest = BytesWriter()
     if code or properties:
         rest.append(u8(code))

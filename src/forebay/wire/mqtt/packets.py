@@ -429,7 +429,7 @@ class SubscribeReader:
 
 
 def decode_subscribe(data: bytes, first: i64, at: i64, end: i64, version: i64, users_max: i64) -> Subscribe:
-    """Decode a whole SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10) whose first octet is `first`."""
+    """Decode a whole SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10). `first` is the packet's first byte."""
     reader = SubscribeReader(data, first, at, end, version, users_max)
     packet = Subscribe(reader.kind, reader.packet_id)
     packet.properties = reader.properties
