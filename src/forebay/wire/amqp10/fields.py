@@ -83,7 +83,7 @@ class FieldReader:
         return found
 
     def size(self, index: i64, field: str) -> i64:
-        """Return a ulong field that is a size in octets, or 0 for no limit, if it is absent or 2^62 or more."""
+        """Return a ulong field that is a size in octets. Returns 0 (no limit) if it is absent, or 2^62 or more."""
         value = self.value(index)
         if value is None:
             return 0
