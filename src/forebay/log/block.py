@@ -60,19 +60,19 @@ SUMMED_MAGIC: Final = b"FBK3"
 SUMMED_HEAD_OCTETS: Final = 88  # no block is shorter than that
 SUMS_AT: Final = 56
 HEAD_SUM_AT: Final = 84
-BLOCK_OCTETS_MAX: Final = 1 << 28  # a longer one is refused by readers; writers seal long before
-LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block, or not at all
+BLOCK_OCTETS_MAX: Final = 1 << 28  # readers refuse longer blocks; writers seal long before
+LONG_OCTETS: Final = 1 << 20  # bodies of this length or more are copied only once, into the block, or not at all
 ZEROS: Final = b"\0\0\0\0\0\0\0\0"
 RECORD_OCTETS: Final = 8 + 1 + 4 * 4  # its timestamp, its format, its offsets into four columns
-OBJECT_OCTETS: Final = 400  # what a cached block costs beside its data, for memory budgets
+OBJECT_OCTETS: Final = 400  # memory of a cached block beside its data, for budgets
 
 
 class BadBlock(ValueError):
-    """The octets are not a whole, undamaged block."""
+    """The bytes are not a whole, undamaged block."""
 
 
 def padding(octets: i64) -> i64:
-    """Zeros needed after `octets` to reach a multiple of 8."""
+    """Return how many zeros follow `octets` bytes up to a multiple of 8."""
     return -octets & 7
 
 
@@ -80,12 +80,12 @@ def padding(octets: i64) -> i64:
 class Block:
     """A sealed, immutable run of records.
 
-    head   the block's first 56 or 88 octets; empty for a block that never goes to a disk
-    data   all octets after the head, those of `tail` and its padding excepted
+    head   the block's first 56 or 88 bytes; empty for a block that never goes to a disk
+    data   all bytes after the head, without `tail` and its padding
     tail   the body of its only record, if that is long
     base   offset of the first record
-    count  records
-    annotated  some of them have annotations
+    count  number of records
+    annotated  at least one record has annotations
 
     `annotations_at` and `annotations_octets_at` mean nothing in a block without annotations.
     """
@@ -127,13 +127,13 @@ class Block:
         self.body_octets_at: i64 = self.body_at + offsets
 
     def octets(self) -> i64:
-        """Octets of the whole block, head included."""
+        """Return the length of the whole block, head included."""
         head: i64 = len(self.head)
         tail: i64 = len(self.tail)
         return (head or HEAD_OCTETS) + len(self.data) + tail + padding(tail)
 
     def parts(self) -> list[bytes]:
-        """All octets after the head, as they stand in a file."""
+        """Return all bytes after the head, as they stand in a file."""
         tail = self.tail
         return [self.data, tail, ZEROS[: padding(len(tail))]] if tail else [self.data]
 
@@ -159,12 +159,12 @@ class Block:
         return self.tail or self.cell(self.body_at, self.body_octets_at, index)
 
     def body_span(self, index: i64, count: i64) -> i64:
-        """Octets of the bodies of `count` records."""
+        """Return the total bytes of the bodies of `count` records from `index` on."""
         at = self.body_at + 4 * index
         return i64(read_i32_le(self.data, at + 4 * count)) - i64(read_i32_le(self.data, at))
 
     def span(self, index: i64, count: i64) -> i64:
-        """Return the octets of `count` records in all columns; head and padding are no record's."""
+        """Return the bytes of `count` records from `index` on in all columns, without head and padding."""
         octets = count * RECORD_OCTETS
         for column in (self.exchange_at, self.key_at, self.properties_at, self.body_at):
             octets += self.column_span(column, index, count)
@@ -173,23 +173,23 @@ class Block:
         return octets
 
     def column_span(self, offsets_at: i64, index: i64, count: i64) -> i64:
-        """Return the octets that `count` records have in the column whose offsets stand there."""
+        """Return the bytes of `count` records in the column whose offsets stand at `offsets_at`."""
         at = offsets_at + 4 * index
         return i64(read_i32_le(self.data, at + 4 * count)) - i64(read_i32_le(self.data, at))
 
     def length(self, offsets_at: i64) -> i64:
-        """Octets of the column whose offsets stand there; without the `tail`."""
+        """Return the length of the column whose offsets stand at `offsets_at`, without the `tail`."""
         return i64(read_i32_le(self.data, offsets_at + 4 * self.count))
 
     def cell(self, offsets_at: i64, octets_at: i64, index: i64) -> bytes:
-        """One value of the column whose offsets and octets stand at these positions of `data`."""
+        """Return one value of the column whose offsets and bytes stand at these positions of `data`."""
         data = self.data
         at = offsets_at + 4 * index
         return data[octets_at + i64(read_i32_le(data, at)) : octets_at + i64(read_i32_le(data, at + 4))]
 
 
 def block_octets(head: bytes) -> int:
-    """Length of the whole block that begins with these octets, 56 or more; BadBlock if no block starts so."""
+    """Return the length of the block that begins with these bytes, 56 or more. Raises BadBlock if none does."""
     if len(head) < HEAD_OCTETS or (head[:4] != MAGIC and head[:4] != SUMMED_MAGIC):
         raise BadBlock("no block starts here")
     octets = i64(read_i32_le(head, 8))
@@ -199,20 +199,20 @@ def block_octets(head: bytes) -> int:
 
 
 def head_octets(octets: bytes) -> i64:
-    """Length of the head of the block that begins with these octets."""
+    """Return the length of the head of the block that begins with these bytes."""
     return SUMMED_HEAD_OCTETS if octets[:4] == SUMMED_MAGIC else HEAD_OCTETS
 
 
 def tail_octets(head: bytes) -> int:
-    """Length of the `tail` of the block that begins with this head; 0 if it has none."""
+    """Return the length of the `tail` of the block with this head, or 0 if it has none."""
     bodies = i64(read_i32_le(head, 44))
     return int(bodies) if read_i32_le(head, 12) == 1 and bodies >= LONG_OCTETS else 0
 
 
 def parse_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
-    """The block of which these are the head and the rest; BadBlock unless every octet is as it was written.
+    """Return the block of this head and data. Raises BadBlock unless every byte is as it was written.
 
-    tail  its body without the padding, where that was read for itself
+    tail  the body without its padding, if it was read separately
     """
     octets = block_octets(head)
     found = len(head) + len(data) + len(tail) + int(padding(len(tail)))
@@ -225,19 +225,19 @@ def parse_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
 
 
 def parse_whole(octets: bytes) -> Block:
-    """Parse a block as `parse_block`, from all its octets in one piece."""
+    """Parse a block as `parse_block` does, from all its bytes in one piece."""
     head = head_octets(octets)
     return parse_block(octets[:head], octets[head:])
 
 
 def check_head(head: bytes) -> None:
-    """BadBlock unless a head with checksums of columns is as it was written."""
+    """Check the head's own checksum, if it has one. Raises BadBlock if it does not match."""
     if head[:4] == SUMMED_MAGIC and crc32c(head[:HEAD_SUM_AT]) != i64(read_i32_le(head, HEAD_SUM_AT)) & 0xFFFFFFFF:
         raise BadBlock("checksum of the head does not match")
 
 
 def checksum(rest_of_head: bytes, data: bytes, tail: bytes) -> i64:
-    """CRC32C over a block from octet 8 on."""
+    """Return the CRC32C of a block from byte 8 on."""
     sum = crc32c(data, crc32c(rest_of_head))
     if tail:
         sum = crc32c(ZEROS[: padding(len(tail))], crc32c(tail, sum))
@@ -245,7 +245,7 @@ def checksum(rest_of_head: bytes, data: bytes, tail: bytes) -> i64:
 
 
 def trusted_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
-    """Parse octets whose checksum the caller has checked; BadBlock if the lengths do not fit."""
+    """Return the block of bytes whose checksum the caller has checked. Raises BadBlock if the lengths do not fit."""
     count = i64(read_i32_le(head, 12))
     exchanges = i64(read_i32_le(head, 32))
     keys = i64(read_i32_le(head, 36))
@@ -262,9 +262,9 @@ def trusted_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
 
 
 def read_block(disk: Disk, handle: int, position: int, octets: int) -> Block:
-    """The block of so many octets that stands there; BadBlock if none does.
+    """Read and check the block of `octets` bytes at `position`. Raises BadBlock if there is none.
 
-    Read in parts: to cut the head, or a long body, off one long read would copy all the rest.
+    Reads in parts, because cutting the head or a long body off a single read would copy all the rest.
     """
     head = disk.pread(handle, SUMMED_HEAD_OCTETS, position)
     start = int(head_octets(head))
@@ -279,7 +279,7 @@ def read_block(disk: Disk, handle: int, position: int, octets: int) -> Block:
 
 
 def check_columns(block: Block) -> None:
-    """BadBlock unless the offsets of every column ascend from 0 to its length: of a block that a peer made."""
+    """Check a peer's block. Raises BadBlock unless the offsets of every column ascend from 0 to its length."""
     check_offsets(block, block.exchange_at, 32)
     check_offsets(block, block.key_at, 36)
     check_offsets(block, block.properties_at, 40)
@@ -289,7 +289,7 @@ def check_columns(block: Block) -> None:
 
 
 def check_offsets(block: Block, offsets_at: i64, length_at: i64) -> None:
-    """Check the offsets of the one column whose length stands at `length_at` of the head."""
+    """Check the offsets of the column whose length stands at `length_at` of the head. Raises BadBlock."""
     data = block.data
     last: i64 = 0
     good = read_i32_le(data, offsets_at) == 0
@@ -303,9 +303,9 @@ def check_offsets(block: Block, offsets_at: i64, length_at: i64) -> None:
 
 @final
 class ColumnWriter:
-    """One variable column being filled.
+    """One column of variable length being filled.
 
-    octets  the end of it; what comes before that, `before` octets, is in `parts`
+    octets  the end of the column; the `before` bytes that precede it are in `parts`
     """
 
     def __init__(self) -> None:
@@ -321,7 +321,7 @@ class ColumnWriter:
         write_i32_le(self.offsets, i32(self.before + len(octets)))
 
     def append_long(self, value: bytes) -> None:
-        """Append a value without a copy of it before the block is made."""
+        """Append a long value without copying it before the block is sealed."""
         octets = self.octets
         if len(octets):
             self.parts.append(octets.getvalue())
@@ -332,11 +332,11 @@ class ColumnWriter:
         write_i32_le(self.offsets, i32(self.before))
 
     def size(self) -> i64:
-        """Octets of all values."""
+        """Return the total bytes of all values."""
         return self.before + len(self.octets)
 
     def append_range(self, data: bytes, offsets_at: i64, octets_at: i64, first: i64, count: i64) -> None:
-        """Copy `count` values from a sealed block's column."""
+        """Append `count` values of a sealed block's column, from number `first` on."""
         at = offsets_at + 4 * first
         start = i64(read_i32_le(data, at))
         shift = self.size() - start
@@ -346,7 +346,7 @@ class ColumnWriter:
         self.octets.write(data[octets_at + start : octets_at + i64(read_i32_le(data, at + 4 * count))])
 
     def append_all(self, data: bytes, offsets_at: i64, octets_at: i64, count: i64) -> None:
-        """Copy all values of a sealed block's column; long ones only once, into the block that is made."""
+        """Append all values of a sealed block's column. Long columns are copied once, when the new block is sealed."""
         octets = i64(read_i32_le(data, offsets_at + 4 * count))
         if octets < LONG_OCTETS:
             self.append_range(data, offsets_at, octets_at, 0, count)
@@ -365,7 +365,7 @@ class ColumnWriter:
         self.before = shift + octets
 
     def take_alone(self) -> bytes:
-        """The one value that there is, if it is long, and as if it had been empty; no octets where it is short."""
+        """Remove and return the column's only value if it is long, leaving an empty one. Else return no bytes."""
         if len(self.parts) != 1 or len(self.octets):
             return b""
         value = self.parts.pop()
@@ -373,7 +373,7 @@ class ColumnWriter:
         return value
 
     def take(self) -> list[bytes]:
-        """The column as it stands in a block, and start anew."""
+        """Return the column as it stands in a block, and reset the writer."""
         offsets = self.offsets.getvalue()
         octets = self.octets.getvalue()
         end = padding(self.size())
@@ -388,14 +388,14 @@ class ColumnWriter:
 
 @final
 class AnnotationWriter:
-    """The column of annotations being filled: of the records that have none, only where they are in between."""
+    """The column of annotations being filled. Records without annotations are added only before one that has some."""
 
     def __init__(self) -> None:
         self.column = ColumnWriter()
         self.records: i64 = 0
 
     def fill(self, count: i64) -> None:
-        """Have so many records, the new ones without annotations."""
+        """Add empty annotations until the column has `count` records."""
         column = self.column
         end = i32(column.size())
         while self.records < count:
@@ -403,13 +403,13 @@ class AnnotationWriter:
             self.records += 1
 
     def append(self, index: i64, annotations: bytes) -> None:
-        """Add those of the record that has this index in the block."""
+        """Append the annotations of the record with this index in the block."""
         self.fill(index)
         self.column.append(annotations)
         self.records += 1
 
     def append_range(self, index: i64, block: Block, first: i64, count: i64) -> None:
-        """Add those of `count` records of a sealed block, the first of which has this index in the new one."""
+        """Append the annotations of `count` records of a sealed block; the first gets `index` in the new block."""
         self.fill(index)
         self.column.append_range(block.data, block.annotations_at, block.annotations_octets_at, first, count)
         self.records += count
@@ -430,7 +430,7 @@ class BlockWriter:
         self.annotations: AnnotationWriter | None = None  # made for the first record that has any
 
     def append(self, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes) -> None:
-        """Add one record; its timestamp will be that of sealing."""
+        """Append a record. Its timestamp will be the time of sealing."""
         self.formats.append(format)
         self.exchanges.append(exchange)
         self.keys.append(routing_key)
@@ -450,14 +450,14 @@ class BlockWriter:
         self.append(format, exchange, routing_key, properties, body)
 
     def annotate(self) -> AnnotationWriter:
-        """The column of annotations, which has all records so far from now on."""
+        """Return the column of annotations, created if the block has none yet."""
         column = self.annotations
         if column is None:
             column = self.annotations = AnnotationWriter()
         return column
 
     def append_range(self, block: Block, first: i64, count: i64) -> None:
-        """Add records of another block, with their timestamps; not to be mixed with `append` in one block."""
+        """Append records of another block with their timestamps. Do not mix with `append` in one block."""
         data = block.data
         self.timestamps.write(data[8 * first : 8 * (first + count)])
         at = block.formats_at + first
@@ -474,7 +474,7 @@ class BlockWriter:
         self.count += count
 
     def append_all(self, block: Block, formats: bytes) -> None:
-        """Add all records of another block with these formats; their timestamps will be that of sealing."""
+        """Append all records of another block with these formats. Their timestamps will be the time of sealing."""
         data = block.data
         count = block.count
         self.formats.write(formats)
@@ -490,7 +490,7 @@ class BlockWriter:
         self.count += count
 
     def octets(self) -> i64:
-        """About how long the block would be if it were sealed now."""
+        """Return the approximate length of the block if it were sealed now."""
         annotations: i64 = 0 if self.annotations is None else self.annotations.column.size() + 4 * self.count
         return (
             HEAD_OCTETS
@@ -503,11 +503,11 @@ class BlockWriter:
         )
 
     def seal(self, base: i64, now_us: i64, durable: bool) -> Block:
-        """Make the block of all that was appended, and start anew.
+        """Return the block of all appended records, and reset the writer.
 
         base     offset of its first record
         now_us   timestamp of records that have none
-        durable  whether it needs a head; without one it cannot be written
+        durable  whether the block gets a head; without one it cannot be written to a disk
         """
         count = self.count
         assert count > 0
@@ -530,7 +530,7 @@ class BlockWriter:
         column = self.annotations
         if column is not None:
             annotations = column.column.size()
-            if annotations:  # of a range of a sealed block perhaps no record has any: then there is no column
+            if annotations:  # a range of a sealed block may have none: then the new block has no column for them
                 column.fill(count)
                 parts += column.column.take()
             self.annotations = None
@@ -557,7 +557,7 @@ def make_head(
     tail: bytes = b"",
     annotations: i64 = 0,
 ) -> bytes:
-    """The first 56 octets of a block, checksum included."""
+    """Return the first 56 bytes of a block, checksum included."""
     head = BytesWriter()
     last: i64 = len(tail)
     write_i32_le(head, i32(HEAD_OCTETS + len(data) + last + padding(last)))

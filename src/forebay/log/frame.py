@@ -71,12 +71,12 @@ ZEROS: Final = bytes(8)
 
 
 class BadFrame(ValueError):
-    """No whole, undamaged frame stands here; the text says what of it is damaged."""
+    """No whole, undamaged frame stands at this position. The text says what is damaged."""
 
 
 @final
 class FrameEntry:
-    """Something that was written down: a piece of a frame that is not a block."""
+    """A note in the log: a piece of a frame that is not a block."""
 
     def __init__(self, kind: int, queue: int, group: int, payload: bytes) -> None:
         self.kind = kind
@@ -99,7 +99,7 @@ class FrameEntry:
 
 @final
 class StoredBlock:
-    """A block as it stands in a frame; `position` is that of its first octet within the frame."""
+    """The place of a block in a frame. `position` is that of the block's first byte within the frame."""
 
     def __init__(self, queue: int, base: i64, count: i64, position: i64, octets: i64, stamp_us: i64) -> None:
         self.queue = queue
@@ -112,7 +112,7 @@ class StoredBlock:
 
 @final
 class Frame:
-    """A whole frame: its blocks as places to read from, everything else as entries."""
+    """A parsed frame: its blocks as places to read from, all other pieces as entries."""
 
     def __init__(
         self, lsn: i64, epoch: i64, octets: i64, flags: i64, entries: list[FrameEntry], blocks: list[StoredBlock]
@@ -129,8 +129,8 @@ class Frame:
 class FileHead:
     """The head of a WAL file.
 
-    salt       of all its frames, so that a frame of another file is none of this one
-    first_lsn  number of the frame that it begins with
+    salt       begins the checksum of every frame of the file, so that a frame of another file does not match
+    first_lsn  number of the file's first frame
     """
 
     def __init__(self, number: int, salt: int, first_lsn: int) -> None:
@@ -140,7 +140,7 @@ class FileHead:
 
 
 def u32(data: bytes, at: i64) -> i64:
-    """The unsigned number of four octets there."""
+    """Return the unsigned 32-bit integer at `at`."""
     return i64(read_i32_le(data, at)) & 0xFFFFFFFF
 
 
@@ -149,7 +149,7 @@ def put_u32(out: BytesWriter, value: i64) -> None:
 
 
 def encode_file_head(head: FileHead) -> bytes:
-    """The first octets of a WAL file."""
+    """Return the first 32 bytes of a WAL file."""
     out = BytesWriter()
     put_u32(out, VERSION)
     put_u32(out, i64(head.salt))
@@ -160,7 +160,7 @@ def encode_file_head(head: FileHead) -> bytes:
 
 
 def parse_file_head(octets: bytes) -> FileHead:
-    """BadFrame unless a WAL file of our version begins so."""
+    """Parse the first bytes of a WAL file. Raises BadFrame if they are not the head of a file of this version."""
     if len(octets) < FILE_HEAD_OCTETS or octets[:4] != FILE_MAGIC:
         raise BadFrame("not a WAL file")
     if crc32c(octets[8:FILE_HEAD_OCTETS]) != u32(octets, 4):
@@ -174,13 +174,13 @@ def parse_file_head(octets: bytes) -> FileHead:
 
 
 def encode_piece(kind: int, queue: int, group: int, payload: bytes) -> bytes:
-    """A piece that is not a block, padding included."""
+    """Return a piece that is not a block, padding included."""
     octets = i64(len(payload))
     return piece_head(kind, queue, group, octets) + payload + ZEROS[: padding(octets)]
 
 
 def piece_head(kind: int, queue: int, group: int, octets: i64) -> bytes:
-    """The octets before a payload of so many octets."""
+    """Return the head of a piece with a payload of `octets` bytes."""
     out = BytesWriter()
     put_u32(out, i64(kind))
     put_u32(out, i64(queue))
@@ -190,7 +190,7 @@ def piece_head(kind: int, queue: int, group: int, octets: i64) -> bytes:
 
 
 def encode_start(kept: int, end: int, start: int) -> bytes:
-    """The payload of a START."""
+    """Return the payload of a START piece."""
     out = BytesWriter()
     write_i64_le(out, i64(kept))
     write_i64_le(out, i64(end))
@@ -200,14 +200,14 @@ def encode_start(kept: int, end: int, start: int) -> bytes:
 
 
 def parse_start(payload: bytes) -> tuple[int, int, int]:
-    """The three numbers of a log: the lowest offset kept, the end, the lowest for consumers."""
+    """Return the lowest offset kept, the end and the lowest offset for consumers of a START payload."""
     kept = int(read_i64_le(payload, 0))
     end = int(read_i64_le(payload, 8))
     return kept, end, int(read_i64_le(payload, 16)) if len(payload) == START_OCTETS_MAX else kept
 
 
 def encode_frame_head(salt: int, epoch: int, lsn: int, octets: int, flags: int, pieces: int, checked: bytes) -> bytes:
-    """`checked` is all that the checksum covers behind the frame's head."""
+    """Return the head of a frame. `checked` is all that the checksum covers after the head."""
     out = BytesWriter()
     write_i64_le(out, i64(octets))
     write_i64_le(out, i64(lsn))
@@ -219,7 +219,7 @@ def encode_frame_head(salt: int, epoch: int, lsn: int, octets: int, flags: int, 
 
 
 def frame_octets(data: bytes, at: i64) -> i64:
-    """Length of the frame whose head stands at `at`; BadFrame if no frame begins there."""
+    """Return the length of the frame whose head stands at `at`. Raises BadFrame if no frame begins there."""
     if i64(len(data)) - at < FRAME_HEAD_OCTETS or data[at : at + 4] != FRAME_MAGIC:
         raise BadFrame("no frame begins here")
     octets = read_i64_le(data, at + 8)
@@ -229,7 +229,7 @@ def frame_octets(data: bytes, at: i64) -> i64:
 
 
 def parse_frame(data: bytes, start: i64, salt: int) -> Frame:
-    """The frame that stands at `start`; BadFrame unless every octet is as it was written."""
+    """Parse the frame at `start`, blocks included. Raises BadFrame unless every byte is as it was written."""
     frame = parse_loose(data, start, salt)
     for block in frame.blocks:
         check_block(data, start + block.position, block)
@@ -237,7 +237,7 @@ def parse_frame(data: bytes, start: i64, salt: int) -> Frame:
 
 
 def parse_loose(data: bytes, start: i64, salt: int) -> Frame:
-    """Parse a frame as `parse_frame`, without a look at what is in its blocks."""
+    """Parse the frame at `start` as `parse_frame` does, but do not check what is in its blocks."""
     octets = frame_octets(data, start)
     end = start + octets
     if octets > i64(len(data)) - start:
@@ -277,7 +277,7 @@ def parse_loose(data: bytes, start: i64, salt: int) -> Frame:
 
 
 def check_block(data: bytes, at: i64, block: StoredBlock) -> None:
-    """BadFrame, naming queue and offsets, unless the block's own checksum holds."""
+    """Check a block's own checksum. Raises BadFrame with the queue and the offsets if it does not match."""
     octets = u32(data, at + 8)
     fault = ""
     if data[at : at + 4] != BLOCK_MAGIC:

@@ -1,9 +1,9 @@
 """The store's work in the background: files removed, and files rewritten as segments.
 
-A rewrite copies what is still wanted of a full WAL file, or of segments, into new segments. It reads files that do not
-change and writes files that nobody knows, so it shares nothing with the loop; only `Store.done` takes the result in.
-A crash at any moment leaves the old files, the new ones, or both; a segment says which offsets it stands for, so that
-of two copies recovery takes the newer.
+A rewrite copies the records of a full WAL file, or of segments, that are still needed into new segments. It reads files
+that do not change and writes files that nothing else knows, so it shares no state with the event loop. Only
+`Store.done` takes its result. A crash at any moment leaves the old files, the new ones, or both. A segment says which
+offsets it stands for, so that recovery takes the newer of two copies.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from forebay.log.folder.manifest import Manifest, write_manifest
 from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.log.segment import Merger, Segment, SegmentWriter, queue_folder
 
-HOLE_OCTETS_MIN: Final = 16 << 10  # records not wanted are copied all the same if that saves less than this
+HOLE_OCTETS_MIN: Final = 16 << 10  # records not needed are copied, too, if leaving them out saves less than this
 
 
 class Liveness(ABC):
-    """The part of the logs that somebody may still want."""
+    """Tells which records of the logs may still be needed."""
 
     @abstractmethod
     def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        """Intervals within [first, end), ascending, of offsets that are still wanted."""
+        """Return the intervals of offsets within [first, end) that are still needed, ascending."""
 
 
 class Stopped(Exception):
-    """A rewrite was told to end before it was finished."""
+    """A rewrite was stopped before it was finished."""
 
 
 @dataclass(slots=True)
@@ -42,13 +42,13 @@ class Rewrite:
     """One log's part in a job.
 
     entries  blocks to read
-    files    where they are, by file number
+    files    the files that hold them, by file number
     wanted   intervals of offsets to keep
     first    the new segments stand for the offsets from here to `end`
     whole    all into one segment, for a segment may only be replaced by one that stands for all of it
-    damaged  first offsets of blocks that could not be read, and why: they are copied as they are
+    damaged  first offset and fault of each block that could not be read: they are copied as they are
 
-    Another thread may set `stopped`: then it ends soon, with Stopped, and what it had begun is gone.
+    Another thread may set `stopped`. The rewrite then ends soon, raises Stopped and removes the segment it had begun.
     """
 
     log: QueueLog
@@ -64,7 +64,7 @@ class Rewrite:
     stopped: bool = False
 
     def left_out(self) -> list[tuple[int, int]]:
-        """The intervals of offsets that it need not keep: nobody wanted them when it was planned."""
+        """Return the intervals of offsets to leave out, which were not needed when the rewrite was planned."""
         found: list[tuple[int, int]] = []
         at = self.first
         for first, end in self.wanted:
@@ -82,7 +82,7 @@ class Rewrite:
                     handles[number] = disk.open(file.path, False)
                     opened.append(handles[number])
                 except UnreadableFile:
-                    handles[number] = file.handle  # somebody has removed it: what is open can be read all the same
+                    handles[number] = file.handle  # the file was removed from outside, but its open handle still reads
             self.copy(disk, handles, segment_octets_max)
         finally:
             for handle in opened:
@@ -129,7 +129,7 @@ class Rewrite:
             raise
 
     def octets_at(self, disk: Disk, handles: dict[int, int], at: int) -> bytes:
-        """The octets of a block; zeros for those that the disk does not give."""
+        """Read the bytes of the block at an index entry. Returns zeros for bytes that the disk cannot read."""
         entries = self.entries
         octets = int(entries.octets[at])
         try:
@@ -139,7 +139,7 @@ class Rewrite:
         return read + bytes(octets - len(read))
 
     def parsed(self, at: int, octets: bytes) -> Block | None:
-        """The block of these octets; None where they are not as they were written."""
+        """Return the block that `octets` hold. Returns None, and adds to `damaged`, if they are not as written."""
         entries = self.entries
         try:
             block = parse_whole(octets)
@@ -152,7 +152,7 @@ class Rewrite:
 
 
 def joined(wanted: list[tuple[int, int]], at: int, base: int, end: int, hole: int) -> list[tuple[int, int]]:
-    """The wanted intervals within [base, end), from the `at`th on, with holes shorter than `hole` filled."""
+    """Return the parts of `wanted` within [base, end), from number `at` on. Fills holes shorter than `hole`."""
     out: list[tuple[int, int]] = []
     while at < len(wanted) and wanted[at][0] < end:
         first = max(base, wanted[at][0])
@@ -166,7 +166,7 @@ def joined(wanted: list[tuple[int, int]], at: int, base: int, end: int, hole: in
 
 
 def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The union of these intervals, ascending."""
+    """Return the union of these intervals, ascending."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(intervals):
         if found and first <= found[-1][1]:
@@ -179,15 +179,15 @@ def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(slots=True)
 class Job:
-    """Background work; `run` on another thread, then `Store.done` on the loop.
+    """Background work. Call `run` on another thread, then `Store.done` on the loop.
 
-    manifest      what the manifest has to say now, or None; so with the inventory, which is on the disk before any
-                  rewrite begins: then `inventory_written`
-    remove        files that nobody needs any more
-    drop          folders of logs that are gone
-    name          logs whose folder does not say their name yet
-    folders       logs that must have a folder, though nobody here knows their name
-    spare         path and length of a WAL file to have ready, or None
+    manifest      new content of the manifest, or None
+    inventory     new content of the inventory, or None; written before any rewrite begins, then `inventory_written`
+    remove        files that are not needed any more
+    drop          queues of deleted logs, whose folders to remove
+    name          logs whose folder does not hold the queue's name yet
+    folders       logs that must have a folder, though this node does not know their name
+    spare         path and length of a WAL file to make ahead, or None
     """
 
     disk: Disk
@@ -205,7 +205,7 @@ class Job:
     folders: list[int] = field(default_factory=list)
 
     def has_work(self) -> bool:
-        """True unless there is nothing to do."""
+        """Return whether the job has anything to do."""
         return bool(
             self.manifest or self.inventory or self.remove or self.drop or self.name or self.spare or self.rewrites
         )
@@ -215,7 +215,7 @@ class Job:
             self.disk.remove(path)
         self.disk.remove_folders([queue_folder(queue) for queue in self.drop])
         try:
-            if self.inventory is not None:  # first: room is kept for it, and what it leaves out gives more
+            if self.inventory is not None:  # first: it has room reserved, and files it no longer names give more
                 write_inventory(self.disk, self.inventory)
                 self.inventory_written = True
             if self.manifest is not None:
@@ -229,24 +229,24 @@ class Job:
                     break
                 rewrite.run(self.disk, self.segment_octets_max)
         except DiskFull:
-            self.full = True  # what is finished stays; the rest is tried again later
+            self.full = True  # finished segments stay; the rest is tried again later
         except Stopped:
-            pass  # as with a full disk, but nobody tries again before the next start
+            pass  # as with a full disk, but the rest is not tried again before the next start
 
     def rewrites_log(self, queue: int) -> bool:
-        """True if a file of this log is among those that are rewritten."""
+        """Return whether the job rewrites a file of this queue's log."""
         return any(rewrite.log.queue == queue for rewrite in self.rewrites)
 
     def stop(self) -> None:
-        """Have it end soon: the broker does, and with many queues there may be minutes of work left."""
+        """Make the job end soon, because the broker stops and many queues may leave minutes of work."""
         for rewrite in self.rewrites:
             rewrite.stopped = True
 
     def write_names(self) -> None:
-        """Say in the logs' folders which queues they are, for those who read the files from outside.
+        """Write each log's queue name into its folder, for tools that read the files from outside.
 
-        At each start it is looked whether they say so, and nothing of the broker's own depends on it: so these files
-        are not synced one by one, which would hold up the write-ahead log on the same disk.
+        Each start writes the names that are missing, and the broker itself does not need them. So these files are not
+        synced one by one, which would hold up the write-ahead log on the same disk.
         """
         files: list[tuple[str, bytes]] = []
         for log in self.name:
@@ -268,5 +268,5 @@ class Job:
         self.spare_handle = handle
 
     def sources(self) -> list[BlockFile]:
-        """Files that it reads."""
+        """Return the files that the job's rewrites read."""
         return [file for rewrite in self.rewrites for file in rewrite.files.values()]

@@ -1,8 +1,8 @@
-"""The store's plans for its background: which files may go, and which are rewritten.
+"""Plans the store's background work: which files to remove, and which to rewrite.
 
-A file goes once it is on the disk that it need not be there. A single node has notes of that in its log; the log of a
-replicated store is not its own, so it has an inventory beside it, and nothing is done on the word of a frame that is
-not committed.
+A file is removed once a record on the disk says that it need not be there. A single node has such notes in its log. A
+replicated store shares its log with other nodes, so it has an inventory beside it. It never acts on a frame that is not
+committed.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from forebay.log.stored_log import moved_logs, with_segments
 from forebay.log.wal import GatheredFrame, WalFile, spare_path
 from forebay.log.wal_maker import WalMaker
 
-JOB_RETRY_US: Final = 10_000_000  # after which a disk on which a rewrite found no room is asked again
+JOB_RETRY_US: Final = 10_000_000  # wait this long after a job found the disk full
 EVERYTHING: Final = AllWanted()
 FILES_TOLD_MAX: Final = 16  # WAL files that one job of a follower rewrites
-NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
+NAMES_MAX: Final = 100  # queue names that one job writes: a stop of the broker waits for the running job
 
 
 class Intent:
-    """Rewrites that wait until it is durable that what they leave out is wanted no more: else a crash brings that back.
+    """Rewrites that wait until the settlements they rest on are durable. Otherwise a crash would bring records back.
 
-    wal  the file that they are about; None for segments
-    lsn  of the frame that has the last settlement on which they rest
+    wal  the file to rewrite; None for segments
+    lsn  of the frame with the last of these settlements
     """
 
     def __init__(self, wal: WalFile | None, lsn: int, rewrites: list[Rewrite]) -> None:
@@ -56,14 +56,14 @@ class Intent:
 
 
 class Planner:
-    """Plans jobs, and takes in what they have done.
+    """Plans jobs, and records their results.
 
-    replicated  what must be there stands in the inventory
-    manifest    as it is on the disk, as is `inventory`
-    floor       frames up to this lsn may be in segments
-    dropped     queue, and the frame that says so
-    stale       the inventory on the disk is not what it should be
-    intent      what is to be rewritten once it may be
+    replicated  the inventory says which files must be there
+    manifest    as it is on the disk; `inventory` likewise
+    floor       records of frames up to this lsn may be in segments
+    dropped     queue, and lsn of the frame that notes its deletion
+    stale       the inventory on the disk is out of date
+    intent      rewrites to run once the settlements they rest on are durable
     """
 
     def __init__(
@@ -80,52 +80,52 @@ class Planner:
         self.floor = 0
         self.dropped: list[tuple[int, int]] = []
         self.stale = False
-        self.leaving: list[tuple[str, int]] = []  # segments that the inventory being written no longer names
-        self.unnamed: list[tuple[str, int]] = []  # those that the one on the disk no longer names, and their frame
+        self.leaving: list[tuple[str, int]] = []  # segments that the inventory being written does not name
+        self.unnamed: list[tuple[str, int]] = []  # segments, with their lsn, that the one on the disk does not name
         self.not_before_us = 0
         self.keep_lsn = NO_END  # WAL files from this frame on are kept for members that catch up
         self.keep_all = False  # a member makes a copy
         self.intent: Intent | None = None
-        self.order: FileOrder | None = None  # what the job that runs is about
+        self.order: FileOrder | None = None  # for followers: to do the same as the running job
         self.order_all_due = False
-        self.orders: list[FileOrder] = []  # for followers; those that are not committed may not go yet
-        self.snapshots: list[Snapshot] = []  # copies of the files under way: none may go or change
+        self.orders: list[FileOrder] = []  # for followers; each is sent once its frame is committed
+        self.snapshots: list[Snapshot] = []  # copies under way, during which no file is removed or changed
 
     # ---- the start
 
     def adopt(self, opening: Opening) -> None:
-        """Go on with what was found on the disk."""
+        """Take over the logs and files that `opening` found on the disk."""
         self.logs = opening.logs
         self.maker.files = opening.logs.files
         self.dropped = [(queue, opening.lsn) for queue in opening.dropped()]
         self.found(opening.manifest, opening.inventory)
 
     def found(self, manifest: Manifest | None, inventory: Inventory | None) -> None:
-        """Take over what was found on the disk."""
+        """Take over the manifest and the inventory found on the disk."""
         self.manifest = manifest
         self.inventory = inventory
         self.floor = 0 if inventory is None else inventory.floor
 
     def begin(self, wals: list[WalFile]) -> None:
-        """Have a manifest, and of a replicated store an inventory, before any file that would be missed without it."""
+        """Write a missing manifest, and a replicated store's inventory, before any file that they must name."""
         if self.manifest is None:
             self.write_manifest(Manifest(0, 0, False))
         if self.replicated and self.inventory is None:
-            # Nobody may take from a node the frames that it wrote while it was alone.
+            # Frames that this node wrote as a single node must never be truncated.
             self.floor = wals[-1].last if wals else 0
             inventory = self.current(wals, self.floor)
             write_inventory(self.disk, inventory)
             self.inventory = inventory
 
     def begun(self, file: WalFile) -> None:
-        """The first frame of this run is on the disk of a single node, and names all files."""
+        """Write the manifest of a single node's first durable frame, which names all files. Remove the inventory."""
         self.write_manifest(Manifest(file.head.number, file.head.first_lsn, False))
         if self.inventory is not None:
             remove_inventory(self.disk)
             self.inventory = None
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Have the manifest say this. Where the disk is full it says what it said: that is less, and true."""
+        """Write the manifest. On a full disk keep the old one, which claims less but is true."""
         try:
             write_manifest(self.disk, manifest)
         except DiskFull:
@@ -135,7 +135,7 @@ class Planner:
             self.manifest = manifest
 
     def end(self, file: WalFile, durable: int) -> None:
-        """The last frame of this run, of a node alone, is on the disk."""
+        """Truncate the WAL file of a single node and write a clean manifest, after the last frame of this run."""
         self.disk.truncate(file.blocks.handle, file.tail)
         self.disk.sync(file.blocks.handle)
         self.write_manifest(Manifest(file.head.number, durable, True))
@@ -143,7 +143,7 @@ class Planner:
     # ---- what the log says of files
 
     def checkpoint_octets(self, checkpoint: list[FrameEntry], wals: list[WalFile]) -> int:
-        """The octets of a file that has only this checkpoint; the next file made ahead will take as much."""
+        """Return the bytes of a file with only this checkpoint. The next file made ahead gets room for it."""
         entries = 0
         for entry in checkpoint:
             entries += PIECE_OCTETS + len(entry.payload) + 8
@@ -154,7 +154,7 @@ class Planner:
         return octets
 
     def note_files(self, frame: GatheredFrame, wals: list[WalFile]) -> None:
-        """Note, in a checkpoint, where the logs start and which files must be there."""
+        """Note where the logs start and which files must be there, for a checkpoint."""
         if not self.replicated:
             frame.add_note(WALS, 0, 0, wals_payload(required(wals)))
         for queue, stored in self.logs.stored.items():
@@ -166,12 +166,12 @@ class Planner:
                 frame.add_note(SEGMENTS, queue, 0, segments_payload(stored))
 
     def note_starts(self, frame: GatheredFrame) -> None:
-        """Write down where logs start now, so that what was purged or expired does not come back."""
+        """Note in the frame where logs start now, so that purged or expired records do not come back."""
         for log in moved_logs(self.logs.stored):
             note_start(frame, log)
 
     def current(self, wals: list[WalFile], durable: int) -> Inventory:
-        """The inventory as it should be."""
+        """Return the inventory as it should be."""
         spans: list[tuple[int, int, int]] = []
         for stored in with_segments(self.logs.stored):
             queue = int(stored.log.queue)
@@ -179,7 +179,7 @@ class Planner:
         return Inventory(self.floor, self.lasting(wals, durable), tuple(spans))
 
     def lasting(self, wals: list[WalFile], durable: int) -> tuple[int, ...]:
-        """Numbers of the WAL files that must be there: one that is not committed may be cut away."""
+        """Return the numbers of WAL files that must be there: committed, or named by the inventory on the disk."""
         known = () if self.inventory is None else self.inventory.wals
         numbers: list[int] = []
         for wal in wals:
@@ -198,14 +198,14 @@ class Planner:
         liveness: Liveness,
         now_us: int,
     ) -> Job | None:
-        """The next piece of background work, if there is any, of a node that is alone or leads.
+        """Return the next job of a single node or a leader, or None if there is nothing to do.
 
-        frame     the one that is being gathered
-        finished  the file that the next commit is the last of
+        frame     the frame being gathered
+        finished  the file that the next commit completes
         durable   number of the last frame that is durable
         """
         self.note_starts(frame)
-        settled = noted_lsn(frame)  # what is noted of files below has not to be durable for a rewrite
+        settled = noted_lsn(frame)  # read first: a rewrite need not wait for the notes of files made below
         job = Job(self.disk, self.options.segment_octets_max)
         is_time = now_us >= self.not_before_us
         if is_time:
@@ -221,7 +221,7 @@ class Planner:
         return job if job.has_work() else None
 
     def plan_manifest(self, wals: list[WalFile], durable: int) -> Manifest | None:
-        """The manifest's new content since the last change of files; None if that is in it."""
+        """Return the manifest for the newest WAL file, or None if the one on the disk names it already."""
         head = wals[-1].head
         if durable < head.first_lsn or (self.manifest is not None and self.manifest.wal == head.number):
             return None
@@ -230,7 +230,7 @@ class Planner:
     def plan_removals(
         self, job: Job, frame: GatheredFrame, wals: list[WalFile], finished: WalFile | None, durable: int
     ) -> None:
-        """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""
+        """Plan the removal of files whose blocks no log holds. The note of that must be on the disk first."""
         if self.snapshots:
             return
         lsn = noted_lsn(frame) if self.replicated else frame.lsn
@@ -246,7 +246,7 @@ class Planner:
         self.plan_gone(job, durable)
 
     def plan_gone(self, job: Job, durable: int) -> None:
-        """Segments and logs that are gone for good."""
+        """Plan the removal of segments that nothing names any more, and of the folders of deleted logs."""
         job.remove += self.dead_segments(durable)
         named = self.named_queues() if self.replicated and self.dropped else set()
         kept: list[tuple[int, int]] = []
@@ -259,11 +259,11 @@ class Planner:
         self.dropped = kept
 
     def named_queues(self) -> set[int]:
-        """The queues of which segments must be there, as the inventory on the disk says."""
+        """Return the queues whose segments must be there, by the inventory on the disk."""
         return set() if self.inventory is None else {queue for queue, _, _ in self.inventory.segments}
 
     def empty(self, wals: list[WalFile], finished: WalFile | None) -> list[WalFile]:
-        """Files that hold nothing any more; of a replicated store only the oldest: behind them no frame is missing."""
+        """Return the WAL files without needed blocks; of a replicated store only the oldest, to leave no gap."""
         found: list[WalFile] = []
         for wal in wals[:-1]:
             if wal.blocks.blocks == 0 and wal is not finished:
@@ -287,9 +287,9 @@ class Planner:
                 job.remove.append(wal.blocks.path)
 
     def kept_octets_max(self, wals: list[WalFile]) -> int:
-        """The octets of WAL files kept for members that catch up: where more is missing, a copy is the shorter way.
+        """Return how many bytes of WAL files to keep for members that catch up. Beyond that a copy is shorter.
 
-        Who makes one needs all frames from its beginning on, however many there are by its end.
+        A member that makes a copy needs all frames from its beginning on.
         """
         options = self.options
         if self.keep_all:
@@ -301,11 +301,11 @@ class Planner:
         return min(max(copy, options.catch_up_octets_min), options.catch_up_octets_max)
 
     def is_named(self, wal: WalFile) -> bool:
-        """True where the inventory on the disk says that the file must be there."""
+        """Return whether the inventory on the disk says that the file must be there."""
         return self.inventory is not None and wal.head.number in self.inventory.wals
 
     def drop_segments(self, frame: GatheredFrame, lsn: int) -> None:
-        """Note that the segments which hold nothing any more need not be there."""
+        """Drop segments without needed blocks, and note that they need not be there."""
         changed = self.logs.drop_segments(lsn)
         if self.replicated:
             self.stale = self.stale or bool(changed)
@@ -314,7 +314,7 @@ class Planner:
             frame.add_note(SEGMENTS, int(stored.log.queue), 0, segments_payload(stored))
 
     def dead_segments(self, durable: int) -> list[str]:
-        """Paths of segments that may be removed now."""
+        """Return the paths of segments that may be removed now."""
         if not self.replicated:
             return self.logs.dead_segments(durable)
         paths = [path for path, lsn in self.unnamed if lsn <= durable]
@@ -322,7 +322,7 @@ class Planner:
         return paths
 
     def plan_inventory(self, job: Job, wals: list[WalFile], durable: int) -> None:
-        """Have the inventory written anew if it is not what it should be."""
+        """Plan a new inventory if the one on the disk is out of date."""
         if not self.replicated or self.inventory is None:
             return
         if self.stale or self.inventory.floor != self.floor or self.inventory.wals != self.lasting(wals, durable):
@@ -340,9 +340,9 @@ class Planner:
         liveness: Liveness,
         now_us: int,
     ) -> None:
-        """Have files rewritten, once that is durable which they leave out something for: until then it is an intent.
+        """Plan rewrites once the settlements they rest on are durable. Until then keep them as an intent.
 
-        settled  the frame that has all that is settled by this liveness
+        settled  lsn of the frame with all settlements that `liveness` counts
         """
         intent = self.intent
         if intent is None or not self.is_valid(intent, wals, durable):
@@ -359,13 +359,13 @@ class Planner:
             self.carry_out(job, intent, liveness)
 
     def is_valid(self, intent: Intent, wals: list[WalFile], durable: int) -> bool:
-        """True if what it is about is still as it was."""
+        """Return whether the files that the intent is about are still there."""
         if intent.wal is not None:
             return oldest(wals, durable) is intent.wal
         return len(self.logs.still_here(intent.rewrites)) == len(intent.rewrites)
 
     def carry_out(self, job: Job, intent: Intent, liveness: Liveness) -> None:
-        """Do what was intended, but keep what is wanted again: a group may have been made or moved meanwhile."""
+        """Plan an intent's rewrites, with records that are needed again: a group may have been made or moved."""
         rewrites = self.logs.still_here(intent.rewrites)
         for rewrite in rewrites:
             wanted = liveness.live(rewrite.log.queue, rewrite.first, rewrite.end)
@@ -378,7 +378,7 @@ class Planner:
             self.order = self.order_of(job, intent.lsn)
 
     def rewrite_is_due(self, durable: int) -> bool:
-        """True if what an intended rewrite waited for is durable."""
+        """Return whether the settlements that an intent waits for are durable."""
         return self.intent is not None and self.intent.lsn <= durable
 
     def plan_wal(
@@ -390,7 +390,7 @@ class Planner:
         liveness: Liveness,
         now_us: int,
     ) -> list[Rewrite]:
-        """Copy what is wanted of a WAL file, the oldest that holds anything; none where it may not be done yet."""
+        """Return rewrites that copy the needed records of a WAL file, or [] if it is too early for them."""
         if not wal.full or wal is finished or durable < wals[-1].head.first_lsn:
             return []
         if now_us - wal.full_us < self.options.rewrite_age_us:
@@ -414,12 +414,11 @@ class Planner:
     def plan_as_told(
         self, wals: list[WalFile], durable: int, opened: int, order: ToldLiveness, now_us: int
     ) -> Job | None:
-        """Background work by the word of the node that leads: the oldest WAL file that holds anything, if it is meant.
+        """Return a follower's job for the leader's order, or None if it is not about the oldest file with blocks.
 
-        A word about all is about the next files, too: whoever was away has missed the words about each.
+        An order about all files covers the next WAL files, too, as a member that was away missed their orders.
 
-        opened  lsn of the last frame that was found when the folder was opened: before all that is committed nothing
-                is done, as it might have to be cut away
+        opened  lsn of the last frame found in the folder. Until it is committed these frames may be truncated: no job
         """
         if not wals or durable < opened or now_us < self.not_before_us:
             return None
@@ -440,7 +439,7 @@ class Planner:
         return job
 
     def plan_following(self, wals: list[WalFile], durable: int, opened: int, now_us: int) -> Job | None:
-        """Background work that needs no word: files that hold nothing, what must be there, small segments made one."""
+        """Return a follower's job without an order: remove empty files, update the inventory, merge segments."""
         if not wals or durable < opened:
             return None
         job = Job(self.disk, self.options.segment_octets_max)
@@ -455,7 +454,7 @@ class Planner:
         return job if job.has_work() else None
 
     def find_empty(self, wals: list[WalFile], durable: int) -> list[WalFile]:
-        """A follower's files that hold nothing: a follower knows only of what is committed."""
+        """Return a follower's WAL files without needed blocks. All that a follower has applied is committed."""
         empty = self.empty(wals, None)
         for wal in empty:
             wal.empty_lsn = wal.empty_lsn or durable
@@ -464,14 +463,14 @@ class Planner:
     # ---- orders for followers
 
     def order_of(self, job: Job, lsn: int) -> FileOrder | None:
-        """The order to rewrite a WAL file as this job does."""
+        """Return the order for followers to rewrite a WAL file as this job does, or None for a single node."""
         if not self.replicated:
             return None
         wanted = {int(each.log.queue): around(each) for each in job.rewrites}
         return FileOrder(next(iter(job.rewrites[0].files)), lsn, wanted)
 
     def order_all(self, frame: GatheredFrame, liveness: Liveness) -> None:
-        """Have an order say of all logs what is wanted, if one is due."""
+        """Add an order with the needed offsets of all logs, if one was requested."""
         if not self.order_all_due:
             return
         self.order_all_due = False
@@ -483,7 +482,7 @@ class Planner:
         self.orders.append(FileOrder(ALL, noted_lsn(frame), wanted))
 
     def take_orders(self, durable: int) -> list[FileOrder]:
-        """The orders that may go now: whoever leads next knows what they come of."""
+        """Remove and return the orders whose frame is durable, so that any next leader knows their reasons."""
         ready = [order for order in self.orders if order.lsn <= durable]
         self.orders = [order for order in self.orders if order.lsn > durable]
         return ready
@@ -491,9 +490,10 @@ class Planner:
     # ---- copies of the files
 
     def snapshot(self, wals: list[WalFile], tails: dict[int, int], end: int, durable: int) -> Snapshot:
-        """The files as they are now, of WAL files up to these tails, by number; none goes or changes until `release`.
+        """Return the files as they are now. None is removed or changed until `release`.
 
-        end  lsn of the last frame in them
+        tails  end of each WAL file to copy, by number
+        end    lsn of the last frame in the files
         """
         files: list[SnapshotFile] = []
         for stored in with_segments(self.logs.stored):
@@ -508,12 +508,12 @@ class Planner:
         return snapshot
 
     def give_up_copies(self) -> None:
-        """Let files go and change, whoever is copying them."""
+        """End all snapshots, so that files may be removed and changed."""
         for snapshot in list(self.snapshots):
             self.release(snapshot)
 
     def release(self, snapshot: Snapshot) -> None:
-        """A copy is done, or given up."""
+        """End a snapshot whose copy is done or given up."""
         snapshot.is_over = True
         if snapshot in self.snapshots:
             self.snapshots.remove(snapshot)
@@ -521,7 +521,7 @@ class Planner:
     # ---- what is done
 
     def done(self, job: Job, frame: GatheredFrame | None, durable: int) -> None:
-        """Take in what a job has done; `frame` is the one that is being gathered, if any is."""
+        """Record the results of a job. `frame` is the frame being gathered, if any."""
         for log in job.name:
             self.logs.named(log)
         if job.manifest is not None and not job.full:
@@ -535,7 +535,7 @@ class Planner:
             self.not_before_us = self.clock.now_us() + JOB_RETRY_US
         for rewrite in job.rewrites:
             if not self.logs.take_rewrite(rewrite):
-                # Its folder went while the job was on its way, which has made it anew.
+                # The log was deleted during the job, which has made its folder again.
                 self.dropped.append((rewrite.log.queue, durable if frame is None else noted_lsn(frame)))
             elif rewrite.made:
                 self.stale = True
@@ -555,7 +555,7 @@ class Planner:
 
 
 def oldest(wals: list[WalFile], durable: int) -> WalFile:
-    """The first WAL file of which it is not on the disk that it holds nothing, or the last."""
+    """Return the first WAL file that may hold needed blocks, by what is on the disk, or the last file."""
     for wal in wals[:-1]:
         if not 0 < wal.empty_lsn <= durable:
             return wal
@@ -563,7 +563,7 @@ def oldest(wals: list[WalFile], durable: int) -> WalFile:
 
 
 def settled_files(wals: list[WalFile], durable: int) -> int:
-    """The number of the oldest files that hold nothing any more, and whose reason for that is on the disk."""
+    """Return how many of the oldest WAL files hold no needed block, by what is on the disk."""
     count = 0
     while count < len(wals) - 1 and 0 < wals[count].empty_lsn <= durable:
         count += 1
@@ -571,30 +571,30 @@ def settled_files(wals: list[WalFile], durable: int) -> int:
 
 
 def around(rewrite: Rewrite) -> Intervals:
-    """The offsets that are wanted of a rewrite, and all around it: there the same file may have more elsewhere."""
+    """Return a rewrite's needed offsets, and all outside its range, where other nodes may have more in this file."""
     before = [(0, rewrite.first)] if rewrite.first else []
     return [*before, *coarse(rewrite.wanted), (rewrite.end, NO_END)]
 
 
 def noted_lsn(frame: GatheredFrame) -> int:
-    """The frame that has all that was noted: one with nothing in it may never be written."""
+    """Return the lsn of the frame with the last note. An empty frame is skipped, as it may never be written."""
     return frame.lsn if frame.pieces else frame.lsn - 1
 
 
 def required(wals: list[WalFile]) -> list[int]:
-    """Numbers of the WAL files that must be there: of all but those about to be removed."""
+    """Return the numbers of the WAL files that must be there, without those about to be removed."""
     return [wal.head.number for wal in wals if not wal.empty_lsn]
 
 
 def note_start(frame: GatheredFrame, log: QueueLog) -> None:
-    """Write down where a log starts now."""
+    """Note in the frame where a log starts, if that has changed."""
     if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
         frame.add_note(START, log.queue, 0, encode_bounds(log))
         frame.urgent = frame.urgent or frame.hurried
 
 
 def encode_bounds(log: QueueLog) -> bytes:
-    """The payload of a log's START; from here on the log counts as noted so."""
+    """Return the payload of a log's START, and mark these bounds as noted."""
     log.start_noted = log.start
     log.kept_noted = log.kept
     return encode_start(log.kept, log.end, log.start)

@@ -1,11 +1,12 @@
-"""One queue's log: the block being filled, an index of the sealed ones, and the cache in front of their files.
+"""One queue's log: the block being filled, an index of the sealed blocks, and the cache in front of their files.
 
-The index is six parallel arrays, 36 octets a block and no object, because a million blocks of one record each must not
-cost more than their records. Entries from `first` on are retained; those before it are dropped when they are half of
-the arrays. Blocks ascend by offset, but offsets may be missing between them: records that nobody wanted any more were
-left out when a file was rewritten.
+The index is six parallel arrays, 36 bytes a block and no object, because a million blocks of one record each must not
+cost more than their records. Entries from `first` on are retained. Entries before `first` are dropped once they are
+half of the arrays. Blocks ascend by offset, but offsets may be missing between them: a rewrite of a file leaves out
+records that nobody needed any more.
 
-What nobody consumes any more goes, unless readers of blocks hold it: then it stays below `start`, for them alone.
+Records that no consumer needs are dropped, unless a reader of blocks holds them. Held records stay below `start` and
+are visible to such readers only.
 
 A block's file is a number: positive for a WAL file, negative for a segment, 0 for memory only.
 """
@@ -22,16 +23,16 @@ from forebay.log.block_files import BlockFile, BlockFiles
 from forebay.log.columns.parts import BlockPart, part_of
 
 IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
-TRIM_MIN: Final = 1024  # dropped entries that are worth moving the others
-SPARED_MAX: Final = 64  # blocks not on the disk that one look for space in the cache passes over
+TRIM_MIN: Final = 1024  # dropped entries from which on compacting a list is worth the copy
+SPARED_MAX: Final = 64  # blocks not on the disk that one eviction skips at most
 NOT_HELD: Final = 1 << 62  # of `QueueLog.held`: above every offset
 
 
 @final
 class BlockCache:
-    """Blocks in memory, of all durable logs together, within a budget; what came first goes first.
+    """A cache of blocks of all durable logs within one memory budget; evicts the oldest block first.
 
-    The entry of a block that its log dropped stays in the list until it is met or the list is compacted.
+    The entry of a block that its log dropped stays in the list until eviction reaches it or the list is compacted.
     """
 
     def __init__(self, octets_max: i64) -> None:
@@ -58,14 +59,14 @@ class BlockCache:
             self.compact()
 
     def removed(self, log: QueueLog, block: Block) -> None:
-        """Note that its log has taken the block out of its own dictionary."""
+        """Update the totals after a log has removed the block from its own dictionary."""
         octets = block.octets() + OBJECT_OCTETS
         self.octets -= octets
         log.cached_octets -= octets
         self.count -= 1
 
     def trim(self, log: QueueLog) -> None:
-        """Drop the oldest blocks of a log that has more in memory than it should, as far as they are on the disk."""
+        """Evict the oldest blocks of a log over its `cached_max`, up to the first block that is not on the disk yet."""
         while log.cached_octets > log.cached_max:
             base = next(iter(log.cached))
             block = log.cached[base]
@@ -75,7 +76,7 @@ class BlockCache:
             self.removed(log, block)
 
     def shrink(self) -> None:
-        """Drop the oldest until the budget holds, but not what is not on the disk yet: that goes to the end."""
+        """Evict the oldest blocks until the cache is within budget. Requeue blocks that are not on the disk yet."""
         at = self.first
         end = i64(len(self.logs))
         spared: i64 = 0
@@ -98,7 +99,7 @@ class BlockCache:
             self.compact()
 
     def compact(self) -> None:
-        """Drop the entries of blocks that are no longer cached."""
+        """Drop the list entries of blocks that are no longer cached."""
         logs: list[QueueLog] = []
         bases = vec[i64]()
         for at in range(self.first, i64(len(self.logs))):
@@ -114,7 +115,7 @@ class BlockCache:
 
 @final
 class BlockIndex:
-    """Places of blocks, in ascending order of offsets: one entry is the same place of all arrays."""
+    """Positions of blocks in ascending order of offsets. Entry `at` is element `at` of every array."""
 
     def __init__(self) -> None:
         self.bases = vec[i64]()
@@ -133,7 +134,7 @@ class BlockIndex:
         self.stamps = append(self.stamps, stamp_us)
 
     def part(self, first: i64, end: i64) -> BlockIndex:
-        """A copy of the entries [first, end)."""
+        """Return a copy of the entries [first, end)."""
         index = BlockIndex()
         index.bases = self.bases[first:end]
         index.counts = self.counts[first:end]
@@ -155,13 +156,13 @@ class BlockIndex:
         return i64(len(self.bases))
 
     def end(self, at: i64) -> i64:
-        """Offset after the last record of block `at`."""
+        """Return the offset after the last record of the block at entry `at`."""
         return self.bases[at] + i64(self.counts[at])
 
 
 @final
 class Stretch:
-    """Blocks that stand back to back in one file.
+    """Consecutive blocks that stand back to back in one file.
 
     end  offset after their last record
     """
@@ -177,15 +178,15 @@ class Stretch:
 class QueueLog:
     """The log of one queue.
 
-    queue        its number, never used twice
+    queue        number of the queue, never used twice
     start        lowest offset that consumers may have
-    kept         lowest offset that is retained; below `start` only where it is held
-    held         no record from here on goes, whatever becomes of `start`
+    kept         lowest offset that is retained; below `start` only where a reader of blocks holds it
+    held         records from here on stay, even if `start` moves past them
     end          next offset to be sealed
-    durable_end  records below it are on the disk (of a log in memory: all that are sealed)
-    octets       of all retained blocks
-    cached       blocks in memory, by their first offset, with `cached_octets`
-    cached_max   octets that should be in memory at most; 0: as much as all logs together may have
+    durable_end  records below this offset are on the disk (for a log in memory: all sealed records)
+    octets       bytes of all retained blocks
+    cached       blocks in memory, by their first offset; their bytes are `cached_octets`
+    cached_max   bytes of this log to cache at most; 0: no limit but that of the whole cache
     """
 
     def __init__(self, queue: int, name: str, durable: bool, files: BlockFiles, cache: BlockCache) -> None:
@@ -211,21 +212,24 @@ class QueueLog:
         self.kept_noted: i64 = 0
 
     def readable_end(self) -> i64:
-        """The end of what readers may see: it would be there after a crash; a log in memory is all there anyway."""
+        """Return the offset after the last record that readers may see. A durable log's must be on the disk."""
         return self.durable_end if self.durable else self.end
 
     def append(self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes) -> None:
-        """Add one record to the block being filled."""
+        """Append a record to the block being filled."""
         self.writer.append(format, exchange, key, properties, body)
 
     def append_annotated(
         self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes, annotations: bytes
     ) -> None:
-        """Append a record that may have annotations."""
+        """Append a record that may have annotations to the block being filled."""
         self.writer.append_annotated(format, exchange, key, properties, body, annotations)
 
     def seal(self, now_us: i64) -> Block | None:
-        """The block of all that was appended since the last, None if nothing was; a durable log's goes to the store."""
+        """Seal the records appended since the last call into a block and return it. Returns None if there are none.
+
+        The caller hands a durable log's block to the store. A block in memory is indexed here.
+        """
         if self.writer.count == 0:
             return None
         self.stamp_us = max(self.stamp_us, now_us)
@@ -238,7 +242,7 @@ class QueueLog:
         return block
 
     def add_block(self, block: Block, file: BlockFile, position: i64) -> None:
-        """Take in a sealed block that will stand at this position of the file."""
+        """Add a sealed block to the index and the cache. It will stand at this position of the file."""
         octets = block.octets()
         self.add(block.base, block.count, i64(file.number), position, octets, block.timestamp_us(0))
         file.blocks += 1
@@ -246,7 +250,7 @@ class QueueLog:
         self.cache.add(self, block)
 
     def add_stored(self, base: i64, count: i64, file: BlockFile, position: i64, octets: i64, stamp_us: i64) -> None:
-        """Take in a block that recovery found on the disk."""
+        """Add a block that recovery found on the disk to the index."""
         self.add(base, count, i64(file.number), position, octets, stamp_us)
         file.blocks += 1
         file.octets += octets
@@ -260,7 +264,7 @@ class QueueLog:
         self.octets += octets
 
     def find(self, offset: i64) -> i64:
-        """Index entry of the first retained block that ends after `offset`; the index's size if there is none."""
+        """Return the entry of the first retained block that ends after `offset`, or the index's size if none does."""
         index = self.index
         low = self.first
         high = index.size()
@@ -275,17 +279,17 @@ class QueueLog:
         return low
 
     def block(self, offset: i64) -> Block | None:
-        """The block that holds the first record at or after `offset` for consumers; None if there is none yet.
+        """Return the block with the first record at or after `offset` for consumers, or None if there is none yet.
 
-        Raises DamagedBlock if the disk does not give back what was written.
+        Raises DamagedBlock if the block read from the disk is not as it was written.
         """
         at = self.find_kept(max(offset, self.start))
         return None if at < 0 else self.load(at)
 
     def kept_block(self, offset: i64) -> Block | None:
-        """The block as `block`, also of records that are kept for those who hold them; the cache stays as it is.
+        """Return the block as `block` does, but also records held below `start`. Leaves the cache as it is.
 
-        Who reads a log from end to end would put out of the cache what consumers are about to need.
+        A reader that goes through a whole log would otherwise evict what consumers need next.
         """
         at = self.find_kept(offset)
         if at < 0:
@@ -294,7 +298,10 @@ class QueueLog:
         return self.read(at) if block is None else block
 
     def kept_part(self, offset: i64, columns: i64) -> BlockPart | None:
-        """Return the block as `kept_block`, of these columns only (core/stored/columns.py); no others are read."""
+        """Return these columns (core/stored/columns.py) of the block that `kept_block` returns.
+
+        Reads no other columns.
+        """
         at = self.find_kept(offset)
         if at < 0:
             return None
@@ -311,7 +318,7 @@ class QueueLog:
         return part_of(self.read(at) if block is None else block, columns)
 
     def find_kept(self, offset: i64) -> i64:
-        """Index entry of the block with the first retained record at or after `offset`; -1 if there is none."""
+        """Return the entry of the block with the first retained record at or after `offset`, or -1 if there is none."""
         offset = max(offset, self.kept)
         if offset >= self.end:
             return -1
@@ -319,7 +326,7 @@ class QueueLog:
         return at if at < self.index.size() else -1
 
     def load(self, at: i64) -> Block:
-        """The block of an index entry, from memory or the disk."""
+        """Return the block of an index entry from the cache, or read it from the disk into the cache."""
         block = self.cached.get(int(self.index.bases[at]))
         if block is None:
             block = self.read(at)
@@ -327,7 +334,7 @@ class QueueLog:
         return block
 
     def read(self, at: i64) -> Block:
-        """The block of an index entry, from the disk."""
+        """Read the block of an index entry from the disk. Raises DamagedBlock if it cannot be read."""
         index = self.index
         number = i64(index.files[at])
         octets = i64(index.octets[at])
@@ -335,9 +342,10 @@ class QueueLog:
         return self.files.read(number, index.positions[at], octets, self.queue, self.name, base, i64(index.counts[at]))
 
     def stretch(self, offset: i64, end: i64, octets_max: i64) -> Stretch | None:
-        """The blocks of [offset, end) that stand back to back in one segment: at least one, then up to `octets_max`.
+        """Return the blocks of [offset, end) that stand back to back in one segment.
 
-        None where the first of them is in no segment.
+        Returns at least one block, then as many as `octets_max` bytes hold. Returns None if the first block is in no
+        segment, or in a damaged one.
         """
         at = self.find_kept(offset)
         index = self.index
@@ -358,18 +366,18 @@ class QueueLog:
         return Stretch(self.files.files[int(number)], position, octets, index.end(after - 1))
 
     def octets_from(self, offset: i64) -> i64:
-        """Octets of the blocks that end after an offset, up to the end."""
+        """Return the total bytes of the blocks that end after `offset`."""
         octets = self.octets
         for below in range(self.first, self.find(offset)):
             octets -= i64(self.index.octets[below])
         return octets
 
     def offset_at(self, timestamp_us: i64) -> i64:
-        """Offset of the first record for consumers whose timestamp is this or later; `end` if there is none."""
+        """Return the first offset for consumers with a timestamp from `timestamp_us` on, or `end` if there is none."""
         return max(self.kept_offset_at(timestamp_us), self.start)
 
     def kept_offset_at(self, timestamp_us: i64) -> i64:
-        """The offset as `offset_at`, also of records that are kept for those who hold them."""
+        """Return the offset as `offset_at` does, but consider records held below `start`, too."""
         index = self.index
         low = self.first
         high = index.size()
@@ -397,19 +405,19 @@ class QueueLog:
         return max(index.bases[low], self.kept)
 
     def truncate(self, floor: i64) -> None:
-        """Forget the records below `floor`, which no consumer needs any more."""
+        """Move `start` up to `floor`, and drop the records below it that no reader holds."""
         if floor <= self.start:
             return
         self.start = min(floor, self.end)
         self.drop_below(min(self.start, self.held))
 
     def hold_from(self, offset: i64) -> None:
-        """Keep records from `offset` on, and none that only were held before; NOT_HELD for none at all."""
+        """Hold records from `offset` on. Drop records that only an earlier hold kept. NOT_HELD holds none."""
         self.held = offset
         self.drop_below(min(self.start, offset))
 
     def drop_below(self, floor: i64) -> None:
-        """Forget the records below `floor`."""
+        """Drop the blocks that end at or below `floor`."""
         if floor <= self.kept:
             return
         self.kept = floor
@@ -429,7 +437,7 @@ class QueueLog:
             self.first = 0
 
     def drop(self, at: i64) -> None:
-        """Forget the block of an index entry, which stays in the arrays."""
+        """Release the block of an index entry: its file's counts and its cache entry. The entry stays in the arrays."""
         index = self.index
         octets = i64(index.octets[at])
         self.octets -= octets
@@ -448,7 +456,7 @@ class QueueLog:
                 self.cache.removed(self, block)
 
     def missing(self, offset: i64) -> list[tuple[int, int]]:
-        """The intervals from `offset` on that hold no records: these were left out when a file was rewritten."""
+        """Return the offset intervals from `offset` on without records. Rewrites of files left these records out."""
         index = self.index
         found: list[tuple[int, int]] = []
         next = offset
@@ -461,11 +469,11 @@ class QueueLog:
         return found
 
     def retention_floor(self, now_us: i64, age_us: i64, octets: i64, messages: i64, start: i64 = -1) -> i64:
-        """Return the end of the first blocks from `start` on that are over a limit (0: no limit); `start` if none is.
+        """Return the end of the first blocks from `start` on that are over a limit, or `start` if none is.
 
         start  the first record that counts; -1: that of the log
 
-        Only what is on the disk goes. A block is over the age if all its records are.
+        A limit of 0 does not apply. A block is over the age if all its records are. Only blocks on the disk count.
         """
         index = self.index
         size = index.size()
@@ -473,7 +481,7 @@ class QueueLog:
         kept = self.octets
         if start < 0:
             start = self.start
-        if self.kept < start:  # what is held counts towards no limit
+        if self.kept < start:  # held records count towards no limit
             first = self.find(start)
             kept = self.octets_from(start)
         at = first
@@ -492,7 +500,7 @@ class QueueLog:
         return start if at == first else index.end(at - 1)
 
     def entries_in(self, number: i64) -> BlockIndex:
-        """A copy of the index entries of one file."""
+        """Return a copy of the index entries of one file."""
         index = self.index
         size = index.size()
         low = self.first
@@ -505,7 +513,7 @@ class QueueLog:
         return index.part(low, high)
 
     def replace(self, first: i64, end: i64, rewritten: BlockIndex) -> None:
-        """The blocks with offsets in [first, end) were rewritten: take the new ones into the index in their stead."""
+        """Replace the index entries with offsets in [first, end) by those of the rewritten blocks."""
         index = self.index
         size = index.size()
         low = self.first
@@ -538,9 +546,9 @@ class QueueLog:
         self.first = 0
 
     def recovered(self, start: i64, end: i64, kept: i64 = NOT_HELD) -> None:
-        """Take over the WAL's notes of the log beyond its blocks.
+        """Set the log's bounds as the WAL last noted them, after recovery has added all blocks.
 
-        What was kept below `start` stays so until `hold_from` says who holds it.
+        Records kept below `start` stay held until `hold_from` says where readers hold.
         """
         if end > self.end:
             self.end = end
@@ -554,12 +562,12 @@ class QueueLog:
         self.kept_noted = self.kept
 
     def lowest(self, offset: i64) -> i64:
-        """First offset at or after this one that a block begins with or holds."""
+        """Return the first offset at or after `offset` where a block begins, or `end` if no block follows."""
         at = self.find(offset)
         return self.index.bases[at] if at < self.index.size() else self.end
 
     def clear(self) -> None:
-        """Forget every block: the log is dropped."""
+        """Drop every block, because the log is being deleted."""
         for at in range(self.first, self.index.size()):
             self.drop(at)
         self.index = BlockIndex()

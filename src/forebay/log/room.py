@@ -1,7 +1,7 @@
-"""Room on the disk for the write-ahead log, reserved before anything is accepted for it.
+"""Room on the disk for the write-ahead log, reserved before messages are accepted for it.
 
-A broker's process has it reserved ahead, by another thread (`is_ahead`): what comes meanwhile is taken, and its frame
-waits in memory until its file has room. Without that `reserve` and `fits` ask the disk themselves.
+In a broker's process another thread reserves room ahead (`is_ahead`). Messages that arrive meanwhile are accepted, and
+their frame waits in memory until its file has room. Otherwise `reserve` and `fits` reserve room themselves.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from forebay.log.stored import StoreOptions
 from forebay.log.wal import GatheredFrame, WalFile
 from forebay.log.wal_maker import ROOM_SLACK_OCTETS, WalMaker
 
-RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
+RETRY_US: Final = 1_000_000  # shortest time between two requests for room on a full disk
 
 
 class Growth:
-    """Room for a WAL file: `run` on another thread, then `LogRoom.grown` on the loop.
+    """A request for room for a WAL file. Call `run` on another thread, then `LogRoom.grown` on the loop.
 
-    file      that is written to; None for the one that is made ahead
-    path      of a file that `run` makes; empty where it is there
-    least     octets that it must have
-    wanted    octets that it should have
-    reserved  octets that it has by now; 0 if the disk is full
+    file      the file in use; None for the file made ahead
+    path      of a file that `run` creates; empty if it exists
+    least     bytes that it must have
+    wanted    bytes that it should have
+    reserved  bytes that it has by now; 0 if the disk is full
     """
 
     def __init__(self, disk: Disk, file: WalFile | None, path: str, handle: int, least: int, wanted: int) -> None:
@@ -37,7 +37,7 @@ class Growth:
         self.reserved = 0
 
     def run(self) -> None:
-        """Reserve the room; StorageError for everything but a full disk."""
+        """Reserve the room. A full disk leaves `reserved` 0. Raises StorageError for any other fault."""
         if self.path:
             self.handle = self.disk.open(self.path, True)
         if not self.takes(self.wanted) and not self.takes(self.least) and self.path:
@@ -54,11 +54,11 @@ class Growth:
 
 
 class LogRoom:
-    """The room of one log.
+    """The room of one store's write-ahead log.
 
-    is_ahead  it is reserved by another thread
-    full      the disk had no room when it was last asked
-    growing   what is being reserved; `due` is the same until somebody takes it
+    is_ahead  another thread reserves room ahead
+    full      the disk had no room at the last request
+    growing   the request under way; `due` is the same until `take_due` returns it
     """
 
     def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, maker: WalMaker) -> None:
@@ -73,11 +73,11 @@ class LogRoom:
         self.due: Growth | None = None
 
     def left(self, frame: GatheredFrame) -> int:
-        """Octets of messages that may be accepted before `reserve` must be asked."""
+        """Return how many bytes of messages may be accepted before `reserve` must be called."""
         return frame.file.reserved - frame.end() - self.options.settle_margin_octets - ROOM_SLACK_OCTETS
 
     def reserve(self, frame: GatheredFrame, octets: int) -> bool:
-        """Reserve room for so many octets of messages, and return False if the disk is full."""
+        """Reserve room for `octets` bytes of messages, and return False if the disk is full."""
         if self.left(frame) >= octets:
             return True
         need = frame.end() + octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS
@@ -87,7 +87,10 @@ class LogRoom:
         return self.grow(frame.file, need)
 
     def fits(self, frame: GatheredFrame) -> bool:
-        """True if the file has room for a frame. What has none waits in memory, whole frames at a time."""
+        """Return whether the file has room for the frame.
+
+        A frame without room waits in memory, and room is requested.
+        """
         if frame.end() <= frame.file.reserved:
             return True
         if self.is_ahead:
@@ -96,9 +99,9 @@ class LogRoom:
         return self.grow(frame.file, frame.end())
 
     def look_again(self, frame: GatheredFrame) -> None:
-        """Ask a disk that was full again, though nobody publishes: who would may be waiting to hear that it can.
+        """Retry a full disk even if nobody publishes, because blocked publishers wait for the news.
 
-        Where there is room for a whole step it is full no longer; less would be gone at once.
+        The disk counts as full until it has room for a whole step: less would be used up at once.
         """
         step = self.options.wal_chunk_octets
         if not self.full:
@@ -111,11 +114,14 @@ class LogRoom:
             self.grow(frame.file, frame.file.reserved + step)
 
     def has_waited(self) -> bool:
-        """True if a full disk may be asked again."""
+        """Return whether the disk may be asked for room: it is not full, or RETRY_US have passed."""
         return not self.full or self.clock.now_us() - self.asked_us >= RETRY_US
 
     def grow(self, file: WalFile, need: int) -> bool:
-        """Reserve a file to this length, or better to the next whole step."""
+        """Reserve room for a file up to this length, rounded up to a whole step if possible.
+
+        Returns False if the disk is full.
+        """
         if not self.has_waited():
             return False
         growth = self.growth_of(file, need)
@@ -127,7 +133,7 @@ class LogRoom:
         return Growth(self.disk, file, "", file.blocks.handle, need, -(-need // step) * step)
 
     def take(self, growth: Growth) -> bool:
-        """Take what was reserved; False if the disk is full."""
+        """Record the room that was reserved, and return False if the disk is full."""
         file = growth.file
         if growth.reserved == 0:
             self.full = True
@@ -143,7 +149,7 @@ class LogRoom:
     # ---- ahead
 
     def take_due(self, frame: GatheredFrame | None) -> Growth | None:
-        """The room to be reserved by another thread now, before it is needed; then `grown`. Once a turn."""
+        """Return the request to run on another thread now, if one is due, then call `grown`. Call once a turn."""
         step = self.options.wal_chunk_octets
         if frame is not None and not self.full and self.growing is None and self.left(frame) < step // 2:
             self.ask(frame.file, frame.file.reserved + step // 2)
@@ -151,12 +157,12 @@ class LogRoom:
         return due
 
     def ask(self, file: WalFile, need: int) -> None:
-        """Ask for room for a file up to this length, or better a whole step, unless a request is under way."""
+        """Request room for a file up to this length, rounded up to a whole step, unless a request is under way."""
         if self.growing is None and self.has_waited():
             self.growing = self.due = self.growth_of(file, need)
 
     def ask_for_file(self, octets: int, busy: bool) -> bool:
-        """True if a file with room for so many octets is ready; else it is made ahead, unless a job is at it."""
+        """Return whether a file with `octets` bytes is ready. If not, request it unless a job is making it."""
         maker = self.maker
         if maker.spare is not None and maker.spare[2] >= octets:
             return True
@@ -172,7 +178,7 @@ class LogRoom:
         return False
 
     def grown(self, growth: Growth, error: BaseException | None) -> None:
-        """Room was reserved, or there is none. An error is raised again: the disk is not sound."""
+        """Record the result of a request. Raises `error` again, as it means a disk fault."""
         assert growth is self.growing
         self.growing = None
         if growth.file is None:

@@ -1,4 +1,4 @@
-"""Whole frames of one WAL file as they go to another node: the same octets on the wire and on every disk."""
+"""Whole frames of one WAL file as they are sent to another node: the same bytes on the wire and on every disk."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mypy_extensions import i64
 
 @final
 class Shipment:
-    """Frames that stand one after the other in one WAL file.
+    """Consecutive frames of one WAL file, to be sent to another node.
 
-    file_head    the first 32 octets of the file: its number, salt and first LSN
-    position     of the first octet within the file
+    file_head    the first 32 bytes of the file: its number, salt and first LSN
+    position     of the first byte within the file
     first, last  LSN of the first and the last frame
-    first_epoch  of the first frame, `last_epoch` of the last: epochs never go down within a log
-    octets       the frames
+    first_epoch  of the first frame, `last_epoch` of the last: epochs never decrease within a log
+    octets       the frames' bytes
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """The store: every queue's log over one write-ahead log and each queue's segments.
 
-Written to by the loop alone. What takes long comes back as an object to run elsewhere: `Commit` (write and sync) on
-the disk thread, `Job` (housekeeping) on a background thread; `synced` and `done` take their results in.
+Only the event loop writes to the store. Slow work is returned as an object to run on another thread: `Commit` (write
+and sync) on the disk thread, `Job` (housekeeping) on a background thread. `synced` and `done` take their results.
 
-The store of a node that is alone commits what its disk has. A replicated one commits when it is told to: by then all
-who are in sync have it (`written`, `commit_to`).
+The store of a single node commits a frame once its own disk has it. A replicated store commits a frame when
+`commit_to` says so: by then the disks of all in-sync replicas have it (`written`, `commit_to`).
 
-A record's way: appended to the WAL, durable by the sync of its frame; when its WAL file is full and something of it is
-still wanted, copied to a segment of its queue; gone with its file once nobody wants anything of that.
+A record is appended to the WAL and is durable once its frame is synced. When its WAL file is full and the record is
+still needed, it is copied to a segment of its queue. A file is removed once nothing in it is needed.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from forebay.log.wal_maker import WalMaker
 
 __all__ = ["Commit", "FrameEntry", "Growth", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
 
-OWN_KINDS: Final = (START, SEGMENTS, WALS, DROPPED)  # of notes; all others are the user's
+OWN_KINDS: Final = (START, SEGMENTS, WALS, DROPPED)  # the store's own notes; all other kinds are the user's
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Store:
-    """See the contract of each method; in the order open, create_log ..., start, then everything else, then close.
+    """The logs of all queues of a broker. Call `open`, `create_log` and `start` in this order, before all else.
 
     lsn      number of the frame being gathered: what is appended or noted now is durable when `durable` >= lsn
-    durable  number of the last frame that cannot be lost: it is on the disk, of a replicated store committed
-    on_disk  number of the last frame that is on this disk
-    given_us  when the last commit was given out; `took_us`: how long the last that is back has taken
-    no_answer  the disk has not answered for so long that the node has said so
-    epoch    of what is gathered
-    recovered  of a replicated store: what was there before `start` is committed once this frame is
-    log_room  on the disk; `log_room.take_due` is to be asked once a turn where that is reserved ahead
+    durable  number of the last frame that cannot be lost: on the disk, and of a replicated store committed
+    on_disk  number of the last frame that is on this node's disk
+    given_us  when the last commit was given out; `took_us`: how long the last finished commit took
+    no_answer  the disk has been silent for so long that the node has reported it
+    epoch    of the frame being gathered
+    recovered  of a replicated store: once this frame is committed, so is all that the folder held before `start`
+    log_room  room on the disk; where room is reserved ahead, call `log_room.take_due` once a turn
     """
 
     def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, replicated: bool = False) -> None:
@@ -66,7 +66,7 @@ class Store:
         self.maker = WalMaker(disk, clock, options, self.logs.files)
         self.planner = Planner(disk, clock, options, self.logs, self.maker, replicated)
         self.outgoing = Outgoing(disk, options.recent_octets_max)
-        self.mirror: Mirror | None = None  # while it follows
+        self.mirror: Mirror | None = None  # while this node follows a leader
         self.replay = FrameReplay(self.logs)
         self.wals: list[WalFile] = []  # oldest first, the active one last
         self.frame: GatheredFrame | None = None  # None until `start`
@@ -90,9 +90,9 @@ class Store:
     # ---- opening
 
     def open(self) -> Recovery:
-        """Read what is there. CorruptFile if any of it is not as it was written and may have been confirmed.
+        """Read the store's folder. Raises CorruptFile if data that may have been confirmed is not as it was written.
 
-        What of it is committed a replicated store does not know before it is told.
+        A replicated store does not know yet which of the frames are committed.
         """
         opening = Opening(self.disk, self.logs)
         recovery = opening.run()
@@ -101,7 +101,7 @@ class Store:
         return recovery
 
     def adopt(self, opening: Opening) -> None:
-        """Go on with what was found."""
+        """Take over the logs, WAL files and position that `opening` found in the folder."""
         for wal in opening.wals:
             wal.full_us = self.clock.now_us()
         self.logs = opening.logs
@@ -111,7 +111,7 @@ class Store:
         self.go_on_behind(opening.lsn)
 
     def go_on_behind(self, lsn: int) -> None:
-        """The frame of this number is the last one there is."""
+        """Continue numbering after frame `lsn`, the last one in the log."""
         self.lsn = lsn + 1
         self.on_disk = self.outgoing.last = lsn
         if self.wals:
@@ -119,11 +119,11 @@ class Store:
             self.epoch = self.wals[-1].epoch
 
     def start(self, checkpoint: list[FrameEntry], epoch: int = -1) -> None:
-        """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
+        """Begin a WAL file with the user's state. From then on the store accepts writes.
 
-        A log that was found but not created again is one that the user no longer knows: it is dropped.
+        Drops every recovered log that `create_log` was not called for. Raises DiskFull if the file has no room.
 
-        epoch  in which this node leads; by default, for a node that is alone, that of the last frame
+        epoch  in which this node leads; a single node goes on with the epoch of the last frame by default
         """
         assert self.frame is None
         assert epoch == -1 if not self.replicated else epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
@@ -152,11 +152,11 @@ class Store:
     # ---- logs
 
     def create_log(self, queue: int, name: str, durable: bool) -> QueueLog:
-        """The log of a queue, new or as recovered. One that is not durable lives in memory only."""
+        """Return the log of a queue, new or as recovered. A log that is not durable lives in memory only."""
         return self.logs.create(queue, name, durable)
 
     def drop_log(self, queue: int) -> None:
-        """Forget a log and all in it; its files go once that is on the disk."""
+        """Drop a log and all its records. Its files are removed once that is on the disk."""
         stored = self.logs.stored.get(queue)
         if stored is None:
             return
@@ -169,40 +169,40 @@ class Store:
     # ---- writing
 
     def room(self) -> int:
-        """Octets of messages that may be accepted before `reserve` must be asked."""
+        """Return how many bytes of messages may be accepted before `reserve` must be called."""
         assert self.frame is not None
         return self.log_room.left(self.frame)
 
     def reserve(self, octets: int) -> bool:
-        """Reserve room for so many octets of messages, and return False if the disk is full."""
+        """Reserve room for `octets` bytes of messages, and return False if the disk is full."""
         assert self.frame is not None
         return self.log_room.reserve(self.frame, octets)
 
     @property
     def full(self) -> bool:
-        """True if the disk had no room when it was last asked."""
+        """Return whether the disk had no room at the last request."""
         return self.log_room.full
 
     def look_for_room(self) -> None:
-        """Ask a disk that was full again, though nobody publishes."""
+        """Retry a full disk, so that it counts as full no longer even if nobody publishes."""
         if self.frame is not None:
             self.log_room.look_again(self.frame)
 
     def grown(self, growth: Growth, error: BaseException | None = None) -> None:
-        """Take in that room was reserved for `log_room`, or that there is none; an error is raised again."""
+        """Record the result of reserving room for `log_room`. Raises `error` again if there is one."""
         self.rotate_after_us = 0
         self.log_room.grown(growth, error)
         if self.log_room.full:
             self.rotate_after_us = self.clock.now_us() + RETRY_US
 
     def append(self, log: QueueLog, block: Block) -> None:
-        """Take a sealed block of a durable log; there must have been room for it."""
+        """Append a sealed block of a durable log to the frame being gathered. Reserve room for it first."""
         frame = self.frame
         assert frame is not None
         frame.add_block(log, block)
 
     def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
-        """Write something down for recovery to give back; if not urgent, with the next commit that is."""
+        """Add an entry for recovery to the WAL. If it is not urgent, it is written with the next urgent commit."""
         frame = self.frame
         assert frame is not None and kind not in OWN_KINDS
         frame.add_note(kind, queue, group, payload)
@@ -210,28 +210,28 @@ class Store:
             frame.urgent = True
 
     def hurry(self) -> None:
-        """Make every note of this turn urgent from here on."""
+        """Make every further note of this turn urgent."""
         frame = self.frame
         assert frame is not None
         frame.hurried = True
 
     def due_lsn(self) -> int:
-        """The lsn at which all that was appended or urgently noted in this turn is durable."""
+        """Return the lsn at which all that was appended or urgently noted in this turn is durable."""
         frame = self.frame
         return self.lsn if frame is not None and frame.urgent else self.durable
 
     def settled_lsn(self) -> int:
-        """The lsn at which every urgent note so far is durable, those under way included."""
+        """Return the lsn at which every urgent note so far is durable, notes in commits under way included."""
         frame = self.frame
         return self.lsn if frame is not None and frame.urgent else self.lsn - 1
 
     def rewriting(self, queue: int) -> Job | None:
-        """The background work that rewrites a file of this log just now, if any does."""
+        """Return the running job if it rewrites a file of this queue's log, else None."""
         job = self.job_running
         return job if job is not None and job.rewrites_log(queue) else None
 
     def pending(self) -> int:
-        """Octets that are accepted but not durable yet."""
+        """Return how many bytes are accepted but not durable yet."""
         running = self.commit_running
         octets = self.uncommitted.octets if self.frame is None else self.uncommitted.octets + self.frame.octets
         for frame in self.ready:
@@ -239,11 +239,11 @@ class Store:
         return octets if running is None else octets + running.octets
 
     def in_flight(self) -> bool:
-        """A commit has been given out and is not back."""
+        """Return whether a commit has been given out and has not finished."""
         return self.commit_running is not None
 
     def commit(self) -> Commit | None:
-        """The commit to write and sync now, if somebody waits for it and the last one is back."""
+        """Return the commit to write now, or None if nothing is urgent or the last commit is not finished."""
         if self.mirror is not None:
             if self.commit_running is not None:
                 return None
@@ -256,7 +256,7 @@ class Store:
         return self.flush()
 
     def flush(self) -> Commit | None:
-        """The next commit as `commit`, also of what nobody waits for."""
+        """Return the next commit as `commit` does, but also if nothing in it is urgent."""
         if self.mirror is not None:
             return self.commit()
         frame = self.frame
@@ -271,7 +271,7 @@ class Store:
         if not frames:
             return None
         self.ready = []
-        # The old file may be cut only when the new one has its name.
+        # The old file may be truncated only once the new one has its lasting name.
         finished = self.finished if frames[-1].file is not self.finished else None
         if finished is not None:
             self.finished = None
@@ -283,7 +283,7 @@ class Store:
         return self.commit_running
 
     def synced(self, commit: Commit) -> int:
-        """A commit is back from the disk of a node that is alone; the number of the last frame that is durable now."""
+        """Record that a single node's commit is on the disk, and return the number of the last durable frame."""
         assert commit is self.commit_running and commit.ran and not self.replicated
         self.commit_running = None
         self.took_us = self.clock.now_us() - self.given_us
@@ -295,9 +295,9 @@ class Store:
         return self.durable
 
     def written(self, commit: Commit) -> int:
-        """A commit is back from the disk of a replicated store, which may give out the next; the lsn of its last frame.
+        """Record that a replicated store's commit is on this disk, and return its last lsn. The next commit may follow.
 
-        Nothing is durable by that: `commit_to` says what is.
+        Nothing becomes durable by this call: `commit_to` says what is.
         """
         assert commit is self.commit_running and commit.ran and self.replicated
         self.commit_running = None
@@ -311,7 +311,7 @@ class Store:
         return commit.lsn
 
     def take_mirrored(self, commit: MirrorCommit) -> None:
-        """Frames from another node are on the disk, or the folder was read anew behind a cut."""
+        """Record that a follower's frames are on the disk, or adopt the folder as read again after a truncation."""
         mirror = self.mirror
         assert mirror is not None
         if commit.opening is not None:
@@ -325,14 +325,14 @@ class Store:
             self.on_disk = mirror.on_disk
 
     def not_written(self, commit: Commit) -> None:
-        """A follower's commit found the disk full: the frames of it, and those taken since, are not here."""
+        """Truncate the log after the last frame on the disk, because a follower's commit found the disk full."""
         assert commit is self.commit_running and isinstance(commit, MirrorCommit) and self.mirror is not None
         self.commit_running = None
         self.mirror.not_written(commit)
         self.on_disk = self.mirror.on_disk
 
     def commit_to(self, lsn: int) -> None:
-        """The frames of a replicated store up to this one are committed: all who are in sync have them on the disk."""
+        """Commit a replicated store's frames up to `lsn`, which all in-sync replicas have on their disks."""
         assert self.replicated and lsn <= self.on_disk, f"frame {lsn} of {self.on_disk} cannot be committed"
         if lsn <= self.durable:
             return
@@ -342,10 +342,10 @@ class Store:
             return
         self.uncommitted.commit_to(lsn)
 
-    # ---- what others have and get
+    # ---- replication
 
     def follow(self) -> None:
-        """Take frames from the node that leads from here on. After `open`; ForeignLog if what is there is not of it."""
+        """Become a follower of the leader, after `open`. Raises ForeignLog if the folder holds another log."""
         assert self.replicated and self.frame is None and self.mirror is None
         if self.planner.inventory is None and (self.wals or self.logs.stored):
             text = "the folder was written by a node alone: what is in it is not the log of its cluster"
@@ -358,11 +358,11 @@ class Store:
         return Mirror(self.disk, self.clock, self.options, self.planner, self.wals, self.replay)
 
     def take(self, prev_lsn: int, prev_epoch: int, shipments: list[Shipment]) -> Mismatch | None:
-        """Take frames that stand behind this one at the node that leads; (0, 0) for the first of all.
+        """Append the leader's frames that follow frame `prev_lsn` of `prev_epoch`; (0, 0) for the first of all.
 
-        Those that are here are passed over; where this log has others they are cut away, as whoever leads is right.
-        `commit` gives what is to be written. Once that is back, or if it gives nothing, `on_disk` says what of the
-        leader's frames, without a gap, is here. None has been taken where it is refused, but maybe some before.
+        Frames that are here are skipped. Where this log has other frames, these are truncated, as the leader is right.
+        Write what `commit` returns. Once that has finished, or if it returns None, `on_disk` is the last of the
+        leader's frames that is here without a gap. On a Mismatch earlier frames may have been taken.
         """
         mirror = self.mirror
         assert mirror is not None
@@ -371,9 +371,9 @@ class Store:
         return refused
 
     def recovery(self) -> Recovery:
-        """All that is on the disk, committed or not, as `open` would give it: this node takes over, `start` is next.
+        """Return all that is on the disk, committed or not, as `open` does, to take over as leader. Call `start` next.
 
-        No commit may be on its way, nor a job, and `commit` gives nothing more.
+        No commit or job may be running, and `commit` returns nothing more until `start`.
         """
         mirror = self.mirror
         assert mirror is not None and self.commit_running is None and self.job_running is None
@@ -385,7 +385,7 @@ class Store:
         return Recovery(self.replay.entries, {queue: each.log for queue, each in self.logs.stored.items()}, [])
 
     def end(self) -> tuple[int, int]:
-        """Epoch and LSN of the last frame that was given to the disk, or taken; (0, 0) where there is none."""
+        """Return epoch and LSN of the last frame that was given to the disk or taken, or (0, 0) if there is none."""
         mirror = self.mirror
         if mirror is not None:
             return mirror.end_epoch, mirror.end
@@ -393,25 +393,25 @@ class Store:
         return self.epoch_of(lsn) or 0, lsn
 
     def epoch_of(self, lsn: int) -> int | None:
-        """The epoch of a frame; None where there is none of this number, or not any more."""
+        """Return the epoch of frame `lsn`, or None if no WAL file holds it."""
         wal = file_of(self.wals, lsn)
         return None if wal is None else wal.epoch
 
     def runs(self) -> list[tuple[int, int, int]]:
-        """Epoch, first and last LSN of stretches of one epoch, newest first; of a follower as far as it could cut."""
+        """Return (epoch, first LSN, last LSN) of each epoch, newest first; a follower's where it can truncate."""
         return runs_of(self.wals, 0) if self.mirror is None else self.mirror.runs()
 
     def frames_from(self, lsn: int, octets_max: int) -> list[Shipment] | None:
-        """Frames that were given to the disk, beginning with this one; None: it is in no WAL file any more.
+        """Return the frames written since `lsn`, inclusive. Returns None if no WAL file holds that frame any more.
 
-        At most so many octets, unless the first frame alone is longer; CorruptFile if a file is not as it was written.
+        At most `octets_max` bytes, unless the first frame alone is longer. Raises CorruptFile if a file is damaged.
         """
         return self.outgoing.frames_from(self.wals, lsn, octets_max)
 
     # ---- changing files
 
     def checkpoint_due(self) -> bool:
-        """The active WAL file should be the last no longer: have the user's state and `rotate`."""
+        """Return whether the active WAL file is full enough to begin another one with `rotate`."""
         frame = self.frame
         if frame is None or self.finished is not None or not frame.file.named:
             return False
@@ -427,7 +427,7 @@ class Store:
         return frame.file.blocks.blocks == 0 and frame.file.reserved > 2 * self.maker.spare_octets
 
     def rotate(self, checkpoint: list[FrameEntry]) -> bool:
-        """Begin a new WAL file with the user's state, all that was noted included; False if the disk is full."""
+        """Begin a new WAL file with the user's state, all notes so far included. Returns False if the disk is full."""
         frame = self.frame
         assert frame is not None and self.finished is None
         file = None
@@ -453,7 +453,7 @@ class Store:
         return True
 
     def begin_file(self, file: WalFile, checkpoint: list[FrameEntry]) -> None:
-        """Gather the first frame of a file."""
+        """Start the first frame of a WAL file with the checkpoint."""
         frame = GatheredFrame(self.lsn, file, CHECKPOINT)
         self.wals.append(file)
         self.planner.note_files(frame, self.wals)
@@ -466,28 +466,28 @@ class Store:
     # ---- housekeeping
 
     def plan(self, liveness: Liveness, now_us: int) -> Job | None:
-        """The next work on files, if the last is back; all that this liveness does not want must have been noted."""
+        """Return the next job, or None if there is none or one runs. Note first all that `liveness` no longer needs."""
         if self.frame is None:
             return None
         self.planner.order_all(self.frame, liveness)
         if self.job_running is not None:
             return None
         if self.full:
-            self.planner.give_up_copies()  # what they keep is what others need now
+            self.planner.give_up_copies()  # the files that a snapshot keeps take the room that messages need
         return self.run_job(self.planner.plan(self.frame, self.wals, self.finished, self.durable, liveness, now_us))
 
     def note_starts(self) -> None:
-        """Write down where logs start now, so that what was purged or expired does not come back."""
+        """Note in the WAL where logs start now, so that purged or expired records do not come back."""
         assert self.frame is not None
         self.planner.note_starts(self.frame)
 
     def note_start(self, log: QueueLog) -> None:
-        """Note where one log starts now: see `note_starts`."""
+        """Note in the WAL where one log starts now: see `note_starts`."""
         assert self.frame is not None
         note_start(self.frame, log)
 
     def done(self, job: Job, error: BaseException | None = None) -> None:
-        """A job is back. An error other than a full disk is raised again: the disk or a file on it is not sound."""
+        """Take over the result of a finished job. Raises `error` again: anything but a full disk means a disk fault."""
         assert job is self.job_running
         self.job_running = None
         if job.spare_handle >= 0:
@@ -500,30 +500,30 @@ class Store:
         self.planner.done(job, self.frame, self.durable)
 
     def keep_from(self, lsn: int, is_copied: bool = False) -> None:
-        """Keep WAL files from this frame on for members that catch up, within bounds; `is_copied`: one makes a copy."""
+        """Keep WAL files from frame `lsn` on, within bounds, for members that catch up or (`is_copied`) copy."""
         self.planner.keep_lsn, self.planner.keep_all = lsn, is_copied
 
     def orders(self) -> list[FileOrder]:
-        """The orders for followers to rewrite files that may go out since the last call."""
+        """Return the rewrite orders for followers that have become committed since the last call."""
         return self.planner.take_orders(self.durable)
 
     def order_all(self) -> None:
-        """Have an order among them, from the next `plan` on, that is about all files."""
+        """Request an order about all files; the next `plan` makes it."""
         self.planner.order_all_due = True
 
     def snapshot(self) -> Snapshot | None:
-        """The files as they are, none of which goes or changes until `release`; None while a job runs: try again."""
+        """Return the files as they are, unchanged until `release`. Returns None while a job runs: try again."""
         if self.job_running is not None:
             return None
         frames = self.ready if self.commit_running is None else [*self.commit_running.frames, *self.ready]
         return self.planner.snapshot(self.wals, written_tails(self.wals, frames), self.on_disk, self.durable)
 
     def release(self, snapshot: Snapshot) -> None:
-        """A copy of the files is done, or given up."""
+        """End a snapshot whose copy is done or given up: its files may change again."""
         self.planner.release(snapshot)
 
     def plan_as_told(self, number: int, wanted: dict[int, Intervals]) -> Job | None:
-        """A follower's work by an order; None: a job runs, or another file is older and the order is to be kept."""
+        """Return a follower's job for an order, or None if the order has to wait for a job or an older file."""
         mirror = self.mirror
         if mirror is None or self.job_running is not None:
             return None
@@ -533,7 +533,7 @@ class Store:
         )
 
     def plan_following(self) -> Job | None:
-        """A follower's work that needs no order: files that hold nothing any more, and what must be there."""
+        """Return a follower's job that needs no order: remove empty files, write the inventory. None if one runs."""
         mirror = self.mirror
         if mirror is None or self.job_running is not None:
             return None
@@ -546,9 +546,9 @@ class Store:
     # ---- the end
 
     def close(self) -> None:
-        """Say that all is well, after the last commit is back, and close every file.
+        """Mark the log as cleanly stopped and close every file. Call it after the last commit has finished.
 
-        A replicated store writes nothing more: frames that nobody else has would have to be cut one day.
+        A replicated store writes nothing more: frames that no other node has would have to be truncated one day.
         """
         frame = self.frame
         if self.commit_running is not None:

@@ -1,4 +1,4 @@
-"""The settings of the store, and what it finds when it opens."""
+"""The settings of the store, and the result of opening it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Final
 from forebay.log.frame import FrameEntry
 from forebay.log.queue_log import QueueLog
 
-REWRITE_AGE_US: Final = 5_000_000  # what is settled soon after its WAL file became full is not copied at all
+REWRITE_AGE_US: Final = 5_000_000  # messages settled soon after their WAL file became full are not copied at all
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Bounds of the store.
+    """Bounds of the store; lengths in bytes.
 
     wal_octets_max        a WAL file is full at this length
-    wal_chunk_octets      room is reserved on the disk in steps of this
-    settle_margin_octets  of the room reserved, what messages may not use, so that a full disk still takes settlements
+    wal_chunk_octets      step in which room is reserved on the disk
+    settle_margin_octets  reserved room that messages may not use, so that a full disk still takes settlements
     segment_octets_max    longest segment
     cache_octets_max      memory for blocks of durable logs
-    recent_octets_max     memory of a node that leads for frames that others may ask for, those on the disk only
-    catch_up_octets_max   octets of WAL files that are kept for members that catch up, with those that are needed
-    catch_up_octets_min   so much of that also where a copy of all files would be less
-    rewrite_age_us        how long a full WAL file is left alone before what is still wanted of it is copied
+    recent_octets_max     a leader's memory for frames on the disk that followers may still request
+    catch_up_octets_max   total of the WAL files kept for members that catch up, needed files included
+    catch_up_octets_min   keep this much even if a copy of all files would be shorter
+    rewrite_age_us        wait this long after a WAL file became full before its needed records are copied
     """
 
     wal_octets_max: int = 256 << 20
@@ -39,11 +39,11 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The result of `open`.
+    """The result of `Store.open`.
 
-    entries  since the last checkpoint, that included
+    entries  all since the last checkpoint, those of the checkpoint included
     logs     by queue number
-    report   what was cut or removed, for people
+    report   messages for people about what was truncated or removed
     """
 
     entries: list[FrameEntry]

@@ -1,4 +1,4 @@
-"""The store's notes of each log beside the log itself, and how it takes back what the WAL has of all of them."""
+"""What the store knows of each log beside the log itself, and how recovery adds the WAL's blocks to the logs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class StoredSegment:
 
 @final
 class StoredLog:
-    """The store's notes of a log beside the log itself.
+    """What the store knows of a log beside the log itself.
 
-    covered  blocks of the WAL up to this offset count no more: a segment has them, or nobody wanted them even then
-    named    its folder says its name
+    covered  ignore blocks of the WAL up to this offset: a segment has their records, or they were not needed any more
+    named    its folder holds the queue's name
     claimed  `create_log` was called for it in this run
     """
 
@@ -39,9 +39,9 @@ class StoredLog:
 
 
 def take_blocks(stored: dict[int, StoredLog], frame: Frame, first: i64, position: i64, file: BlockFile) -> i64:
-    """Have the logs take in the blocks of a frame from the `first`th on, which recovery found at this position.
+    """Add a frame's blocks from number `first` on, which recovery found at `position` of the file, to their logs.
 
-    returns  the place of the first block whose log is not there, or has those offsets; their number if there is none
+    Returns the number of the first block whose log is unknown or already has its offsets, or the count of blocks.
     """
     at = first
     blocks = frame.blocks
@@ -60,7 +60,7 @@ def take_blocks(stored: dict[int, StoredLog], frame: Frame, first: i64, position
 
 
 def moved_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
-    """Logs that start elsewhere than was noted last."""
+    """Return the durable logs whose `start` or `kept` has changed since the WAL last noted it."""
     found: list[QueueLog] = []
     for each in stored.values():
         log = each.log
@@ -70,7 +70,7 @@ def moved_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
 
 
 def unnamed_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
-    """Logs whose folder does not say their name yet."""
+    """Return the durable logs whose folder does not hold the queue's name yet."""
     found: list[QueueLog] = []
     for each in stored.values():
         if not each.named and each.log.durable:
@@ -79,7 +79,7 @@ def unnamed_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
 
 
 def with_segments(stored: dict[int, StoredLog]) -> list[StoredLog]:
-    """The logs that have any segments."""
+    """Return the logs that have at least one segment."""
     found: list[StoredLog] = []
     for each in stored.values():
         if each.segments:

@@ -1,8 +1,8 @@
-"""The active end of the write-ahead log: the frame being gathered, and the commit that takes it to the disk.
+"""The active end of the write-ahead log: the frame being gathered, and the commit that writes it to the disk.
 
-All that happens until a commit ends is gathered into the next frame, so that the longer a sync takes, the more it
-takes with it. A commit holds one frame, or two around a change of files: the last of the old, the first of the new.
-The new file gets its name only when its first frame is synced; so a file that has a name begins with a whole frame.
+All that happens until a commit ends is gathered into the next frame, so that a longer sync covers more. A commit holds
+one frame, or two around a change of files: the last frame of the old file and the first of the new one. The new file
+gets its lasting name only when its first frame is synced, so a file with a lasting name begins with a whole frame.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ JOIN_OCTETS_MAX: Final = 4096  # parts shorter than this on average are joined b
 
 
 def wal_path(number: int) -> str:
-    """Name of a WAL file, below the data directory."""
+    """Return the path of a WAL file, below the data directory."""
     return f"{FOLDER}/{number:016d}.wal"
 
 
 def spare_path(number: int) -> str:
-    """Name of a WAL file that has no frame yet."""
+    """Return the path of a WAL file that has no frame yet, below the data directory."""
     return f"{FOLDER}/{number:016d}.tmp"
 
 
@@ -46,15 +46,15 @@ class WalFile:
     """One WAL file.
 
     blocks     the file as the logs' indexes know it
-    tail       octets in use, the frame being gathered not counted
-    reserved   octets that the file has room for on the disk
+    tail       bytes in use, without the frame being gathered
+    reserved   bytes that the file has room for on the disk
     named      it has its lasting name
     epoch      of all its frames
     last       LSN of the last frame that was given to the disk
     marks      LSN and position of a frame about every MARK_OCTETS
-    full       nothing will be written to it any more
+    full       nothing more will be written to it
     full_us    since when
-    empty_lsn  frame with the last note of why no log holds a block of it; 0 while one does
+    empty_lsn  frame with the last note of why no log holds a block of this file; 0 while a log holds one
     """
 
     def __init__(self, head: FileHead, blocks: BlockFile, tail: int, reserved: int, named: bool, epoch: int) -> None:
@@ -72,12 +72,12 @@ class WalFile:
         self.full_us = 0
 
     def mark(self, lsn: int, position: int) -> None:
-        """A frame stands there: of some it is noted, so that one can be found without reading all before it."""
+        """Add a frame to `marks` if the last mark is MARK_OCTETS before it, so that a search reads few frames."""
         if not self.marks or position - self.marks[-1][1] >= MARK_OCTETS:
             self.marks.append((lsn, position))
 
     def marked(self, lsn: int) -> tuple[int, int]:
-        """The last frame noted that is not behind this one."""
+        """Return LSN and position of the last marked frame at or before frame `lsn`."""
         marks = self.marks
         low = 0
         high = len(marks)
@@ -90,7 +90,7 @@ class WalFile:
         return marks[low]
 
     def cut(self, lsn: int, tail: int) -> None:
-        """The frame of this number is the last, and ends there."""
+        """Make frame `lsn`, which ends at `tail`, the last of the file."""
         self.last = lsn
         self.tail = tail
         while self.marks and self.marks[-1][0] > lsn:
@@ -100,13 +100,13 @@ class WalFile:
 class GatheredFrame:
     """A frame being filled.
 
-    position  where in the file it will stand
-    octets    so far
-    checked   what its checksum covers
-    ends      for each block its log and the log's durable end once the frame is on the disk
-    urgent    somebody waits for it
-    hurried   each note makes it urgent
-    encoded   all octets once nothing is added any more; None until they were asked for
+    position  of the frame in the file
+    octets    bytes so far
+    checked   the parts that its checksum covers
+    ends      durable end of each log in `logs` once the frame is on the disk
+    urgent    a client or the broker waits for it
+    hurried   each further note makes it urgent
+    encoded   all its bytes once nothing is added any more; None until they were needed
     """
 
     def __init__(self, lsn: int, file: WalFile, flags: int) -> None:
@@ -152,13 +152,13 @@ class GatheredFrame:
         return self.position + self.octets
 
     def let_go(self) -> None:
-        """Forget its octets, which are on the disk; how many they are stays known."""
+        """Release the bytes of the frame, which are on the disk. Their number stays known."""
         self.parts = []
         self.checked = []
         self.encoded = []
 
     def encode(self) -> list[bytes]:
-        """All octets of the frame, in few parts."""
+        """Return all bytes of the frame, in few parts."""
         if self.encoded is not None:
             return self.encoded
         file = self.file
@@ -172,9 +172,9 @@ class GatheredFrame:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Commit:
-    """Frames on their way to the disk, the older first.
+    """Frames on their way to the disk, in ascending order.
 
-    finished  the file that gets no more frames: what is reserved of it and unused goes back
+    finished  file that gets no more frames: its unused reserved room is released
     """
 
     def __init__(self, disk: Disk, frames: list[GatheredFrame], finished: WalFile | None) -> None:
@@ -188,32 +188,35 @@ class Commit:
         self.ran = False
 
     def run(self) -> None:
-        """Write and sync; on return all of it is durable. StorageError if not: nothing may be confirmed any more."""
+        """Write and sync the frames. On return all are durable. After a StorageError nothing more may be confirmed."""
         for frame in self.frames:
             self.write(frame)
         if self.finished is not None:
-            # The new file has its name: that the old one ends here is known without this. It only gives room back.
+            # Only releases room: the new file has its lasting name, which already says that the old one ends here.
             self.disk.truncate(self.finished.blocks.handle, self.finished.tail)
         self.ran = True
 
     def is_plain(self) -> bool:
-        """True where one write and one sync are all of it."""
+        """Return whether the commit is a single write and a single sync."""
         return len(self.frames) == 1 and self.finished is None and self.frames[0].file.named
 
     def handle(self) -> int:
-        """The handle of the file that a plain commit is written to."""
+        """Return the handle of the file that a plain commit is written to."""
         return self.frames[0].file.blocks.handle
 
     def position(self) -> int:
-        """The place in the file where a plain commit stands."""
+        """Return the position in the file of a plain commit."""
         return self.frames[0].position
 
     def plain_octets(self) -> bytes:
-        """All octets of a plain commit, for whoever writes and syncs it instead of `run`; then comes `end`."""
+        """Return all bytes of a plain commit, for a caller that writes and syncs them instead of `run`.
+
+        Call `end` after that.
+        """
         return b"".join(self.frames[0].encode())
 
     def end(self) -> None:
-        """Take note that a plain commit was written and synced."""
+        """Record that a plain commit was written and synced."""
         self.ran = True
 
     def write(self, frame: GatheredFrame) -> None:
@@ -229,7 +232,7 @@ class Commit:
         file.named = True
 
     def put(self, frame: GatheredFrame) -> int:
-        """Write a frame into a file that has its name; the file's handle, to be synced."""
+        """Write a frame to a file with its lasting name, and return the file's handle for the sync."""
         handle = frame.file.blocks.handle
         self.disk.pwrite(handle, frame.encode(), frame.position)
         return handle

@@ -1,4 +1,4 @@
-"""New files of the write-ahead log, each with room for what it begins with; one is made ahead, where there is time."""
+"""Creates files of the write-ahead log with room for their first frames; one file is made ahead if there is time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from forebay.log.frame import FILE_HEAD_OCTETS, FileHead
 from forebay.log.stored import StoreOptions
 from forebay.log.wal import WalFile, spare_path, wal_path
 
-ROOM_SLACK_OCTETS = 4096  # heads and padding of the frame that takes what `room` promised
+ROOM_SLACK_OCTETS = 4096  # heads and padding of the frame that holds the messages `room` allowed
 
 
 class WalMaker:
-    """Makes WAL files.
+    """Creates WAL files.
 
     next_number   of the next file
     spare         number, handle and length of a file made ahead
-    spare_octets  length of the next that is made ahead
-    making        one is being made ahead, or enlarged, and not by a job
+    spare_octets  length in bytes of the next file to be made ahead
+    making        a file is being made ahead, or enlarged, other than by a job
     """
 
     def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, files: BlockFiles) -> None:
@@ -34,13 +34,13 @@ class WalMaker:
         self.spare_octets = 2 * options.settle_margin_octets + 2 * ROOM_SLACK_OCTETS
 
     def expect(self, checkpoint_octets: int) -> None:
-        """Have the next file made ahead take a checkpoint even if there is no more room than that."""
+        """Set the length of the next file made ahead so that a checkpoint fits, even if the disk is full by then."""
         self.spare_octets = 2 * (checkpoint_octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
 
     def make(self, octets: int, first_lsn: int, epoch: int, busy: bool) -> WalFile | None:
-        """A new file with room for so many octets; None if the disk is full.
+        """Create a WAL file with room for `octets` bytes. Returns None if the disk is full.
 
-        busy  a job is just making the one of the next number
+        busy  a job is making the file of the next number just now, so that the number after it is used
         """
         number = self.next_number
         if self.spare is not None:
@@ -63,11 +63,11 @@ class WalMaker:
         return self.taken(FileHead(number, salt, first_lsn), handle, reserved, epoch)
 
     def next_path(self) -> str:
-        """Name of the next file, as long as it has no frame."""
+        """Return the path of the next file as long as it has no frame."""
         return spare_path(self.next_number)
 
     def opened(self, number: int, octets: int) -> int:
-        """The handle of a file of this number that has no frame yet; -1 if there is no room for it."""
+        """Create a file of this number without frames and return its handle, or -1 if there is no room for it."""
         handle = self.disk.open(spare_path(number), True)
         try:
             self.disk.reserve(handle, octets)
@@ -78,14 +78,14 @@ class WalMaker:
         return handle
 
     def taken(self, head: FileHead, handle: int, reserved: int, epoch: int) -> WalFile:
-        """The file that will have this head."""
+        """Register the open file of this head and return it as a WAL file."""
         self.next_number = head.number + 1
         file = BlockFile(head.number, wal_path(head.number), handle, True)
         self.files.add(file)
         return WalFile(head, file, FILE_HEAD_OCTETS, reserved, False, epoch)
 
     def take_spare(self, path: str, handle: int, octets: int) -> None:
-        """A job has made a file ahead."""
+        """Take over a file that a job made ahead, or remove it if its number is used by now."""
         if path == spare_path(self.next_number) and self.spare is None:
             self.spare = (self.next_number, handle, octets)
         else:  # a change of files overtook it
@@ -93,7 +93,7 @@ class WalMaker:
             self.disk.remove(path)
 
     def drop_spare(self) -> None:
-        """Have none made ahead."""
+        """Remove the file made ahead, if there is one."""
         if self.spare is not None:
             number, handle, _ = self.spare
             self.spare = None
