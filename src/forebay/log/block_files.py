@@ -1,4 +1,4 @@
-"""The files that hold blocks: open ones, and what of them cannot be read."""
+"""The files that hold blocks: which are open, and which of their blocks cannot be read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from forebay.core.ports import Disk
 from forebay.log.block import BadBlock, Block, read_block
 from forebay.log.columns.parts import BlockPart, read_part
 
-HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
+HANDLES_MAX: Final = 256  # segments kept open for reading; the first opened is closed first
 
 
 @final
 class Damage:
     """A block of a log that cannot be read.
 
-    queue, name  whose log it is: its number, and its name
+    queue, name  number and name of the queue
     base, end    the offsets that cannot be read
     """
 
@@ -32,7 +32,7 @@ class Damage:
         self.why = why
 
     def error(self) -> DamagedBlock:
-        """The error for readers of these offsets."""
+        """Return the error to raise for readers of these offsets."""
         return DamagedBlock(self.path, self.position, self.queue, self.name, self.base, self.end, self.why)
 
 
@@ -41,10 +41,10 @@ class BlockFile:
     """A file that holds blocks.
 
     handle  of the open file; -1 while it is closed
-    pinned  it may neither be closed nor opened again by name: its name may already be another file's
-    blocks  of this file that a log still retains
-    octets  of these blocks
-    whole   its index can be trusted; of one that is not whole nothing can be read
+    pinned  it may neither be closed nor reopened by name, as its name may belong to another file by now
+    blocks  number of its blocks that a log still retains
+    octets  bytes of these blocks
+    whole   its index can be trusted; if not, nothing in the file can be read
     """
 
     def __init__(self, number: int, path: str, handle: int, pinned: bool) -> None:
@@ -61,7 +61,7 @@ class BlockFile:
 class BlockFiles:
     """All files that hold blocks, by number.
 
-    damages  what could not be read and is still wanted, by file and position
+    damages  blocks that could not be read and are still needed, by file and position
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -77,7 +77,7 @@ class BlockFiles:
         self.files[file.number] = file
 
     def forget(self, file: BlockFile) -> None:
-        """Close it; no log may hold a block of it any more."""
+        """Close a file and remove it from the table. No log may hold a block of it any more."""
         del self.files[file.number]
         for number, position in [place for place in self.damages if place[0] == file.number]:
             self.forgive(number, position)
@@ -88,11 +88,11 @@ class BlockFiles:
             file.handle = -1
 
     def let_go(self, file: BlockFile) -> None:
-        """Forget it, and leave it open: somebody else writes to it, and closes it."""
+        """Remove a file from the table but leave it open, as another object writes to it and closes it."""
         del self.files[file.number]
 
     def pin(self, file: BlockFile) -> None:
-        """Keep it open until it is forgotten."""
+        """Keep the file open until `unpin` or `forget`."""
         if file.handle < 0:
             file.handle = self.disk.open(file.path, False)
         if file in self.opened:
@@ -115,7 +115,7 @@ class BlockFiles:
         return file.handle
 
     def read(self, number: i64, position: i64, octets: i64, queue: int, name: str, base: i64, count: i64) -> Block:
-        """The block that the index says is there; DamagedBlock if it is not."""
+        """Read the block that the index places there. Raises DamagedBlock if it is not as it was written."""
         file = self.files[int(number)]
         self.reads += 1
         self.octets_read += octets
@@ -136,10 +136,10 @@ class BlockFiles:
     def read_part(
         self, number: i64, position: i64, octets: i64, queue: int, name: str, base: i64, count: i64, columns: i64
     ) -> BlockPart:
-        """Read these columns of a block only: damage in the others does not matter."""
+        """Read only these columns of a block. Damage in other columns does not matter."""
         file = self.files[int(number)]
         if not file.whole:
-            self.read(number, position, octets, queue, name, base, count)  # which says why not
+            self.read(number, position, octets, queue, name, base, count)  # always raises DamagedBlock
         self.reads += 1
         try:
             part = read_part(self.disk, self.handle(file), int(position), int(octets), columns)
@@ -151,12 +151,12 @@ class BlockFiles:
         return part
 
     def damaged(self, file: BlockFile, position: i64, queue: int, name: str, base: i64, end: i64, text: str) -> Damage:
-        """Have it known that these offsets cannot be read."""
+        """Record and return the damage that makes these offsets unreadable."""
         path = self.disk.path(file.path)
         damage = Damage(path, int(position), queue, name, int(base), int(end), text.removeprefix(f"{path}: "))
         self.damages[file.number, int(position)] = damage
         return damage
 
     def forgive(self, number: i64, position: i64) -> None:
-        """Forget the damage there: the block can be read again, or is wanted no more."""
+        """Delete the damage at this position, because its block can be read again or is not needed any more."""
         self.damages.pop((int(number), int(position)), None)

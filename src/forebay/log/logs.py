@@ -1,4 +1,4 @@
-"""All logs of a store with their segments: what is opened, forgotten, merged and shrunk."""
+"""All logs of a store with their segments: opens, drops, merges and shrinks them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from forebay.log.segment import Segment, queue_folder, read_damaged, read_segmen
 from forebay.log.stored import StoreOptions
 from forebay.log.stored_log import StoredLog, StoredSegment, take_blocks, unnamed_logs, with_segments
 
-SEGMENT_CHECKS_MAX: Final = 16  # segments looked at by one `plan_segments`
-MERGE_COUNT: Final = 8  # neighbouring segments of a log that are made one when all are small
+SEGMENT_CHECKS_MAX: Final = 16  # segments that one `plan_segments` checks
+MERGE_COUNT: Final = 8  # neighbouring segments of a log to merge when all are small
 SMALL_PART: Final = 8  # a segment is small below this part of segment_octets_max
 
 
@@ -29,7 +29,7 @@ class Logs:
         self.files = BlockFiles(disk)
         self.cache = BlockCache(options.cache_octets_max)
         self.stored: dict[int, StoredLog] = {}
-        self.leftover: list[str] = []  # files found at the start that stand for nothing
+        self.leftover: list[str] = []  # useless files found when the folder was opened
         self.dead: list[tuple[str, int]] = []  # segments to be removed, and the frame that no longer names them
         self.next_segment = -1
         self.next_check = 0
@@ -85,7 +85,7 @@ class Logs:
                 self.files.damaged(file, 0, queue, "", segment.first, segment.end, segment.fault)
 
     def add_segment(self, stored: StoredLog, segment: Segment) -> BlockFile:
-        """Take a segment in; its blocks are the caller's to add."""
+        """Register a segment of a log and return its file. The caller adds its blocks."""
         file = BlockFile(self.next_segment, segment.path, -1, False)
         self.next_segment -= 1
         self.files.add(file)
@@ -94,7 +94,10 @@ class Logs:
         return file
 
     def take_blocks(self, frame: Frame, position: int, file: BlockFile) -> None:
-        """Have the logs take in the blocks of a frame that recovery found there; CorruptFile for what cannot be."""
+        """Add the blocks of a frame that recovery found to their logs.
+
+        Raises CorruptFile for offsets a log has already.
+        """
         at: int = take_blocks(self.stored, frame, 0, position, file)
         while at < len(frame.blocks):
             block = frame.blocks[at]
@@ -106,7 +109,7 @@ class Logs:
             at = take_blocks(self.stored, frame, at, position, file)
 
     def forget(self, queue: int, busy: list[BlockFile]) -> None:
-        """Drop a log; files that are `busy` stay open until their job is back."""
+        """Drop a log. Segments in `busy` stay open until their job has finished."""
         stored = self.stored.pop(queue, None)
         if stored is None:
             return
@@ -116,7 +119,7 @@ class Logs:
                 self.files.forget(segment.file)
 
     def segment_totals(self) -> tuple[int, int]:
-        """The number of segment files, and their octets."""
+        """Return the number of segments and their total bytes."""
         count = octets = 0
         for stored in with_segments(self.stored):
             for each in stored.segments:
@@ -125,13 +128,13 @@ class Logs:
         return count, octets
 
     def remove_leftover(self) -> None:
-        """Remove what the start found and nobody needs."""
+        """Remove the useless files that opening the folder found."""
         leftover, self.leftover = self.leftover, []
         for path in leftover:
             self.disk.remove(path)
 
     def drop_segments(self, lsn: int) -> list[StoredLog]:
-        """Give up the segments that hold nothing any more; the logs whose segments frame `lsn` has to name anew."""
+        """Drop segments without needed blocks, and return their logs. Frame `lsn` must name the rest anew."""
         changed: list[StoredLog] = []
         for stored in with_segments(self.stored):
             dead = [each for each in stored.segments if each.file.blocks == 0]
@@ -144,14 +147,14 @@ class Logs:
         return changed
 
     def note_gone(self, log: QueueLog, file: BlockFile, why: str) -> None:
-        """Mark as damaged what is still wanted of a segment that somebody has removed."""
+        """Record needed blocks as damaged whose segment was removed from outside."""
         entries = log.entries_in(file.number)
         for at in range(int(entries.size())):
             base, end = int(entries.bases[at]), int(entries.end(at))
             self.files.damaged(file, entries.positions[at], log.queue, log.name, base, end, why)
 
     def note_damaged(self, rewrite: Rewrite) -> None:
-        """Note blocks that could not be read in a rewrite as damaged where they stand now, too."""
+        """Record the blocks that a rewrite could not read as damaged at their new place, too."""
         log = rewrite.log
         index = log.index
         for base, why in rewrite.damaged:
@@ -161,42 +164,42 @@ class Logs:
                 self.files.damaged(file, index.positions[at], log.queue, log.name, base, index.end(at), why)
 
     def damages(self) -> list[Damage]:
-        """The blocks that cannot be read and are still wanted, in the order of logs and offsets."""
+        """Return the blocks that cannot be read and are still needed, ordered by queue and offset."""
         self.name_damages()
         return sorted(self.files.damages.values(), key=lambda each: (each.queue, each.base))
 
     def name_damages(self) -> None:
-        """Have what is damaged bear the name of its log, which is not known while a folder is opened."""
+        """Set the queue's name in each damage: while a folder is opened, names are not known yet."""
         for damage in self.files.damages.values():
             stored = self.stored.get(damage.queue)
             damage.name = damage.name if stored is None else stored.log.name
 
     def dead_segments(self, durable: int) -> list[str]:
-        """Paths of segments that may be removed now: it is on the disk that they need not be there."""
+        """Remove from the list and return the paths of segments that no durable frame names any more."""
         paths = [path for path, lsn in self.dead if lsn <= durable]
         if paths:
             self.dead = [(path, lsn) for path, lsn in self.dead if lsn > durable]
         return paths
 
     def unnamed(self) -> list[QueueLog]:
-        """Logs whose folder does not say their name yet."""
+        """Return the durable logs whose folder does not hold the queue's name yet."""
         return unnamed_logs(self.stored)
 
     def unnamed_of(self, job: Job, more: int) -> list[QueueLog]:
-        """Logs that a job rewrites, beside the first `more` unnamed, and that have no folder yet."""
+        """Return the logs that a job rewrites and that have no name on the disk, without the first `more` unnamed."""
         named = {log.queue for log in self.unnamed()[more:]}
         return [rewrite.log for rewrite in job.rewrites if rewrite.log.queue in named]
 
     def named(self, log: QueueLog) -> None:
-        """The log's folder says its name."""
+        """Record that the log's folder holds the queue's name."""
         stored = self.stored.get(log.queue)
         if stored is not None and stored.log is log:
             stored.named = True
 
     def plan_segments(self, liveness: Liveness) -> list[Rewrite]:
-        """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time.
+        """Plan to merge small neighbouring segments, or shrink one that is less than half needed.
 
-        Before they are run the rewrites are to be `pinned`.
+        Checks a few logs a call. Call `pinned` before the rewrites run.
         """
         found: list[Rewrite] = []
         logs = with_segments(self.stored)
@@ -223,7 +226,7 @@ class Logs:
         return found
 
     def still_here(self, rewrites: list[Rewrite]) -> list[Rewrite]:
-        """The rewrites whose log is there, and all their files."""
+        """Return the rewrites whose log and files still exist."""
         kept: list[Rewrite] = []
         for rewrite in rewrites:
             stored = self.stored.get(rewrite.log.queue)
@@ -234,7 +237,10 @@ class Logs:
         return kept
 
     def pinned(self, rewrites: list[Rewrite]) -> list[Rewrite]:
-        """Keep the segments open that these read; without those whose segments somebody has removed."""
+        """Keep the rewrites' segments open.
+
+        Return the rewrites without those whose segments were removed from outside.
+        """
         kept: list[Rewrite] = []
         for rewrite in rewrites:
             opened: list[BlockFile] = []
@@ -250,7 +256,7 @@ class Logs:
         return kept
 
     def take_rewrite(self, rewrite: Rewrite) -> bool:
-        """Have the log read the new segments in place of the files they were made from; False if it was dropped."""
+        """Replace a rewrite's source files by its new segments in the log. Returns False if the log was dropped."""
         log = rewrite.log
         stored = self.stored.get(log.queue)
         if stored is None or stored.log is not log:
@@ -280,17 +286,17 @@ class Logs:
                 stored.segments.remove(source)
                 self.files.forget(source.file)
             else:
-                self.files.unpin(source.file)  # nobody reads it any more: the next plan removes it
+                self.files.unpin(source.file)  # it has no block that a log reads: the next plan removes it
         return True
 
 
 def fault_of(error: CorruptFile | UnreadableFile) -> str:
-    """The words for what is wrong, without the path and the position."""
+    """Return an error's text without path and position."""
     return error.args[0].rpartition(": ")[2] if isinstance(error, CorruptFile) else str(error)
 
 
 def rewrite_of(stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]) -> Rewrite:
-    """Make one segment of these neighbours."""
+    """Return a rewrite that makes one segment of these neighbours."""
     entries = stored.log.entries_in(sources[0].file.number)
     for source in sources[1:]:
         entries.extend(stored.log.entries_in(source.file.number))
@@ -299,7 +305,7 @@ def rewrite_of(stored: StoredLog, sources: list[StoredSegment], wanted: list[tup
 
 
 def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:
-    """The number of records of a segment within the wanted intervals."""
+    """Return the number of a segment's records within the wanted intervals."""
     kept = 0
     for entry in segment.entries:
         end = entry.base + entry.count

@@ -78,7 +78,7 @@ class SegmentEntry:
 class Segment:
     """The head and the index of a segment.
 
-    fault  why the index cannot be trusted; then one entry is for all that the segment stands for
+    fault  why the index cannot be trusted; then a single entry stands for the whole segment. Empty if it can
     """
 
     path: str
@@ -90,7 +90,7 @@ class Segment:
     fault: str = ""
 
     def index(self, number: int) -> BlockIndex:
-        """The entries for a log's index, as blocks of this file number."""
+        """Return the segment's blocks as index entries of a log, with this file number."""
         index = BlockIndex()
         for entry in self.entries:
             index.add(entry.base, entry.count, number, entry.position, entry.octets, entry.stamp_us)
@@ -101,30 +101,30 @@ class Segment:
 
 
 def queue_folder(queue: int) -> str:
-    """The folder of a queue's segments, below the data directory."""
+    """Return the folder of a queue's segments, below the data directory."""
     return f"queues/{queue}"
 
 
 def segment_path(queue: int, first: int) -> str:
-    """Name of a segment of a queue, below the data directory."""
+    """Return the path of a queue's segment, below the data directory."""
     return f"{queue_folder(queue)}/{first:020d}.seg"
 
 
 def encode_head(queue: int, first: int, end: int) -> bytes:
-    """The first octets of a segment."""
+    """Return the first 40 bytes of a segment."""
     tail = HEAD.pack(HEAD_MAGIC, 0, VERSION, queue, first, end, 0)[8:]
     return HEAD_MAGIC + crc32c(tail).to_bytes(4, "little") + tail
 
 
 def encode_foot(head: bytes, queue: int, first: int, end: int, position: int, entries: list[SegmentEntry]) -> bytes:
-    """The index and all behind it."""
+    """Return the index of a segment and the foot that follows it."""
     index = b"".join(ENTRY.pack(e.base, e.stamp_us, e.position, e.octets, e.count) for e in entries)
     tail = FOOT.pack(FOOT_MAGIC, 0, VERSION, queue, first, end, position, len(entries), 0)[8:]
     return index + FOOT_MAGIC + crc32c(tail, crc32c(index, crc32c(head))).to_bytes(4, "little") + tail
 
 
 def read_segment(disk: Disk, path: str) -> Segment:
-    """The content of a segment, from its head and index; CorruptFile if an octet of these is not as it was written."""
+    """Read the head and the index of a segment. Raises CorruptFile unless they are as they were written."""
     handle = disk.open(path, False)
     try:
         return parse_segment(disk, path, handle)
@@ -133,7 +133,7 @@ def read_segment(disk: Disk, path: str) -> Segment:
 
 
 def read_damaged(disk: Disk, path: str, fault: str) -> Segment:
-    """A segment whose index cannot be trusted, as its head has it; CorruptFile if that is damaged as well."""
+    """Return a segment with a damaged index, as its head describes it. Raises CorruptFile if the head is damaged."""
     handle = disk.open(path, False)
     try:
         octets = disk.size(handle)
@@ -148,7 +148,7 @@ def read_damaged(disk: Disk, path: str, fault: str) -> Segment:
 
 
 def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None) -> Segment:
-    """Read a segment as `read_segment`, of an open file; `head` is to be taken for its own, if there is any."""
+    """Read a segment as `read_segment` does, but from an open file. `head` replaces the head on the disk if given."""
     full_path = disk.path(path)
     octets = disk.size(handle)
     if octets < HEAD_OCTETS + FOOT_OCTETS:
@@ -177,14 +177,14 @@ def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None)
 
 
 def wrong_version(version: int) -> str:
-    """The reason to refuse a segment of another version than ours."""
+    """Return the error text for a segment of another version of the format."""
     if version < VERSION:
         return f"version {version} of the segment format is of an older forebay, this one knows {VERSION} only"
     return f"version {version} of the segment format is unknown, this program knows {VERSION}"
 
 
 class SegmentWriter:
-    """Writes one segment under a name of its own; `finish` gives it its lasting name."""
+    """Writes one segment under a temporary name; `finish` gives it its lasting name."""
 
     def __init__(self, disk: Disk, queue: int, first: int) -> None:
         self.disk = disk
@@ -199,7 +199,7 @@ class SegmentWriter:
         self.written = HEAD_OCTETS
 
     def add(self, block: Block) -> None:
-        """Take a block, with a checksum for each column."""
+        """Append a block, with a checksum for each column."""
         block = summed(block)
         octets = int(block.octets())
         self.entries.append(
@@ -215,7 +215,7 @@ class SegmentWriter:
             self.add(block)
 
     def add_damaged(self, base: int, stamp_us: int, count: int, octets: bytes) -> None:
-        """Take a block that cannot be read as it is, with what is known of it."""
+        """Append a block that cannot be read as it is, with the index entry known of it."""
         self.entries.append(SegmentEntry(base, stamp_us, self.position, len(octets), count))
         self.parts.append(octets)
         self.position += len(octets)
@@ -227,7 +227,7 @@ class SegmentWriter:
             self.written = self.position
 
     def finish(self, end: int) -> Segment:
-        """Make the segment, which stands for all offsets to before `end`, durable under its lasting name."""
+        """Complete the segment of all offsets below `end`, durably under its lasting name, and return it."""
         self.write_out()
         head = encode_head(self.queue, self.first, end)
         foot = encode_foot(head, self.queue, self.first, end, self.position, self.entries)
@@ -239,13 +239,13 @@ class SegmentWriter:
         return Segment(self.path, self.queue, self.first, end, self.position + len(foot), self.entries)
 
     def abandon(self) -> None:
-        """Remove what was written: there will be no segment."""
+        """Remove the unfinished segment."""
         self.disk.close(self.handle)
         self.disk.remove(self.path + ".tmp")
 
 
 def summed(block: Block) -> Block:
-    """The block with a checksum for each column."""
+    """Return the block with a head that has a checksum for each column."""
     if len(block.head) == SUMMED_HEAD_OCTETS:
         return block
     data = memoryview(block.data)
@@ -256,14 +256,14 @@ def summed(block: Block) -> Block:
 
 
 class Merger:
-    """Makes large blocks of the small ones it is given, which ascend."""
+    """Merges small blocks, given in ascending order, into large ones."""
 
     def __init__(self) -> None:
         self.writer = BlockWriter()
         self.base = 0
 
     def add(self, block: Block, first: int, count: int) -> list[Block]:
-        """Take records [first, first + count) of a block; the blocks that are complete now."""
+        """Add `count` records of a block from number `first` on, and return the blocks that are complete now."""
         out: list[Block] = []
         base = int(block.base) + first
         filled = int(self.writer.count)
@@ -272,7 +272,7 @@ class Merger:
             out.append(self.seal())
             filled = 0
         if not filled and count == block.count and (2 * count >= RECORDS_MAX or 2 * block.octets() >= OCTETS_MAX):
-            out.append(block)  # large enough: copied as it is
+            out.append(block)  # large enough to be copied as it is
             return out
         if not filled:
             self.base = base

@@ -2,12 +2,12 @@
 
 A part of a block is
 
-     0 88  the head of a block with a checksum for each column (log/block.py); those of columns that are not there, and
-           that of the whole, mean nothing
+     0 88  the head of a block with a checksum for each column (log/block.py). The checksums of missing columns and of
+           the whole block mean nothing
     88     the columns that were asked for (core/stored/columns.py), in the order in which the block has them
 
-In a segment head and columns stand so already. For a block that has one checksum, and was checked by it, the head is
-made here.
+A segment holds head and columns in this form already. For a block with a single checksum, which has been checked, the
+head is made here.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ LENGTHS_AT: Final = [32, 36, 40, 48, 44]  # in a head, of the variable columns i
 
 @final
 class BlockPart:
-    """Some columns of the records [base, end): `parts` are the head and what follows it.
+    """Some columns of the records [base, end). `parts` are the head and the columns.
 
-    read_octets  that had to be looked at for them
+    read_octets  bytes that were read or scanned for them
     """
 
     def __init__(self, head: bytes, columns: list[bytes]) -> None:
@@ -60,7 +60,7 @@ class BlockPart:
 
 
 def column_starts(block: Block) -> list[int]:
-    """The positions in `data` at which the columns begin, and its end."""
+    """Return the positions in `data` where the columns begin, and the end of `data`."""
     return [
         0,
         int(block.formats_at),
@@ -74,7 +74,7 @@ def column_starts(block: Block) -> list[int]:
 
 
 def part_of(block: Block, columns: i64) -> BlockPart:
-    """Some columns of a block."""
+    """Return some columns of a block in memory."""
     starts = column_starts(block)
     found: list[bytes] = []
     sums: list[int] = []
@@ -95,7 +95,7 @@ def part_of(block: Block, columns: i64) -> BlockPart:
 
 
 def with_sums(block: Block, sums: list[int]) -> Block:
-    """The block with the head that a segment has, of these checksums of its columns."""
+    """Return the block with the head that a segment needs, with these checksums of its columns."""
     head = summed_head(block, sums)
     count = block.count
     lengths = [i64(read_i32_le(head, at)) for at in LENGTHS_AT]
@@ -103,7 +103,7 @@ def with_sums(block: Block, sums: list[int]) -> Block:
 
 
 def summed_head(block: Block, sums: list[int]) -> bytes:
-    """The head of 88 octets with these checksums; its own where it has one."""
+    """Return the block's head of 88 bytes if it has one, else one with these checksums."""
     if len(block.head) == SUMMED_HEAD_OCTETS:
         return block.head
     out = BytesWriter()
@@ -137,7 +137,7 @@ def write_sum(out: BytesWriter, sum: i64) -> None:
 
 
 def column_lengths(head: bytes) -> list[int]:
-    """The octets of all columns of the block that a head is of, padding included; BadBlock if they cannot be."""
+    """Return the bytes of each column of the block with this head, padding included. Raises BadBlock."""
     count = i64(read_i32_le(head, 12))
     offsets = 4 * (count + 1)
     offsets += padding(offsets)
@@ -148,7 +148,7 @@ def column_lengths(head: bytes) -> list[int]:
         if count < 1 or octets < 0:
             raise BadBlock(f"block of {count} records with a column of {octets} octets")
         octets += padding(octets)
-        if at != 48 or octets:  # annotations are there only where a record has any
+        if at != 48 or octets:  # the column of annotations exists only if a record has some
             octets += offsets
         found.append(int(octets))
         whole += octets
@@ -158,13 +158,13 @@ def column_lengths(head: bytes) -> list[int]:
 
 
 def check_column(head: bytes, place: int, column: bytes) -> None:
-    """BadBlock unless a column is as it was written."""
+    """Check a column against its checksum in the head. Raises BadBlock if it does not match."""
     if crc32c(column) != i64(read_i32_le(head, SUMS_AT + 4 * place)) & 0xFFFFFFFF:
         raise BadBlock(f"checksum of the column {COLUMN_NAMES[place]} does not match")
 
 
 def check_every_column(block: Block) -> None:
-    """BadBlock where a block of a segment has another checksum for a column than that column."""
+    """Check every column of a segment's block against the head. Raises BadBlock if one does not match."""
     if len(block.head) == SUMMED_HEAD_OCTETS:
         parts = block.parts()
         starts = column_starts(block)
@@ -174,7 +174,7 @@ def check_every_column(block: Block) -> None:
 
 
 def read_part(disk: Disk, handle: int, position: int, octets: int, columns: i64) -> BlockPart:
-    """Some columns of the block of so many octets that stands there, the others not read; BadBlock if none does."""
+    """Read only these columns of the block of `octets` bytes at `position`. Raises BadBlock if there is none."""
     head = disk.pread(handle, SUMMED_HEAD_OCTETS, position)
     if head[:4] != SUMMED_MAGIC:
         return part_of(read_block(disk, handle, position, octets), columns)
@@ -193,9 +193,9 @@ def read_part(disk: Disk, handle: int, position: int, octets: int, columns: i64)
 
 
 def parse_parts(octets: bytes, columns: int) -> list[Block]:
-    """The blocks of which these are parts, back to back: values of columns that are not there are zero, or empty.
+    """Return the blocks of parts that stand back to back. Values of missing columns are zero or empty.
 
-    raises  BadBlock unless every octet is as it was written
+    raises  BadBlock unless every byte is as it was written
     """
     found: list[Block] = []
     at = 0
@@ -207,7 +207,7 @@ def parse_parts(octets: bytes, columns: int) -> list[Block]:
 
 
 def parse_part(octets: bytes, at: int, columns: int) -> tuple[Block, int]:
-    """Parse the part that begins there; the part, and how many octets it takes."""
+    """Return the block of the part that begins at `at`, and the part's length in bytes."""
     head = octets[at : at + SUMMED_HEAD_OCTETS]
     if len(head) < SUMMED_HEAD_OCTETS or head[:4] != SUMMED_MAGIC:
         raise BadBlock("no part of a block starts here")

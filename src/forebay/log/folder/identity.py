@@ -1,13 +1,13 @@
-"""The identity of a store: which disk this is, for the others of its group, and what it has promised them.
+"""The identity of a store: which disk it is for the other nodes of its group, and what it has promised them.
 
 The file `store.json` of the data folder, one JSON object and a line feed:
 
      version   1
-     store     16 octets of chance as hex, made with the folder: a folder that was emptied or repaired is another store
-     promised  the store acts for no leader of a lower epoch than this
-     group     16 octets of chance as hex, made when the group was founded that the store is of; empty for none.
-               Versions that know nothing of it leave it out
-     copying   true while the folder is being filled from another store: what else is in it then counts for nothing
+     store     16 random octets as hex, made with the folder: a folder that was emptied or repaired is another store
+     promised  the store follows no leader of a lower epoch than this
+     group     16 random octets as hex, made when the store's group was founded; empty for none. Versions that do not
+               know this field leave it out
+     copying   true while the folder is being filled from another store: ignore whatever else is in it
      crc       CRC32C of the object without this field, keys sorted and no spaces
 """
 
@@ -36,10 +36,10 @@ ID: Final = re.compile(r"[0-9a-f]{32}")
 class StoreIdentity:
     """The content of the file.
 
-    store     its id, 32 hex digits
-    promised  the epoch
+    store     id of the store, 32 hex digits
+    promised  the promised epoch
     copying   the folder is being filled from another store
-    group     that the store is of; "" for none
+    group     id of the group that the store belongs to; "" for none
     """
 
     store: str
@@ -49,16 +49,16 @@ class StoreIdentity:
 
 
 class UnfinishedCopy(StorageError):
-    """The folder was being filled from another store: nothing in it can be used."""
+    """A copy into the folder was not finished: nothing in it can be used."""
 
 
 def new_identity(random: Random) -> StoreIdentity:
-    """The identity of a store that was never there before."""
+    """Return the identity of a new store, with a random id."""
     return StoreIdentity(random.octets(ID_OCTETS).hex())
 
 
 def own_identity(disk: Disk, random: Random) -> StoreIdentity:
-    """The identity of the folder's store, made where there is none; CorruptFile if it is not as it was written."""
+    """Return the folder's identity, and write a new one if there is none. Raises CorruptFile if it is damaged."""
     identity = read_identity(disk)
     if identity is None:
         identity = new_identity(random)
@@ -67,9 +67,9 @@ def own_identity(disk: Disk, random: Random) -> StoreIdentity:
 
 
 def alone_identity(disk: Disk, random: Random) -> StoreIdentity:
-    """The identity of a node that stands alone from here on: what was of a group is another store now.
+    """Return the identity for a node that runs alone from here on. A store that was in a group gets a new id.
 
-    It may write frames that the group never gets, under numbers that the group gives to others.
+    The node may write frames that the group never gets, with numbers that the group gives to other frames.
     """
     identity = own_identity(disk, random)
     if identity.copying or not (identity.group or identity.promised):
@@ -80,7 +80,7 @@ def alone_identity(disk: Disk, random: Random) -> StoreIdentity:
 
 
 def join_group(disk: Disk, identity: StoreIdentity, group: str) -> StoreIdentity:
-    """Have the store be of a group; on return that is on the disk."""
+    """Record durably that the store belongs to the group, and return the new identity."""
     if identity.group == group:
         return identity
     joined = replace(identity, group=group)
@@ -89,7 +89,7 @@ def join_group(disk: Disk, identity: StoreIdentity, group: str) -> StoreIdentity
 
 
 def promise(disk: Disk, identity: StoreIdentity, epoch: int) -> StoreIdentity:
-    """Have the store promise an epoch; on return it is on the disk."""
+    """Record durably that the store has promised the epoch, and return the new identity."""
     assert epoch >= identity.promised, f"epoch {epoch} is below the promised {identity.promised}"
     if epoch == identity.promised:
         return identity
@@ -100,7 +100,7 @@ def promise(disk: Disk, identity: StoreIdentity, epoch: int) -> StoreIdentity:
 
 
 def read_identity(disk: Disk) -> StoreIdentity | None:
-    """The identity of the folder's store; None where there is none. CorruptFile if it is not as it was written."""
+    """Read the folder's identity, or return None if there is none. Raises CorruptFile if it is damaged."""
     if NAME not in disk.list(""):
         return None
     handle = disk.open(NAME, False)
@@ -136,7 +136,7 @@ def parsed(path: str, fields: dict[str, object]) -> StoreIdentity:
 
 
 def write_identity(disk: Disk, identity: StoreIdentity) -> None:
-    """Put this identity in the place of any other; on return it is durable."""
+    """Replace the identity durably."""
     assert ID.fullmatch(identity.store), identity.store
     fields: dict[str, object] = {
         "version": VERSION,
@@ -158,7 +158,7 @@ def write_identity(disk: Disk, identity: StoreIdentity) -> None:
 
 
 def keep_room(disk: Disk) -> None:
-    """Have room for the next identity, if there is any: with that a full disk takes promises, too."""
+    """Reserve room for the next identity, if possible, so that even a full disk takes promises."""
     with suppress(DiskFull):
         handle = disk.open(SPARE, True)
         try:
@@ -173,7 +173,7 @@ def checksum(fields: dict[str, object]) -> int:
 
 
 def check_whole(disk: Disk) -> None:
-    """UnfinishedCopy if the folder was being filled from another store when its process ended."""
+    """Raise UnfinishedCopy if a copy into the folder was not finished."""
     identity = read_identity(disk)
     if identity is not None and identity.copying:
         text = "this folder was being filled from another node of its cluster, and that did not end"

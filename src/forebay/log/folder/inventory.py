@@ -1,8 +1,8 @@
 """The inventory: the files of a replicated store that must be there.
 
-The log of a replicated store is the same at every node, its files are not: so what must be there stands beside the log,
-where a single node has notes of it in the log. A file is removed only when the inventory on the disk no longer names
-it; a file that is named and not there was taken away by somebody else.
+The log of a replicated store is the same at every node, but its files are not. So the list of required files stands
+beside the log, where a single node has notes of it in the log. A file is removed only when the inventory on the disk no
+longer names it. A file that is named and missing was removed from outside.
 
 The file `INVENTORY` of the data folder, little-endian:
 
@@ -10,7 +10,7 @@ The file `INVENTORY` of the data folder, little-endian:
      4  4  CRC32C of the octets 8 to the end
      8  4  version, 1
     12  4  count of WAL files
-    16  8  floor: what frames up to this LSN have may be in segments, so the log can never be cut below it
+    16  8  floor: records of frames up to this LSN may be in segments, so the log can never be truncated below it
     24  4  count of segments
     28  4  zeros
     32     the numbers of the WAL files, as i64
@@ -43,7 +43,7 @@ SPAN: Final = struct.Struct("<qqq")
 class Inventory:
     """The content of the file.
 
-    floor     the log is never cut below this lsn
+    floor     the log is never truncated below this lsn
     wals      numbers of WAL files
     segments  queue, first offset and the one after the last of each
     """
@@ -54,7 +54,7 @@ class Inventory:
 
 
 def read_inventory(disk: Disk) -> Inventory | None:
-    """The content of the inventory; None where there is none. CorruptFile if it is not as it was written."""
+    """Read the inventory, or return None if there is none. Raises CorruptFile if it is damaged."""
     if NAME not in disk.list(""):
         return None
     path = disk.path(NAME)
@@ -78,9 +78,9 @@ def read_inventory(disk: Disk) -> Inventory | None:
 
 
 def write_inventory(disk: Disk, inventory: Inventory) -> None:
-    """Put this inventory in the place of any other; on return it is durable.
+    """Replace the inventory durably.
 
-    Room for the next one is kept: only with that may files go, also where the disk is full.
+    Reserves room for the next one, because even a full disk must take it before files may be removed.
     """
     head = HEAD.pack(MAGIC, 0, VERSION, len(inventory.wals), inventory.floor, len(inventory.segments), 0)[8:]
     parts = [NUMBER.pack(number) for number in inventory.wals] + [SPAN.pack(*span) for span in inventory.segments]
@@ -97,7 +97,7 @@ def write_inventory(disk: Disk, inventory: Inventory) -> None:
 
 
 def keep_room(disk: Disk, octets: int) -> None:
-    """Have room for an inventory of so many octets, if there is any."""
+    """Reserve room for an inventory of `octets` bytes, unless the disk is full."""
     handle = disk.open(SPARE, True)
     try:
         with suppress(DiskFull):
@@ -107,6 +107,6 @@ def keep_room(disk: Disk, octets: int) -> None:
 
 
 def remove_inventory(disk: Disk) -> None:
-    """Have none; on return that is durable."""
+    """Remove the inventory durably."""
     disk.remove(NAME)
     disk.sync_names("")

@@ -1,4 +1,4 @@
-"""The manifest: how far the write-ahead log went, beside the log itself, so that an end cut off is missed.
+"""The manifest: how far the write-ahead log went, beside the log itself, so that a lost end of the log is noticed.
 
 The file `MANIFEST` of the data folder, 40 octets, little-endian:
 
@@ -10,9 +10,9 @@ The file `MANIFEST` of the data folder, 40 octets, little-endian:
     24  8  LSN of a frame that is in the log
     32  8  zeros
 
-It is written when a broker starts, soon after each change of WAL files, and with CLEAN when the broker stops in good
-order: then its LSN is that of the last frame. The log may go further than it says, never less far. What else must be
-there stands in the log (`log/folder/required.py`).
+The manifest is written when a broker starts, soon after each change of WAL files, and with CLEAN when the broker stops
+cleanly: then its LSN is that of the last frame. The log may go further than the manifest says, but must not end
+earlier. The other files that must be there are named in the log (`log/folder/required.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Manifest:
 
     wal    number of the newest WAL file
     lsn    of a frame that is in the log
-    clean  the broker was stopped in good order, and that is the last frame
+    clean  the broker was stopped cleanly, and `lsn` is the last frame
     """
 
     wal: int
@@ -48,7 +48,7 @@ class Manifest:
 
 
 def read_manifest(disk: Disk) -> Manifest | None:
-    """The content of the manifest; None where there is none. CorruptFile if it is not as it was written."""
+    """Read the manifest, or return None if there is none. Raises CorruptFile if it is damaged."""
     if NAME not in disk.list(""):
         return None
     path = disk.path(NAME)
@@ -68,7 +68,7 @@ def read_manifest(disk: Disk) -> Manifest | None:
 
 
 def write_manifest(disk: Disk, manifest: Manifest) -> None:
-    """Put this manifest in the place of any other; on return it is durable."""
+    """Replace the manifest durably."""
     tail = LAYOUT.pack(MAGIC, 0, VERSION, CLEAN if manifest.clean else 0, manifest.wal, manifest.lsn, 0)[8:]
     handle = disk.open(f"{NAME}.tmp", True)
     try:

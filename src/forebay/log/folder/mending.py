@@ -1,8 +1,7 @@
-"""Mending damaged files: what of them is whole is written anew, and what is lost is told.
+"""Repairs damaged files: writes what is whole anew, and reports what is lost.
 
-Nothing is guessed: a block, or what a frame says, is taken over if its checksum holds. A frame that is lost leaves an
-empty one of its number, as the numbers of frames must follow each other; offsets that are lost leave a gap, as those
-do that compaction leaves out.
+Nothing is guessed: a block, or a frame's notes, are kept only if the checksum matches. A lost frame is replaced by an
+empty one of its number, as the numbers of frames must follow each other. Lost offsets leave a gap, as compaction does.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ FIRST_LSN_AT: Final = FILE_HEAD_OCTETS + 16  # of the first frame
 
 
 class Unmendable(StorageError):
-    """A folder cannot be repaired: the rest of it does not say enough to go on with."""
+    """The folder cannot be repaired, as too little is left to restore the rest."""
 
 
 class Output:
@@ -64,14 +63,14 @@ class Output:
         self.position += len(octets)
 
     def copy(self, source: Disk, handle: int, first: int, end: int) -> None:
-        """Write a stretch of another file."""
+        """Write the bytes [first, end) of another file."""
         while first < end:
             octets = source.pread(handle, min(COPY_OCTETS, end - first), first)
             self.write(octets)
             first += len(octets)
 
     def close(self) -> None:
-        """Close the file durably."""
+        """Sync and close the file."""
         self.disk.sync(self.handle)
         self.disk.close(self.handle)
 
@@ -80,14 +79,14 @@ class Output:
 
 
 def filler(salt: int, epoch: int, lsn: int, flags: int = 0, pieces: list[bytes] | None = None) -> bytes:
-    """A frame that stands for one that is lost."""
+    """Return a frame that replaces a lost one."""
     checked = b"".join(pieces or [])
     octets = FRAME_HEAD_OCTETS + len(checked)
     return encode_frame_head(salt, epoch, lsn, octets, flags, len(pieces or []), checked) + checked
 
 
 def without_bad_blocks(data: bytes, start: int, salt: int, frame: Frame) -> tuple[bytes, list[StoredBlock]]:
-    """A frame of which some blocks are damaged, made anew without them; and those."""
+    """Return the bytes of the frame without its damaged blocks, and these blocks."""
     lost: list[StoredBlock] = []
     parts: list[bytes] = []
     checked: list[bytes] = []
@@ -112,12 +111,12 @@ def without_bad_blocks(data: bytes, start: int, salt: int, frame: Frame) -> tupl
 
 
 class WalMender:
-    """One file of the write-ahead log.
+    """Repairs one file of the write-ahead log.
 
-    before        gives the entries that say what a checkpoint would have said, if this file's is lost; Unmendable
-    epoch_before  of the file before it: where no frame of this one is left, it counts
-    changed       something was not as it was written
-    losses        for people
+    before        returns the entries for a lost checkpoint of this file. Raises Unmendable
+    epoch_before  epoch of the file before this one, used if no frame of this one is left
+    changed       at least one byte was not as it was written
+    losses        texts for people
     """
 
     def __init__(
@@ -135,10 +134,10 @@ class WalMender:
         self.reader = WalReader(disk, self.path, self.handle, number, True)
 
     def write(self, out: Output, next_lsn: int | None) -> None:
-        """Write the file anew; `next_lsn`: with which frame the next file begins, if there is one."""
+        """Write the repaired file to `out`. `next_lsn` is the first frame of the next file, if there is one."""
         reader = self.reader
         out.write(encode_file_head(self.head))
-        whole = FILE_HEAD_OCTETS  # from here on all that was read is as it was written
+        whole = FILE_HEAD_OCTETS  # from here on all that was read is undamaged, and not copied yet
         while True:
             try:
                 if reader.next() is not None:
@@ -156,7 +155,7 @@ class WalMender:
             at = int(reader.later_frame())
             if at < 0:
                 if reader.position == FILE_HEAD_OCTETS:
-                    self.fill(out, int(reader.lsn) + 1, self.epoch_before)  # not even the first frame is left
+                    self.fill(out, int(reader.lsn) + 1, self.epoch_before)  # no frame is left
                     reader.lsn += 1
                 self.losses.append(f"frames from {reader.lsn + 1} on of the write-ahead log, if there were any")
                 break
@@ -172,7 +171,7 @@ class WalMender:
         self.disk.close(self.handle)
 
     def salvage(self, out: Output) -> bool:
-        """Take over what is whole of a frame with damaged blocks; whether such a frame is next."""
+        """Write the next frame without its damaged blocks. Returns False if the frame is not damaged that way."""
         reader = self.reader
         try:
             at = int(reader.fetch(reader.position, FRAME_HEAD_OCTETS))
@@ -195,7 +194,7 @@ class WalMender:
         return True
 
     def frames(self) -> int:
-        """The number of frames that stay."""
+        """Return the number of frames that are kept."""
         return int(self.reader.lsn) - int(self.head.first_lsn) + 1 - self.filled
 
     def fill(self, out: Output, lsn: int, epoch: int) -> None:
@@ -207,7 +206,7 @@ class WalMender:
         out.write(filler(self.head.salt, epoch, lsn, CHECKPOINT, pieces))
 
     def reach(self, out: Output, next_lsn: int | None) -> None:
-        """Have frames up to where the next file begins."""
+        """Write empty frames up to the first frame of the next file."""
         last = int(self.reader.lsn)
         if next_lsn is None or next_lsn <= last + 1:
             return
@@ -221,7 +220,7 @@ class WalMender:
 
 
 def mended_head(disk: Disk, number: int) -> FileHead:
-    """The head of a WAL file, as it is or was before it was damaged; Unmendable."""
+    """Return the head of a WAL file, restored if it is damaged. Raises Unmendable if it cannot be restored."""
     handle = disk.open(wal_path(number), False)
     try:
         octets = disk.pread(handle, COPY_OCTETS, 0)
@@ -250,7 +249,7 @@ def mended_head(disk: Disk, number: int) -> FileHead:
 
 
 def salts_like(octets: bytes) -> list[int]:
-    """The salts that differ from this one in one octet."""
+    """Return the salts that differ from this one in a single byte."""
     return [
         int.from_bytes(octets[:at] + bytes([other]) + octets[at + 1 :], "little")
         for at in range(len(octets))
@@ -267,7 +266,7 @@ def has_first_frame(octets: bytes, head: FileHead) -> bool:
 
 
 def placeholder(number: int, epoch: int, first_lsn: int, next_lsn: int) -> bytes:
-    """A WAL file in the place of one that is missing."""
+    """Return a WAL file of empty frames that replaces a missing one."""
     head = FileHead(number, 0, first_lsn)
     frames = [filler(0, epoch, lsn, CHECKPOINT if lsn == first_lsn else 0) for lsn in range(first_lsn, next_lsn)]
     return b"".join([encode_file_head(head), *frames])
@@ -277,11 +276,11 @@ def placeholder(number: int, epoch: int, first_lsn: int, next_lsn: int) -> bytes
 
 
 class SegmentMender:
-    """One segment.
+    """Finds what is left of one segment.
 
-    first, end  it stands for these offsets
-    blocks      positions and lengths of those that are whole
-    losses      for people
+    first, end  the segment stands for these offsets
+    blocks      the whole blocks
+    losses      texts for people
     """
 
     def __init__(self, disk: Disk, path: str, queue: int, first: int, end: int | None) -> None:
@@ -300,7 +299,7 @@ class SegmentMender:
             disk.close(self.handle)
 
     def index(self) -> Segment | None:
-        """The index if it is as it was written, whatever has become of the head."""
+        """Return the segment's index if it is whole, even if the head is damaged, else None."""
         try:
             return parse_segment(self.disk, self.path, self.handle)
         except CorruptFile:
@@ -310,7 +309,7 @@ class SegmentMender:
         foot = self.disk.pread(self.handle, FOOT_OCTETS, self.octets - FOOT_OCTETS)
         _, _, _, queue, first, end, _, _, _ = FOOT.unpack(foot)
         try:
-            # The end has a checksum over the head as well: one that is as it must have been proves all of it.
+            # The foot's checksum covers the head: if a restored head matches, head and index are both right.
             return parse_segment(self.disk, self.path, self.handle, encode_head(queue, first, end))
         except (CorruptFile, OverflowError, ValueError):
             return None
@@ -329,13 +328,13 @@ class SegmentMender:
                 self.blocks.append(block)
 
     def read_head(self) -> None:
-        """The head's fields, if it is as it was written."""
+        """Set `first` and `end` from the head, if it is as it was written."""
         head = self.disk.pread(self.handle, HEAD_OCTETS, 0)
         if len(head) == HEAD_OCTETS and crc32c(head[8:]) == int.from_bytes(head[4:8], "little"):
             _, _, _, _, self.first, self.end, _ = HEAD.unpack(head)
 
     def walk(self) -> None:
-        """Find the blocks without the index, from the first octet on."""
+        """Find the blocks without the index, from the first byte on."""
         position, offset = HEAD_OCTETS, self.first
         while position + BLOCK_HEAD_OCTETS <= self.octets:
             block = self.block_at(position, None)
@@ -363,7 +362,7 @@ class SegmentMender:
         return self.octets
 
     def block_at(self, position: int, octets: int | None) -> Block | None:
-        """The whole block there; None if there is none."""
+        """Return the whole block at `position`, or None if there is none."""
         try:
             head = self.disk.pread(self.handle, BLOCK_HEAD_OCTETS, position)
             length = block_octets(head) if octets is None else octets

@@ -1,8 +1,8 @@
-"""The files that must be there, as the write-ahead log says, or the inventory where there is one.
+"""The files that must be there, according to the write-ahead log, or to the inventory if there is one.
 
-Each checkpoint names all segments and WAL files; notes after it say what has changed. A segment is named once it is on
-the disk, and a file is removed only when a note on the disk no longer names it. So a file that is named and not there
-was taken away by somebody else.
+Each checkpoint names all segments and WAL files, and notes after it say what has changed. A segment is named once it is
+on the disk. A file is removed only when a note on the disk no longer names it. So a file that is named and missing was
+removed from outside.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ NUMBER_OCTETS: Final = NUMBER.size
 
 
 class MissingFile(CorruptFile):
-    """A file that must be there is not."""
+    """A file that must be there is missing."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(path, 0, text)
         self.text = text
-        self.paths = [path]  # of all that are missing
+        self.paths = [path]  # of all missing files
         self.args = (f"{path}: this file is missing: {text}",)
 
 
 class Required:
-    """The files and segments that must be there, by the frames read so far.
+    """The files and segments that must be there, according to the frames read so far.
 
-    segments  for each queue the intervals of offsets that a segment stands for
+    segments  for each queue the (first, end) offsets of its segments
     wals      numbers of WAL files
     """
 
@@ -47,19 +47,19 @@ class Required:
         self.wals: list[int] = []
 
     def set(self, inventory: Inventory) -> None:
-        """Have it say what an inventory does, and nothing else."""
+        """Replace the contents by those of an inventory."""
         self.clear()
         self.wals = list(inventory.wals)
         for queue, first, end in inventory.segments:
             self.segments.setdefault(queue, []).append((first, end))
 
     def clear(self) -> None:
-        """A checkpoint begins."""
+        """Remove all files, as a checkpoint names them anew."""
         self.segments = {}
         self.wals = []
 
     def take(self, entry: FrameEntry) -> None:
-        """Take in a SEGMENTS or WALS; it replaces what was said before."""
+        """Apply a SEGMENTS or WALS entry, which replaces the earlier one."""
         if entry.kind == SEGMENTS:
             self.segments[entry.queue] = list(SPAN.iter_unpack(entry.payload))
         else:
@@ -67,11 +67,11 @@ class Required:
             self.wals = [number for (number,) in NUMBER.iter_unpack(entry.payload)]
 
     def forget(self, queue: int) -> None:
-        """The queue's log is dropped, and all its segments with it."""
+        """Remove the segments of a queue whose log is deleted."""
         self.segments.pop(queue, None)
 
     def missing(self, disk: Disk, found: dict[int, list[Segment]], wals: list[int]) -> list[MissingFile]:
-        """An error for each file that is not there.
+        """Return an error for each file that is missing.
 
         found  the segments that are there, by queue
         wals   numbers of the WAL files that are there
@@ -94,17 +94,17 @@ class Required:
 
 
 def segments_payload(stored: StoredLog) -> bytes:
-    """The payload of a log's SEGMENTS."""
+    """Return the payload of a log's SEGMENTS entry."""
     return b"".join(SPAN.pack(each.segment.first, each.segment.end) for each in stored.segments)
 
 
 def wals_payload(numbers: list[int]) -> bytes:
-    """The payload of a WALS."""
+    """Return the payload of a WALS entry."""
     return b"".join(NUMBER.pack(number) for number in numbers)
 
 
 def check_newest(disk: Disk, manifest: Manifest | None, wals: list[int], has_segments: bool) -> None:
-    """CorruptFile unless the files that the manifest speaks of are there."""
+    """Raise MissingFile if the manifest, or the newest WAL file that it names, is missing."""
     newest = wals[-1] if wals else 0
     if manifest is None:
         if wals or has_segments:
@@ -114,7 +114,7 @@ def check_newest(disk: Disk, manifest: Manifest | None, wals: list[int], has_seg
 
 
 def check_reached(disk: Disk, manifest: Manifest | None, number: int, position: int, lsn: int) -> None:
-    """CorruptFile unless the log goes as far as the manifest says.
+    """Raise CorruptFile if the log ends before the frame that the manifest names.
 
     number, position  the newest WAL file, and where it ends
     lsn               of its last frame

@@ -1,4 +1,4 @@
-"""Opening a store's folder: what the segments and the write-ahead log say, checked before anything is changed."""
+"""Opens a store's folder: reads the segments and the write-ahead log, and checks them before anything is changed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ QUEUES: Final = "queues"
 
 
 class Opening:
-    """One look at all files.
+    """One pass over all files of a folder.
 
-    logs      take in the blocks that are found
+    logs       get the blocks that are found
     manifest   as it is; None in a new folder
     inventory  as it is; None where the log itself says what must be there
     wals       oldest first
     lsn        of the last frame
-    segments   that are there, by queue, those of queues included that the log has dropped since
+    segments   found, by queue; includes queues that the log has deleted since
     """
 
     def __init__(self, disk: Disk, logs: Logs) -> None:
@@ -46,7 +46,7 @@ class Opening:
         self.report: list[str] = []
 
     def run(self) -> Recovery:
-        """Read everything; CorruptFile, and nothing is changed, if any of it is not as it was written."""
+        """Read all files. Raises CorruptFile, and changes nothing, if any of them is not as it was written."""
         check_whole(self.disk)
         self.manifest = read_manifest(self.disk)
         self.inventory = read_inventory(self.disk)
@@ -72,7 +72,7 @@ class Opening:
         )
 
     def read_wal(self, number: int, last: bool) -> WalReader:
-        """Take in all frames of a WAL file."""
+        """Replay all frames of a WAL file, and return its reader."""
         path = wal_path(number)
         handle = self.disk.open(path, False)
         reader = WalReader(self.disk, path, handle, number, last)
@@ -95,7 +95,7 @@ class Opening:
         return reader
 
     def check_files(self, numbers: list[int]) -> None:
-        """CorruptFile unless all is there that must be."""
+        """Raise CorruptFile if a file that must be there is missing, or the log ends too early."""
         self.note_required()
         check_newest(self.disk, self.manifest, numbers, any(self.segments.values()))
         missing = self.required.missing(self.disk, self.segments, numbers)
@@ -109,7 +109,7 @@ class Opening:
             check_reached(self.disk, self.manifest, numbers[-1], self.wals[-1].tail, self.lsn)
 
     def note_required(self) -> None:
-        """Find out which files must be there."""
+        """Collect which files must be there, from the log or from the inventory."""
         self.required.clear()
         for entry in self.replay.files:
             if entry.kind == DROPPED:
@@ -120,13 +120,13 @@ class Opening:
             self.required.set(self.inventory)
 
     def dropped(self) -> list[int]:
-        """Queues that the log has dropped, and that have a folder."""
+        """Return the queues that have a folder but whose log is deleted."""
         return [queue for queue in self.segments if queue not in self.logs.stored]
 
     def sync_names(self) -> None:
-        """Have the segments that were found keep their names, for the log is about to say that they are there.
+        """Sync the folders of the segments found, before the log names these segments as required.
 
-        A process that was killed between giving a name and syncing its folder has left one that a power cut may take.
+        A process killed between renaming a file and syncing its folder leaves a name that a power cut may still remove.
         """
         if self.manifest is not None and self.manifest.clean:
             return
@@ -137,7 +137,7 @@ class Opening:
             self.disk.sync_names(queue_folder(queue))
 
     def cut_tail(self, reader: WalReader) -> None:
-        """Cut the last file behind its last whole frame."""
+        """Truncate the last WAL file after its last whole frame, and report the bytes that were not zero."""
         rest = reader.rest_octets()
         if rest:
             at = f"octet {reader.position}, after frame {reader.lsn}"

@@ -1,10 +1,10 @@
-"""Reading the WAL back after a stop of any kind.
+"""Reads the WAL back after a stop of any kind.
 
-The frames of a file follow each other to the first place where no whole one stands. In the last file, if no whole
-frame of a later number follows that place, it is taken for the torn end of a write that was never confirmed: it is cut,
-and reported. Anything else that is not as it was written is damage, and refused: what was lost may have been confirmed.
+The frames of a file follow each other up to the first place without a whole frame. In the last file, if no whole frame
+with a later number follows, that place is the torn end of a write that was never confirmed. It is truncated and
+reported. Anything else that is not as it was written is damage and refused, as the lost data may have been confirmed.
 
-A file may hold a million frames, or as many blocks in a few: this module, and what it gives frames to, is compiled.
+A file may hold a million frames, or as many blocks in a few, so this module and its callees are compiled.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ CHUNK_OCTETS: Final = 8 << 20
 class WalReader:
     """Reads the frames of one WAL file.
 
-    position  where the next frame begins, or the first place where none does
-    lsn       of the last frame read; before any, of the one that must have been before this file
+    position  where the next frame begins, or the first place without a frame
+    lsn       of the last frame read; before the first, the lsn before the file's first frame
     epoch     of the last frame read
-    last      no file follows
-    read      stretches of the file, by beginning and end, that were read before damage that was passed over
-    since     where the stretch begins that ends at `position`
+    last      no file follows this one
+    read      (begin, end) of each run of frames that was read before damage that was skipped
+    since     begin of the run that ends at `position`
     """
 
     def __init__(self, disk: Disk, path: str, handle: int, number: int, last: bool) -> None:
@@ -68,7 +68,10 @@ class WalReader:
         return head
 
     def fetch(self, position: i64, octets: i64) -> i64:
-        """The place in `chunk` of the octets from there; fewer than asked for only at the end of the file."""
+        """Return the place in `chunk` of the bytes at `position`, reading them if need be.
+
+        Fewer only at the file's end.
+        """
         skip = position - self.chunk_at
         if skip < 0 or skip + octets > i64(len(self.chunk)):
             self.chunk = self.disk.pread(self.handle, int(max(octets, i64(CHUNK_OCTETS))), int(position))
@@ -77,7 +80,7 @@ class WalReader:
         return skip
 
     def frame_at(self, position: i64) -> Frame:
-        """The whole frame there; BadFrame if there is none."""
+        """Return the whole frame at `position`. Raises BadFrame if there is none."""
         at = self.fetch(position, FRAME_HEAD_OCTETS)
         octets = frame_octets(self.chunk, at)
         if octets > self.octets - position:
@@ -86,7 +89,10 @@ class WalReader:
         return parse_frame(self.chunk, at, self.head.salt)
 
     def next(self) -> Frame | None:
-        """The next frame, which ends at `position` then; None, or CorruptFile unless the file may end so, after all."""
+        """Read the next frame and move `position` behind it.
+
+        Returns None if the log ends here. Raises CorruptFile on damage.
+        """
         try:
             frame = self.frame_at(self.position)
             if frame.lsn != self.lsn + 1:
@@ -105,7 +111,7 @@ class WalReader:
         return frame
 
     def pass_over(self, position: i64, lsn: i64, epoch: i64) -> None:
-        """Go on behind damage, with the frame that stands there."""
+        """Skip damage: go on with frame `lsn`, which stands at `position`."""
         self.read.append((int(self.since), int(self.position)))
         self.since = position
         self.position = position
@@ -113,7 +119,7 @@ class WalReader:
         self.epoch = epoch
 
     def check_end(self, error: BadFrame) -> None:
-        """Check that the log may end at `position`, where no frame stands; CorruptFile."""
+        """Raise CorruptFile unless the log may end at `position`, where no frame stands."""
         if self.position == FILE_HEAD_OCTETS:
             # A file has its name only since this frame was synced.
             raise CorruptFile(self.full_path, int(self.position), f"first frame: {error}") from error
@@ -127,16 +133,16 @@ class WalReader:
             raise CorruptFile(self.full_path, int(self.position), text) from error
 
     def later_frame(self) -> i64:
-        """The position of the first whole frame that was written after the last one read; -1 where none was.
+        """Return the position of the first whole frame with a later number than the last one read, or -1 if none.
 
-        It may stand at `position` itself, where the frames between were never written: that is no torn write either.
+        The frame may stand at `position` itself, if frames between were never written. That is no torn write either.
         """
         at = self.position
         while at < self.octets:
             start = self.fetch(at, min(i64(CHUNK_OCTETS), self.octets - at))
             left = i64(len(self.chunk)) - start
             if left <= 0:
-                return -1  # it was longer when its length was asked for
+                return -1  # the file has become shorter since its length was read
             found = i64(self.chunk.find(FRAME_MAGIC, int(start)))
             if found < 0:
                 at += max(i64(8), left - 8)  # a magic may lie across the chunk's end
@@ -148,14 +154,14 @@ class WalReader:
         return -1
 
     def stands_later(self, at: i64) -> bool:
-        """True if a whole frame stands there that was written after the last one read."""
+        """Return whether a whole frame with a later number than the last one read stands at `at`."""
         try:
             return self.frame_at(at).lsn > self.lsn
         except BadFrame:
             return False
 
     def has_grown(self) -> bool:
-        """True if the next frame, which was not there when its place was read, stands there now: somebody writes."""
+        """Return whether another process has written the next frame since its place was read."""
         self.chunk = b""
         try:
             return self.frame_at(self.position).lsn == self.lsn + 1
@@ -163,7 +169,10 @@ class WalReader:
             return False
 
     def ends(self) -> dict[int, int]:
-        """For each queue seen the offset after its last block. Read anew: only who reports damage wants to know."""
+        """Return the offset after the last block of each queue seen.
+
+        Reads the file again, as only damage reports need it.
+        """
         ends: dict[int, int] = {}
         for first, end in [*self.read, (int(self.since), int(self.position))]:
             at = i64(first)
@@ -175,7 +184,7 @@ class WalReader:
         return ends
 
     def concerned(self, at: i64) -> str:
-        """Offsets that are missing before the frame there."""
+        """Return a text with the offsets that are missing before the frame at `at`."""
         ends = self.ends()
         missing: dict[int, int] = {}
         try:
@@ -186,14 +195,14 @@ class WalReader:
                         missing.setdefault(block.queue, int(block.base))
                 at += frame.octets
         except BadFrame:
-            pass  # it goes on to the next damage, or to the end
+            pass  # the next damage, or the end, ends the search
         if not missing:
             return f"No offsets are missing, settlements or declarations may be. {concerned_behind(ends)}"
         ranges = [f"queue {queue}, offsets {ends.get(queue, 0)} to {end - 1}" for queue, end in missing.items()]
         return "Missing, unless an older file has them: " + "; ".join(ranges)
 
     def rest_octets(self) -> int:
-        """Octets from `position` to the last that is not zero."""
+        """Return the number of bytes from `position` to the last byte that is not zero."""
         rest: i64 = 0
         at = self.position
         while at < self.octets:
@@ -201,7 +210,7 @@ class WalReader:
             data = self.chunk[start:]
             if not data:
                 break
-            # Comparing is ten times as fast as looking for the last that is not.
+            # Comparing with zeros is ten times as fast as stripping them.
             if data != bytes(len(data)):
                 rest = at + i64(len(data.rstrip(b"\0"))) - self.position
             at += i64(len(data))
@@ -209,6 +218,6 @@ class WalReader:
 
 
 def concerned_behind(ends: dict[int, int]) -> str:
-    """The queues that the damage may concern, and what of each was whole before it, for people."""
+    """Return a text with the queues that the damage may concern, and the offset where each was last whole."""
     whole = [f"queue {queue} from offset {end}" for queue, end in sorted(ends.items())]
     return "Concerned may be " + ("; ".join(whole) if whole else "every queue")

@@ -1,4 +1,4 @@
-"""The state that frames say, one after the other: what recovery finds, and a follower has at hand all the time."""
+"""Replays frames in order into the state that they describe, for recovery and, all the time, for a follower."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for c
 
 @final
 class FrameReplay:
-    """Frames in their order, from a checkpoint on or from the beginning.
+    """The state described by frames, from a checkpoint or the beginning of the log on.
 
-    logs     take in the blocks
-    bounds   of each log, as noted last
-    entries  since the last checkpoint, that included
-    files    the notes of that which say what files must be there
+    logs     get the blocks
+    bounds   of each log, as last noted
+    entries  since the last checkpoint, those of the checkpoint included
+    files    those of its notes that say which files must be there
     """
 
     def __init__(self, logs: Logs) -> None:
@@ -30,10 +30,10 @@ class FrameReplay:
         self.bounds: dict[int, Bounds] = {}
         self.entries: list[FrameEntry] = []
         self.files: list[FrameEntry] = []
-        self.busy: list[BlockFile] = []  # files that a job reads: they stay open when their log is dropped
+        self.busy: list[BlockFile] = []  # files that a job reads, which stay open when their log is dropped
 
     def take(self, frame: Frame, position: i64, file: BlockFile) -> None:
-        """Take in a frame that stands there; CorruptFile for what cannot be."""
+        """Apply a frame that stands at `position` of the file. Raises CorruptFile for a block that cannot follow."""
         if frame.flags & CHECKPOINT:
             self.entries = []
             self.bounds = {}
@@ -53,7 +53,7 @@ class FrameReplay:
         self.logs.take_blocks(frame, position, file)
 
     def advance(self, frame: Frame) -> list[int]:
-        """Let go, at once, of what a frame that was taken says is wanted no more; the logs that are gone by it."""
+        """Drop at once the records and logs that a taken frame no longer needs. Returns the deleted queues."""
         gone: list[int] = []
         for entry in frame.entries:
             if entry.kind == START:
@@ -71,9 +71,9 @@ class FrameReplay:
         return gone
 
     def move(self, queue: int) -> None:
-        """Have a log start where it was noted to start last."""
+        """Set where a log starts to its last noted bounds."""
         if queue not in self.bounds:
-            return  # the same frame has dropped it
+            return  # the same frame has deleted the log
         kept, end, start = self.bounds[queue]
         log = self.logs.stored[queue].log
         if end > log.end:
@@ -83,7 +83,7 @@ class FrameReplay:
         log.truncate(start)
 
     def finish(self) -> None:
-        """All frames are taken: the logs are as the broker had them."""
+        """Set the bounds of all logs after the last frame: the logs are as the broker had them."""
         for queue, stored in self.logs.stored.items():
             kept, end, start = self.bounds.get(queue, (0, 0, 0))
             stored.log.recovered(start, end, kept)

@@ -1,8 +1,8 @@
-"""A copy of a store's files, for a member that lacks frames which are in no WAL file any more.
+"""A copy of a store's files, for a member that lacks frames which no WAL file holds any more.
 
-The node that leads holds its files still as long as the copy is under way (`Snapshot`). The learner's folder says that
-it is being filled before anything of it is touched, and no longer says so once all is on its disk and was checked: a
-folder on which a copy has not ended is a new store with nothing in it.
+The leader keeps its files unchanged while the copy is under way (`Snapshot`). The learner's folder is marked as being
+copied before any of its files are touched. The mark is removed once all files are on its disk and checked. A folder
+whose copy was not finished counts as a new, empty store.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEGMENT_NAME: Final = re.compile(r"queues/([0-9]{1,10})/[0-9]{20}\.seg")
 
 
 class BadCopy(StorageError):
-    """Files from another node are not what they have to be; the copy has to begin anew."""
+    """Files from another node are damaged or incomplete. The copy has to begin anew."""
 
 
 class SnapshotEnded(StorageError):
@@ -38,7 +38,7 @@ class SnapshotEnded(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A file to be copied: this many octets of it."""
+    """A file to copy, up to a length of `octets` bytes."""
 
     path: str
     octets: int
@@ -49,7 +49,7 @@ class Snapshot:
 
     files      segments, then WAL files, the oldest first
     end        LSN of the last frame in them
-    inventory  the one that the copy is to have
+    inventory  the inventory to write with the copy
     is_over    the files may change: the leader's disk is full, or the snapshot was released
     """
 
@@ -62,7 +62,10 @@ class Snapshot:
         self.lengths = {file.path: file.octets for file in files}
 
     def read(self, path: str, position: int, octets: int) -> bytes:
-        """Octets of a file, fewer only at its end; SnapshotEnded, UnreadableFile."""
+        """Return bytes of a file, fewer only at its end.
+
+        Raises SnapshotEnded, UnreadableFile, and BadCopy for a range that is not part of the copy.
+        """
         length = self.lengths.get(path)
         if length is None or position < 0 or octets < 0:
             raise BadCopy(f"{path}: octets {position} to {position + octets} are no part of the copy")
@@ -71,13 +74,13 @@ class Snapshot:
             found = self.disk.pread(handle, max(0, min(octets, length - position)), position)
         finally:
             self.disk.close(handle)
-        if self.is_over:  # asked last: what was read may be of a file that has changed before
+        if self.is_over:  # checked after reading, as the file may have changed before
             raise SnapshotEnded(f"{self.disk.path(path)}: the copy of the files was given up")
         return found
 
 
 def written_tails(wals: list[WalFile], frames: list[GatheredFrame]) -> dict[int, int]:
-    """The end of each WAL file that has a frame on the disk, by number, without these frames."""
+    """Return where each WAL file with a frame on the disk ends, by number, without the frames in `frames`."""
     tails = {wal.head.number: wal.tail for wal in wals}
     for frame in frames:
         number = frame.file.head.number
@@ -86,9 +89,9 @@ def written_tails(wals: list[WalFile], frames: list[GatheredFrame]) -> dict[int,
 
 
 class FolderCopy:
-    """A learner's folder while it is filled; no store may be open on it.
+    """A learner's folder while it is filled. No store may be open on it.
 
-    identity  the folder's new one
+    identity  new identity of the folder
     """
 
     def __init__(self, disk: Disk, identity: StoreIdentity) -> None:
@@ -97,7 +100,7 @@ class FolderCopy:
         self.written: dict[str, int] = {}
 
     def copy(self, path: str, position: int, octets: bytes) -> None:
-        """Put octets into a file, each file from its beginning to its end; BadCopy, DiskFull."""
+        """Write bytes to a file, in order from its beginning. Raises BadCopy or DiskFull."""
         segment = SEGMENT_NAME.fullmatch(path)
         if segment is None and not WAL_NAME.fullmatch(path):
             raise BadCopy(f"{path!r} is no file of a store")
@@ -112,7 +115,7 @@ class FolderCopy:
             self.disk.close(handle)
 
     def finish(self, inventory: Inventory, files: list[SnapshotFile]) -> None:
-        """Check that all is there; on return it is on the disk, and a store may open it. BadCopy."""
+        """Check and sync all files, and make the folder ready for a store to open. Raises BadCopy."""
         for file in files:
             if self.written.get(file.path) != file.octets:
                 raise BadCopy(f"{file.path}: {self.written.get(file.path, 0)} octets of {file.octets} have come")
@@ -137,7 +140,7 @@ class FolderCopy:
         write_identity(self.disk, self.identity)
 
     def check(self, path: str) -> None:
-        """Sync a file, and see that every block of a segment is as it was written; a WAL is checked when it is read."""
+        """Sync a file, and check every block if it is a segment. A WAL file is checked when the store opens it."""
         handle = self.disk.open(path, False)
         try:
             self.disk.sync(handle)
@@ -153,7 +156,7 @@ class FolderCopy:
 
 
 def begin_copy(disk: Disk, random: Random) -> FolderCopy:
-    """Empty the folder, which is a new store from here on; what it has promised holds."""
+    """Empty the folder to fill it with a copy. It becomes a new store that keeps the promised epoch and the group."""
     before = read_identity(disk)
     promised = 0 if before is None else before.promised
     group = "" if before is None else before.group
@@ -164,14 +167,14 @@ def begin_copy(disk: Disk, random: Random) -> FolderCopy:
 
 
 def begin_empty(disk: Disk, random: Random) -> StoreIdentity:
-    """Have the folder be a new store with nothing in it: its log is of no use, or a copy has not ended."""
+    """Empty the folder and make it a new store, because its log is of no use or a copy was not finished."""
     copy = begin_copy(disk, random)
     copy.finish(Inventory(0, (), ()), [])
     return copy.identity
 
 
 def clear(disk: Disk) -> None:
-    """Remove everything of a store but its identity, durably; the log before what says that it must be there."""
+    """Remove all files of a store but its identity, durably: the log before the files that say it must be there."""
     for name in disk.list(FOLDER):
         disk.remove(f"{FOLDER}/{name}")
     disk.remove_folders([f"{QUEUES}/{name}" for name in disk.list(QUEUES)])

@@ -1,4 +1,4 @@
-"""Frames from another node, checked before anything is done with them."""
+"""Frames from the leader, checked before they are taken."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from forebay.log.wal import GatheredFrame, WalFile
 
 
 class BadShipment(ValueError):
-    """Frames that no leader can have sent so; the text says why."""
+    """No leader can have sent these frames. The text says why."""
 
 
 @final
 class IncomingFrame:
     """A frame of a shipment.
 
-    at  of its first octet within the shipment
+    at  position of its first byte within the shipment
     """
 
     def __init__(self, lsn: i64, epoch: i64, at: i64, octets: i64) -> None:
@@ -41,7 +41,7 @@ class IncomingFrame:
 
 @final
 class TakenFrame:
-    """A frame that was taken and is not yet committed."""
+    """A frame that was taken and is not committed yet."""
 
     def __init__(self, frame: Frame, position: i64, file: WalFile) -> None:
         self.frame = frame
@@ -52,7 +52,7 @@ class TakenFrame:
 
 @final
 class TakenFrames(GatheredFrame):
-    """Frames of one file, back to back, on their way to the disk as they came; `lsn` is that of the last."""
+    """Consecutive frames of one file on their way to the disk, as received. `lsn` is that of the last."""
 
     def __init__(self, lsn: int, file: WalFile) -> None:
         super().__init__(lsn, file, 0)
@@ -67,7 +67,7 @@ class TakenFrames(GatheredFrame):
         self.octets += len(octets)
 
     def keep(self, lsn: int) -> bool:
-        """Have this frame be the last; False if there is none."""
+        """Drop the frames after frame `lsn`, and return False if none is left."""
         assert self.encoded is not None
         count = max(0, lsn - self.first + 1)
         for octets in self.encoded[count:]:
@@ -78,7 +78,7 @@ class TakenFrames(GatheredFrame):
 
 
 def head_of(shipment: Shipment) -> FileHead:
-    """The head of the file that the frames are of."""
+    """Return the head of the WAL file that the frames belong to. Raises BadShipment if they cannot be in it."""
     try:
         head = parse_file_head(shipment.file_head)
     except BadFrame as error:
@@ -89,7 +89,7 @@ def head_of(shipment: Shipment) -> FileHead:
 
 
 def frames_in(shipment: Shipment) -> list[IncomingFrame]:
-    """The frames by their heads; what is in them is not looked at."""
+    """Return the frames of a shipment by their heads. Does not check their contents."""
     found: list[IncomingFrame] = []
     data = shipment.octets
     at: i64 = 0
@@ -112,7 +112,7 @@ def frames_in(shipment: Shipment) -> list[IncomingFrame]:
 
 
 def checked(shipment: Shipment, place: IncomingFrame, file: WalFile) -> Frame:
-    """A frame of a shipment, of which every octet is as it was written for this file."""
+    """Parse and check a frame of a shipment for this WAL file. Raises BadShipment if it is damaged or misplaced."""
     try:
         frame = parse_frame(shipment.octets, place.at, file.head.salt)
         if (place.lsn == file.head.first_lsn) != (frame.flags & CHECKPOINT != 0):

@@ -1,8 +1,8 @@
-"""A follower's log: the leader's WAL files, octet by octet, and the state that they say at hand.
+"""A follower's log: a copy of the leader's WAL files, byte for byte, and the state that their frames describe.
 
-Frames are taken into memory, go to the disk as a leader's do, and are applied to the logs once they are committed, so
-that a cut, which is never below what is committed, has nothing to undo but what is in memory. What was found when the
-folder was opened is applied already; a cut of that, of a node that led and was deposed, reads the folder anew.
+Frames are taken into memory, written to the disk as a leader's are, and applied to the logs once they are committed. A
+truncation never goes below the committed frames, so it only has to undo what is in memory. Frames found when the folder
+was opened are applied already. To truncate those, after this node led and was deposed, the folder is read again.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ COPIES: Final = "frames that are in segments by now would have to be cut"
 
 
 class ForeignLog(StorageError):
-    """A folder holds another log than that of the node's cluster: it has to begin anew."""
+    """The folder holds a log that is not of the node's cluster. The folder has to begin anew."""
 
 
 @final
 class Mismatch:
-    """The store has not taken frames.
+    """The reason why the store did not take frames.
 
-    runs        epoch, first and last LSN of its own stretches, newest first
-    why         for people
-    needs_copy  it can never take them: what would have to be cut away is in segments. The folder has to begin anew
+    runs        (epoch, first LSN, last LSN) of each epoch in its own log, newest first
+    why         text for people
+    needs_copy  records of frames to truncate are in segments, so retries are useless: the folder has to begin anew
     """
 
     def __init__(self, runs: list[tuple[int, int, int]], why: str, needs_copy: bool = False) -> None:
@@ -56,11 +56,11 @@ class Mismatch:
 
 @final
 class Cut:
-    """The end of the files: what is behind it goes, durably, before anything is written there.
+    """A truncation of the files, made durable before anything is written behind it.
 
-    file, tail  the file that is the last, and where it ends
-    gone        files behind it, the newest first; their handles are closed here, where nobody writes to them any more
-    lsn         of the last frame that stays, where `tail` has to be looked for: -1 where it has not
+    file, tail  the last file that stays, and where it ends
+    gone        files behind it, newest first; `run` closes them on the thread that writes to them
+    lsn         of the last frame that stays, if `run` has to find `tail`; else -1
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Cut:
         for wal in self.gone:
             handle = wal.blocks.handle
             if handle < 0:
-                continue  # it was never made
+                continue  # it was never created
             disk.close(handle)
             wal.blocks.handle = -1
             disk.remove(wal_path(wal.head.number) if wal.named else spare_path(wal.head.number))
@@ -85,16 +85,16 @@ class Cut:
                 walk = Walk(disk, file, self.lsn)
                 self.tail = int(walk.position + walk.octets())
             disk.truncate(file.blocks.handle, self.tail)
-            # The frames of a new leader go to another file, whose sync leaves this cut to chance.
+            # A new leader's frames go to another file, whose sync would not make this truncation durable.
             disk.sync(file.blocks.handle)
             file.reserved = self.tail
 
 
 class MirrorCommit(Commit):
-    """Frames from another node on their way to the disk, and before them what has to be cut away.
+    """Frames from the leader on their way to the disk, and a truncation before them.
 
     full     files that get no more frames
-    rebuild  read the folder anew behind the cut; `opening` is the result
+    rebuild  read the folder again after the truncation; `opening` is the result
     """
 
     def __init__(self, disk: Disk, options: StoreOptions, frames: list[TakenFrames], full: list[WalFile]) -> None:
@@ -106,7 +106,7 @@ class MirrorCommit(Commit):
         self.opening: Opening | None = None
 
     def run(self) -> None:
-        """Run the commit; DiskFull where there is no room: then the cut is made, and nothing is written."""
+        """Truncate, then write the frames. Raises DiskFull after the truncation if there is no room for the frames."""
         if self.cut is not None:
             self.cut.run(self.disk)
             self.cut = None
@@ -129,7 +129,7 @@ class MirrorCommit(Commit):
         return frame.file.named and frame.end() <= frame.file.reserved
 
     def make_room(self) -> None:
-        """Have files for all frames, with room on the disk; else as it was."""
+        """Create the frames' files and reserve room. On DiskFull remove the files it created."""
         made: list[WalFile] = []
         try:
             for frame in self.frames:
@@ -161,16 +161,16 @@ class MirrorCommit(Commit):
 class Mirror:
     """A follower's log.
 
-    wals       oldest first; the store's own list
-    end        lsn of the last frame taken, and `end_epoch` its epoch
-    on_disk    lsn of the last frame that is here on the disk, and stands where a leader has it
-    committed  as told
-    applied    lsn of the last frame that the logs and entries know; `opened`: when the folder was opened
-    taken      frames behind that, in their order
-    gathered   of these the ones that have not been given to the disk
-    under_way  lsn of the last frame of the commit under way that stands as long as it is
-    full       files that the frames gathered are the last of
-    cut        to be made by the next commit; `rebuild`: and the folder read anew behind it
+    wals       oldest first; the same list as the store's
+    end        lsn of the last frame taken; its epoch is `end_epoch`
+    on_disk    lsn of the last frame on this disk that the leader has, too
+    committed  lsn up to which the leader has committed
+    applied    lsn of the last frame applied to the logs and entries; `opened`: that of the opened folder
+    taken      frames after `applied`, in ascending order
+    gathered   those of them that have not been given to the disk
+    under_way  lsn of the last frame of the running commit that has not been truncated since
+    full       files whose last frame is in `gathered`
+    cut        truncation for the next commit; `rebuild`: the folder is read again after it
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Mirror:
         self.wals = wals
         self.replay = replay
         if wals:
-            wals[-1].full = False  # whoever leads may go on with it
+            wals[-1].full = False  # the leader may still append to it
         self.end = wals[-1].last if wals else 0
         self.end_epoch = wals[-1].epoch if wals else 0
         self.on_disk = self.end
@@ -203,7 +203,7 @@ class Mirror:
         self.cut: Cut | None = None
         self.rebuild = False
 
-    # ---- what is there
+    # ---- the log's state
 
     def epoch_of(self, lsn: int) -> int | None:
         wal = file_of(self.wals, lsn)
@@ -218,7 +218,7 @@ class Mirror:
     # ---- taking
 
     def take(self, prev_lsn: int, prev_epoch: int, shipments: list[Shipment]) -> Mismatch | None:
-        """Take frames that follow this one; those that are here already are passed over."""
+        """Take the leader's frames that follow frame `prev_lsn`. Skips frames that are here already."""
         if self.rebuild:
             return self.mismatch("the folder is being read anew")
         if prev_lsn and self.epoch_of(prev_lsn) != prev_epoch:
@@ -254,7 +254,7 @@ class Mirror:
         return None
 
     def file_for(self, head: FileHead, shipment: Shipment, place: IncomingFrame) -> WalFile:
-        """The file that takes the frame: the last one, or one that begins with it."""
+        """Return the WAL file for the frame: the last file, or a new one that begins with the frame."""
         position = int(shipment.position + place.at)
         last = self.wals[-1] if self.wals else None
         if last is not None and last.head_octets == shipment.file_head:
@@ -273,7 +273,7 @@ class Mirror:
         return WalFile(head, BlockFile(head.number, wal_path(head.number), -1, True), FILE_HEAD_OCTETS, 0, False, epoch)
 
     def gather(self, shipment: Shipment, place: IncomingFrame, file: WalFile) -> None:
-        """Take a frame that was found to stand behind the last one."""
+        """Check a frame that follows the last one, and add it to the next commit."""
         frame = checked(shipment, place, file)
         lsn = int(place.lsn)
         if not self.wals or self.wals[-1] is not file:
@@ -301,7 +301,7 @@ class Mirror:
     # ---- cutting
 
     def may_cut(self, lsn: int) -> bool:
-        """True if no segment has, and nothing says for good that it has, what stands for frames behind this one."""
+        """Return whether frames after `lsn` may be truncated: no segment, manifest or inventory relies on them."""
         assert lsn >= self.committed, f"frames up to {self.committed} are committed, and {lsn + 1} is to be cut away"
         planner = self.planner
         if lsn < planner.floor:
@@ -314,7 +314,7 @@ class Mirror:
         return inventory is None or not set(gone) & set(inventory.wals)
 
     def cut_behind(self, lsn: int) -> None:
-        """The frame of this number is the last; what was behind it is gone with the next commit."""
+        """Truncate the log after frame `lsn`, in memory now and on the disk with the next commit."""
         if lsn < self.applied:
             self.rebuild = True
         cut = self.cut = self.cut or Cut()
@@ -336,7 +336,7 @@ class Mirror:
         cut.file = self.shortened(cut, lsn, lowest)
 
     def shortened(self, cut: Cut, lsn: int, lowest: TakenFrame | None) -> WalFile | None:
-        """Have the last file end with this frame; `lowest` is the one behind it, where it was not applied."""
+        """End the last file with frame `lsn`, and return it. `lowest` is the next frame, if it was not applied."""
         if not self.wals:
             return None
         wal = self.wals[-1]
@@ -354,7 +354,7 @@ class Mirror:
     # ---- the disk
 
     def flush(self) -> MirrorCommit | None:
-        """The commit for all that was taken, if there is any."""
+        """Return the commit of all that was taken since the last one, or None if there is nothing."""
         if not self.gathered and self.cut is None:
             return None
         commit = MirrorCommit(self.disk, self.options, self.gathered, self.full)
@@ -367,13 +367,13 @@ class Mirror:
         return commit
 
     def written(self, commit: MirrorCommit) -> None:
-        """A commit is back: what of it was not cut away meanwhile is here."""
+        """Record that a commit is on the disk, without the frames truncated since, and apply what is committed."""
         if commit.frames:
             self.on_disk = max(self.on_disk, self.under_way)
         self.apply()
 
     def not_written(self, commit: MirrorCommit) -> None:
-        """A commit found the disk full: nothing that was taken since the last one is here."""
+        """Truncate the log after `on_disk`, because a commit found the disk full."""
         assert commit.cut is None
         if self.end > self.on_disk:
             self.cut_behind(self.on_disk)
@@ -383,7 +383,7 @@ class Mirror:
         self.apply()
 
     def apply(self) -> None:
-        """Have the logs and entries know what is committed."""
+        """Apply the committed frames that are on the disk to the logs and entries."""
         last = min(self.committed, self.on_disk)
         while self.taken and self.taken[0].lsn <= last:
             self.apply_next()
@@ -396,7 +396,7 @@ class Mirror:
         self.applied = taken.lsn
 
     def finish(self) -> None:
-        """Take over as the node that leads: what is on its disk is the log, committed or not, and nothing else is."""
+        """Apply every frame on the disk, committed or not, and truncate the rest, to take over as leader."""
         assert not self.rebuild
         if self.end > self.on_disk:
             self.cut_behind(self.on_disk)

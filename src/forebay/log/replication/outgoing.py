@@ -1,4 +1,4 @@
-"""The frames of a log as they go to other nodes: what was just written from memory, the older from the files."""
+"""The frames of a log to send to other nodes: recent ones from memory, older ones from the WAL files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIM_MIN: Final = 256
 
 @final
 class SentFrame:
-    """A frame that was given to the disk; without its octets once they are not kept any more."""
+    """A frame that was given to the disk. Its bytes are dropped when memory is needed for later frames."""
 
     def __init__(self, frame: GatheredFrame, octets: bytes) -> None:
         self.lsn = frame.lsn
@@ -30,9 +30,9 @@ class SentFrame:
 
 @final
 class Outgoing:
-    """The frames of one leader on their way to others.
+    """The frames that a leader sends to followers.
 
-    recent  the newest frames, ascending, from `first` on; all that may not be on the disk yet are among them
+    recent  the newest frames, ascending, valid from `first` on; frames that may not be on the disk yet are among them
     last    lsn of the last frame that was given to the disk
     """
 
@@ -43,11 +43,11 @@ class Outgoing:
         self.first = 0
         self.octets = 0
         self.last = 0
-        self.made: list[Shipment] = []  # by the last call for frames in memory: several members ask for the same
+        self.made: list[Shipment] = []  # result of the last `from_memory`: several members ask for the same frames
         self.made_max = 0
 
     def add(self, frame: GatheredFrame) -> None:
-        """A frame goes to the disk: from here on nothing is added to it."""
+        """Add a frame that goes to the disk. Nothing may be added to the frame from here on."""
         parts = frame.encode()
         octets = parts[0] if len(parts) == 1 else b"".join(parts)
         frame.encoded = [octets]
@@ -59,12 +59,12 @@ class Outgoing:
         self.made = []
 
     def trim(self, on_disk: int) -> None:
-        """Drop what is on the disk and more than is to be kept."""
+        """Drop the oldest frames over the memory limit, up to the last frame on the disk."""
         recent = self.recent
         at = self.first
         while self.octets > self.octets_max and at < len(recent) and recent[at].lsn <= on_disk:
             self.octets -= len(recent[at].octets)
-            recent[at].octets = b""  # the list is cut now and then only
+            recent[at].octets = b""  # the list itself is shortened now and then only
             at += 1
         self.first = at
         if at > TRIM_MIN or at == len(recent):
@@ -72,9 +72,9 @@ class Outgoing:
             self.first = 0
 
     def frames_from(self, wals: list[WalFile], lsn: int, octets_max: int) -> list[Shipment] | None:
-        """Frames beginning with this one, in shipments of one file each; None if it is in no WAL file any more.
+        """Return frames from `lsn` on, in shipments of one file each, or None if no WAL file holds that frame.
 
-        At most so many octets, unless the first frame alone is longer.
+        At most `octets_max` bytes, unless the first frame alone is longer.
         """
         if lsn > self.last:
             return []
@@ -120,7 +120,7 @@ class Outgoing:
         return shipments
 
     def from_file(self, wal: WalFile, lsn: int, last: int, octets_max: int) -> Shipment:
-        """Frames of a file from this one to `last` at most."""
+        """Read frames of a WAL file from `lsn` to `last`, at most `octets_max` bytes but at least one frame."""
         walk = Walk(self.disk, wal, lsn)
         begin = walk.position
         total: i64 = 0
@@ -140,7 +140,7 @@ class Outgoing:
 
 @final
 class Walk:
-    """Goes over the heads of a file's frames.
+    """Goes over the heads of a WAL file's frames, from frame `lsn` on.
 
     position  of the next frame
     """
@@ -161,7 +161,7 @@ class Walk:
             raise CorruptFile(disk.path(wal.blocks.path), int(self.position), text)
 
     def fetch(self) -> i64:
-        """The place in `data` of the frame's head."""
+        """Return the place in `data` of the next frame's head, and read it if need be."""
         skip = self.position - self.data_at
         if skip < 0 or skip + FRAME_HEAD_OCTETS > i64(len(self.data)):
             self.data = self.disk.pread(self.wal.blocks.handle, CHUNK_OCTETS, int(self.position))
@@ -170,7 +170,7 @@ class Walk:
         return skip
 
     def octets(self) -> i64:
-        """Length of the frame there."""
+        """Return the length of the next frame. Raises CorruptFile if there is none."""
         at = self.fetch()
         try:
             return frame_octets(self.data, at)
@@ -178,13 +178,13 @@ class Walk:
             raise CorruptFile(self.disk.path(self.wal.blocks.path), int(self.position), str(error)) from error
 
     def lsn(self) -> i64:
-        """Number of the frame there."""
+        """Return the LSN of the next frame. Raises CorruptFile if there is none."""
         self.octets()
         return read_i64_le(self.data, self.fetch() + 16)
 
 
 def file_of(wals: list[WalFile], lsn: int) -> WalFile | None:
-    """The WAL file with this frame; None if there is none."""
+    """Return the WAL file that holds frame `lsn`, or None if none does."""
     for wal in reversed(wals):
         if wal.head.first_lsn <= lsn:
             return wal if lsn <= wal.last else None
@@ -192,7 +192,7 @@ def file_of(wals: list[WalFile], lsn: int) -> WalFile | None:
 
 
 def runs_of(wals: list[WalFile], floor: int) -> list[tuple[int, int, int]]:
-    """Epoch, first and last LSN of the stretches of one epoch, newest first; frames below `floor` are left out."""
+    """Return (epoch, first LSN, last LSN) of each epoch, newest first, without frames below `floor`."""
     runs: list[tuple[int, int, int]] = []
     for wal in reversed(wals):
         first = max(wal.head.first_lsn, floor)

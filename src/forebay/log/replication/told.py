@@ -1,4 +1,4 @@
-"""The offsets that are still wanted, as the node that leads says: its followers hold no queues that could say it."""
+"""Offsets a follower must keep when it rewrites WAL files, as sent by the leader. A follower has no queues to ask."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 from forebay.log.housekeeping import Liveness
 
 Intervals = list[tuple[int, int]]
-ALL: Final = 0  # number of an order that is about every file
+ALL: Final = 0  # number of an order about every file
 NO_END: Final = 1 << 62
-INTERVALS_MAX: Final = 1024  # of a queue in an order: beyond that short holes count as wanted
+INTERVALS_MAX: Final = 1024  # per queue in an order; with more, short holes count as needed
 
 
 @dataclass(frozen=True, slots=True)
 class FileOrder:
-    """An order to rewrite files.
+    """An order of the leader to rewrite files.
 
-    number  of the WAL file; ALL for whatever there is
-    lsn     what it says holds once this frame is committed
-    wanted  for each queue intervals of offsets, ascending. A queue that is not there was not spoken of: it may have
-            more in that file elsewhere than here, where a rewrite that was cut off has got so far
+    number  of the WAL file; ALL for every file
+    lsn     the order holds once this frame is committed
+    wanted  intervals of offsets to keep for each queue, ascending. A queue that is missing here keeps everything: this
+            node may hold records of it in that file that the leader, whose rewrite went further, holds elsewhere
     """
 
     number: int
@@ -29,7 +29,7 @@ class FileOrder:
 
 
 class ToldLiveness(Liveness):
-    """The liveness that an order gives: of what it does not speak of nothing may be left out."""
+    """The needed offsets according to an order. A queue that the order does not name needs all its records."""
 
     def __init__(self, number: int, wanted: dict[int, Intervals]) -> None:
         self.number = number
@@ -43,14 +43,14 @@ class ToldLiveness(Liveness):
 
 
 class AllWanted(Liveness):
-    """A liveness that lets nothing be left out."""
+    """A liveness by which every record is needed."""
 
     def live(self, queue: int, first: int, end: int) -> Intervals:
         return [(first, end)]
 
 
 def clipped(intervals: Intervals, first: int, end: int) -> Intervals:
-    """The parts of these that lie in [first, end)."""
+    """Return the parts of the intervals that lie in [first, end)."""
     found: Intervals = []
     for low, high in intervals:
         if high > first and low < end:
@@ -59,7 +59,7 @@ def clipped(intervals: Intervals, first: int, end: int) -> Intervals:
 
 
 def coarse(intervals: Intervals) -> Intervals:
-    """At most as many intervals as an order takes, which cover at least these."""
+    """Return at most INTERVALS_MAX intervals that cover these, by filling the shortest holes."""
     hole = 1
     while len(intervals) > INTERVALS_MAX:
         hole *= 2

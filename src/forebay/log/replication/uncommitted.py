@@ -1,4 +1,4 @@
-"""The frames of a leader that are on its disk, and of which it does not know yet that all who are in sync have them."""
+"""A leader's frames that are on its disk and not committed yet: it waits for the in-sync replicas to have them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from forebay.log.wal import Commit, GatheredFrame
 
 @final
 class Uncommitted:
-    """The uncommitted frames of one leader, the older first; `octets` is the sum of all."""
+    """The uncommitted frames of a leader in ascending order. `octets` is their total length."""
 
     def __init__(self) -> None:
         self.frames: list[GatheredFrame] = []
         self.octets = 0
 
     def add(self, commit: Commit) -> None:
-        """Add frames that are on the disk."""
+        """Add the frames of a commit that is on the disk."""
         for frame in commit.frames:
             frame.let_go()
         self.frames += commit.frames
         self.octets += commit.octets
 
     def commit_to(self, lsn: int) -> None:
-        """All frames up to this one are committed: their logs' records are durable."""
+        """Commit the frames up to `lsn`, which makes their logs' records durable."""
         frames = self.frames
         done = 0
         while done < len(frames) and frames[done].lsn <= lsn:
