@@ -1,4 +1,4 @@
-"""Addresses: what leads where, and those of one protocol in the words of another."""
+"""Addresses: which queue an address means, and how one protocol writes the addresses of another."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ NAME_OCTETS_MAX: Final = 255
 
 
 class Addresses(ABC):
-    """The addresses of one vhost, for whoever asks what using one of them does."""
+    """Tells which queues the addresses of one vhost would create."""
 
     @abstractmethod
     def makes(self, address: bytes, publishes: bool) -> bytes:
-        """The name of the queue that publishing, or else consuming, there makes; empty where it makes none."""
+        """Return the name of the queue that publishing to the address, or consuming, creates; empty if none."""
 
 
 def named_queue(name: bytes) -> bytes:
-    """The name of the queue that a name or `$queue/<name>[/<rest>]` stands for; RequestError(INVALID) for neither."""
+    """Return the queue that a name or `$queue/<name>[/<rest>]` means. Raises RequestError(INVALID) without a name."""
     return queue_address(name)[0] if name.startswith(QUEUE_PREFIX) else name
 
 
 def consumed_queue(address: bytes) -> bytes:
-    """The same of what is consumed from, which may also be `$dlq/<queue>/<filter>`; RequestError."""
+    """Return the queue to consume from, as `named_queue` does, but also for `$dlq/<queue>/<filter>`. RequestError."""
     return dead_letter_address(address)[0] if address.startswith(DEAD_LETTER_PREFIX) else named_queue(address)
 
 
 def topic_of(exchange: bytes, key: bytes) -> bytes:
-    """The address as MQTT says it: a topic, or `$queue/<name>`; empty for what MQTT has no word for."""
+    """Return an AMQP address as MQTT writes it, a topic or `$queue/<name>`; empty if MQTT cannot address it."""
     if exchange == TOPIC_EXCHANGE:
         return swap_key(key)
     if exchange:
@@ -46,20 +46,20 @@ def topic_of(exchange: bytes, key: bytes) -> bytes:
 
 
 def levels_of(queue: bytes) -> list[str]:
-    """The levels of the address of a queue, whose name is one of them."""
+    """Return the topic levels of a queue's address. The queue's name is a single level."""
     prefix = DEAD_LETTER_PREFIX if queue.startswith(DEAD_LETTER_PREFIX) else b""
     return [text((prefix or QUEUE_PREFIX)[:-1]), text(queue[len(prefix) :])]
 
 
 def shared_topics(filter: bytes) -> bytes:
-    """Return the topic filter in `$share/<group>/<filter>`; any other filter as it is."""
+    """Return the topic filter in `$share/<group>/<filter>`. Returns any other filter unchanged."""
     if not filter.startswith(SHARE_PREFIX):
         return filter
     return filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
 
 
 def queue_address(address: bytes) -> tuple[bytes, bytes]:
-    """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
+    """Return name and rest of `$queue/<name>[/<rest>]`. Raises RequestError(INVALID) if the name is empty."""
     cut = address.find(b"/", 7)
     name = address[7:] if cut < 0 else address[7:cut]
     if not name:
@@ -68,9 +68,9 @@ def queue_address(address: bytes) -> tuple[bytes, bytes]:
 
 
 def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
-    """Name of the queue, and the filter, of `$dlq/<queue>[/<filter>]`.
+    """Return the name of the queue, and the filter, of `$dlq/<queue>[/<filter>]`.
 
-    raises  RequestError: INVALID where it names no one queue, NOT_IMPLEMENTED for a command
+    raises  RequestError: INVALID if it does not name a single queue, NOT_IMPLEMENTED for a command
     """
     cut: i64 = filter.find(b"/", len(DEAD_LETTER_PREFIX))
     name = filter if cut < 0 else filter[:cut]
@@ -83,7 +83,7 @@ def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
 
 
 def check_queue_name(name: bytes) -> None:
-    """RequestError unless the name can stand in every protocol's address."""
+    """Refuse a queue name that not every protocol can address with RequestError."""
     if len(name) > NAME_OCTETS_MAX:
         raise RequestError(INVALID, f"queue name of {len(name)} octets is longer than {NAME_OCTETS_MAX}")
     if b"/" in name and name.startswith(b"$queue/"):

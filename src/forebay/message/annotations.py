@@ -46,19 +46,19 @@ FIELD_OCTETS: Final = 5  # of a field before its value
 
 
 def annotation(annotations: bytes, name: i64) -> bytes:
-    """The value of a field; empty where it is not there."""
+    """Return the value of a field, or empty bytes if the field is missing."""
     at = value_at(annotations, name)
     return b"" if at < 0 else annotations[at : at + i64(read_i32_le(annotations, at - 4))]
 
 
 def number_annotation(annotations: bytes, name: i64, default: i64) -> i64:
-    """The value of a field that is a number."""
+    """Return the value of an i64 field, or `default` if the field is missing."""
     at = value_at(annotations, name)
     return default if at < 0 else read_i64_le(annotations, at)
 
 
 def value_at(annotations: bytes, name: i64) -> i64:
-    """The position of the value of a field; -1 where it is not there."""
+    """Return the position of a field's value, or -1 if the field is missing."""
     if not annotations:
         return -1
     assert annotations[0] == VERSION, f"annotations of version {annotations[0]}"
@@ -71,7 +71,7 @@ def value_at(annotations: bytes, name: i64) -> i64:
 
 
 def with_annotation(annotations: bytes, name: i64, value: bytes) -> bytes:
-    """Annotations that say this too, in place of what they said under that name; an empty value takes it away."""
+    """Return the annotations with this field set in place of an earlier one. An empty value removes the field."""
     out = BytesWriter()
     at = value_at(annotations, name)
     if at < 0:
@@ -90,7 +90,7 @@ def with_annotation(annotations: bytes, name: i64, value: bytes) -> bytes:
 
 
 def with_number(annotations: bytes, name: i64, value: i64) -> bytes:
-    """The annotations with a number: see `with_annotation`."""
+    """Return the annotations with this i64 field set: see `with_annotation`."""
     out = BytesWriter()
     write_i64_le(out, value)
     return with_annotation(annotations, name, out.getvalue())

@@ -32,7 +32,7 @@ from forebay.message.annotations import DEATHS, annotation, with_annotation
 from forebay.routing.exchange import text
 
 REJECTED: Final = b"rejected"
-REDRIVEN: Final = b"redriven"  # no death at all: somebody sent it back from the queue, see `Deaths.redrive`
+REDRIVEN: Final = b"redriven"  # not a death: the message was sent back from the queue, see `Deaths.redrive`
 
 X_DEATH: Final = b"x-death"
 FIRST_DEATH: Final = (b"x-first-death-exchange", b"x-first-death-queue", b"x-first-death-reason")
@@ -51,11 +51,11 @@ MARKS: Final = [
 
 @final
 class Death:
-    """The deaths of a message in one queue for one reason: `count` by now.
+    """The deaths of a message in one queue for one reason: `count` of them so far.
 
-    time_s         of the first time; seconds since 1970
-    exchange, keys where it had been published to when it first died there
-    expiration     the digits of its expiration, empty where it had none
+    time_s          of the first time; seconds since 1970
+    exchange, keys  to which it had been published when it first died there
+    expiration      the digits of its expiration; empty if it had none
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Death:
 
 @final
 class DeathMarks:
-    """The place that a message left last as a dead letter.
+    """The place that a message last left as a dead letter.
 
-    id          `<queue number>-<group number>-<offset>`, empty where no queue had it
-    offset      in the log of the queue; -1 where it had none
-    group       empty for the nameless one
-    reason      the cause, or what a consumer gave as the reason
+    id          `<queue number>-<group number>-<offset>`; empty if it was in no queue
+    offset      in the log of the queue; -1 if it was in none
+    group       empty for the default group
+    reason      the cause, or the reason that a consumer gave
     deliveries  how often it had been delivered
     """
 
@@ -95,10 +95,10 @@ class DeathMarks:
 
 @final
 class Deaths:
-    """All that a message says of its deaths.
+    """All recorded deaths of a message.
 
     deaths         the newest first
-    first, last    the first and the newest of them; None where there is none
+    first, last    the first and the newest of them; None if there is none
     last_exchange  to which it was published before the newest; `last` has that of its first time
     """
 
@@ -110,16 +110,16 @@ class Deaths:
         self.marks: DeathMarks | None = None
 
     def add(self, newest: Death) -> None:
-        """The message has died once more; an earlier death in that queue for that reason counts it."""
+        """Record another death. An earlier death in the same queue for the same reason is counted up instead."""
         self.last = self.bring_to_front(newest)
         self.last_exchange = newest.exchange
         if self.first is None:
             self.first = self.last
 
     def redrive(self, queue: bytes, time_s: i64, exchange: bytes, key: bytes) -> None:
-        """Note that somebody sends the message back from a queue.
+        """Record that the message is sent back from a queue on request.
 
-        Were that not told, what takes the same way once more would seem to go in a circle.
+        Without this record, a message that takes the same way again would look like a cycle.
         """
         self.bring_to_front(Death(queue, REDRIVEN, time_s, exchange, [key], b""))
 
@@ -136,7 +136,7 @@ class Deaths:
         return front
 
     def is_cycle(self, queue: bytes) -> bool:
-        """True if the message comes round to a queue without anybody having wanted it."""
+        """Return whether the message returns to the queue without a rejection or redrive since it died there."""
         wanted = False
         for death in self.deaths:
             wanted = wanted or death.reason in (REJECTED, REDRIVEN)
@@ -152,7 +152,7 @@ class Deaths:
 
 
 def deaths_of(annotations: bytes) -> Deaths:
-    """The deaths that a record's annotations tell of; none where they tell of none."""
+    """Return the deaths in a record's annotations, empty if there are none."""
     found = Deaths()
     value = annotation(annotations, DEATHS)
     if not value:
@@ -184,7 +184,7 @@ def read_death(said: list[object]) -> Death:
 
 
 def with_deaths(annotations: bytes, deaths: Deaths) -> bytes:
-    """Annotations that tell of these deaths, and of no others."""
+    """Return the annotations with these deaths in place of earlier ones."""
     told: list[object] = []
     for each in deaths.deaths:
         died: list[object] = [each.queue, each.reason, int(each.count), int(each.time_s), each.exchange, each.keys]
@@ -199,15 +199,15 @@ def with_deaths(annotations: bytes, deaths: Deaths) -> bytes:
 
 
 def without_deaths(annotations: bytes) -> bytes:
-    """Annotations that tell of no deaths."""
+    """Return the annotations without deaths."""
     return with_annotation(annotations, DEATHS, b"")
 
 
-# ---- what headers say
+# ---- headers
 
 
 def mark_headers(marks: DeathMarks) -> list[tuple[str, object]]:
-    """Return the headers that say which queue a record left last."""
+    """Return the headers that name the queue which a record last left."""
     said: list[tuple[str, object]] = []
     if marks.id:
         said.append(("dlq-id", text(marks.id)))

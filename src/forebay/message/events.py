@@ -1,8 +1,8 @@
-"""Events of the broker, for those who want to hear of them: webhooks, the stream `$events`, the log.
+"""Events of the broker for their listeners: webhooks, the stream `$events`, the log.
 
-Whoever changes something notes it here, and goes on; the server takes what was noted at the end of the turn. While
-nobody listens, a note is one look into an empty set. Types of events that come with every message are noted only by
-those who have asked `wanted` before, since making up the fields costs more than the message.
+Code that changes something notes an event here and goes on. The server takes the noted events at the end of the turn.
+While nobody listens, a note is one lookup in an empty set. For event types that occur with every message, check
+`wanted` before building the fields, since the fields cost more than the message.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ NOTED_MAX: Final = 100_000  # in one turn; beyond it events are counted and lost
 
 
 def message_fields(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict[str, object]:
-    """The fields of a message; `payload` only for those who want it."""
+    """Return the event fields of a message. `payload` is removed later for listeners that do not want it."""
     protocol = format_of(format)
     payload = protocol.payload(body)
     fields: dict[str, object] = {"octets": len(payload), "payload": payload}
@@ -85,13 +85,13 @@ def message_fields(exchange: bytes, key: bytes, format: i64, body: bytes) -> dic
 
 
 def block_fields(exchange: bytes, key: bytes, block: Block) -> dict[str, object]:
-    """The fields of messages that came together, from Spark for one."""
+    """Return the event fields of messages published together, for example by Spark."""
     octets = int(block.body_span(0, block.count))
     return {"exchange": exchange, "routing_key": key, "messages": int(block.count), "octets": octets}
 
 
 def binding_fields(exchange: bytes, destination: bytes, type: str, routing_key: bytes) -> dict[str, object]:
-    """The fields of a binding; `type` says whether it leads to a queue or to an exchange."""
+    """Return the event fields of a binding. `type` says whether its destination is a queue or an exchange."""
     return {"exchange": exchange, "destination": destination, "destination_type": type, "routing_key": routing_key}
 
 
@@ -99,8 +99,8 @@ def binding_fields(exchange: bytes, destination: bytes, type: str, routing_key: 
 class Event:
     """One event.
 
-    vhost  empty where it concerns the broker
-    fields  by name; octets stand for text, those of `payload` for themselves
+    vhost   empty if it concerns the whole broker
+    fields  by name; bytes stand for text, except in `payload`
     """
 
     def __init__(self, type: str, vhost: bytes, fields: dict[str, object]) -> None:
@@ -113,10 +113,10 @@ class Event:
 class Events:
     """The events of the current turn.
 
-    wanted     types that somebody wants to hear of
+    wanted     types that have a listener
     publishes  PUBLISHED is one of them
-    noted      since the server took them
-    lost       beyond NOTED_MAX
+    noted      events since the server last took them
+    lost       number of events beyond NOTED_MAX
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Events:
         self.publishes = PUBLISHED in wanted
 
     def note(self, type: str, vhost: bytes, fields: dict[str, object]) -> None:
-        """Note that something has happened, if anybody wants to know."""
+        """Note an event if its type has a listener."""
         if type not in self.wanted:
             return
         if len(self.noted) >= NOTED_MAX:
@@ -140,7 +140,7 @@ class Events:
         self.noted.append(Event(type, vhost, fields))
 
     def take(self) -> list[Event]:
-        """The events since the last call."""
+        """Remove and return the events noted since the last call."""
         noted = self.noted
         self.noted = []
         return noted

@@ -1,7 +1,7 @@
-"""Message annotations that consumers gave a message with the outcome `modified`, as they are kept beside it.
+"""Message annotations that consumers set with the outcome `modified`, as they are stored beside the message.
 
-They are kept as an encoded map of AMQP 1.0, whatever protocol the message came by. Readers of the other protocols get
-those whose names begin with `x-` as headers.
+They are stored as an encoded map of AMQP 1.0, whatever the protocol of the message. Consumers over other protocols get
+those with names that begin with `x-` as headers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ RESERVED: Final = ("x-opt-delivery-time", "x-exchange", "x-routing-key", "x-cc",
 
 
 def merge_annotations(known: bytes, given: bytes) -> bytes:
-    """Return annotations with those of an outcome, which replace others of the same names; b"" for none.
+    """Return `known` annotations with those of an outcome, which replace others of the same names; b"" for none.
 
-    Names that are no symbols, and those that the broker itself gives, are left out.
+    Leaves out names that are not symbols, and names that only the broker sets.
     """
     pairs = modified_pairs(known)
     for key, value in modified_pairs(given):
@@ -34,14 +34,14 @@ def merge_annotations(known: bytes, given: bytes) -> bytes:
 
 
 def is_free(name: str) -> bool:
-    """Return whether consumers may give an annotation of this name."""
+    """Return whether consumers may set an annotation of this name."""
     return name not in RESERVED and not name.startswith(MARK_PREFIX) and name.encode() not in DEATH_HEADERS
 
 
 def with_redelivery(known: bytes, ms: int) -> bytes:
-    """Return annotations with the one that a settled message has which is delivered once more.
+    """Return annotations with the one that marks a redelivery of an already settled message.
 
-    ms  when that was asked for, in milliseconds since 1970
+    ms  time of the request to redeliver, in milliseconds since 1970
     """
     return merge_annotations(known, encode_value(Map([(Symbol(REDELIVERED_AT), ms)])))
 
@@ -56,7 +56,7 @@ def modified_pairs(modified: bytes) -> list[tuple[object, object]]:
 
 
 def modified_headers(modified: bytes) -> list[tuple[str, object]]:
-    """Return those of encoded annotations that other protocols have as headers."""
+    """Return the annotations that consumers over other protocols get as headers."""
     found: list[tuple[str, object]] = []
     for key, value in modified_pairs(modified):
         if isinstance(key, Symbol) and key.text.startswith("x-") and not isinstance(value, Decimal):

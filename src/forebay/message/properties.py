@@ -1,4 +1,4 @@
-"""The properties of stored records, decoded once for all records that say the same."""
+"""Decodes the properties of stored records, and caches the results: many records have equal properties."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from forebay.core.message import FORMAT_MASK, Properties
 from forebay.message.formats.table import format_of
 
 KNOWN_MAX: Final = 1024
-MEMO_OCTETS_MAX: Final = 1024  # longer ones are seldom the same twice, and would fill the memory
+MEMO_OCTETS_MAX: Final = 1024  # longer properties seldom repeat, and would fill the memory
 
 
 class DecodedProperties:
-    """The decoded properties: octets with their format behind them -> what they say."""
+    """A cache of decoded properties, by their encoded bytes followed by the format."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, Properties] = {}
@@ -28,14 +28,14 @@ MEMO: Final = DecodedProperties()
 
 
 def properties_of(format: i64, octets: bytes) -> Properties:
-    """The properties in a format; none, where they cannot be read by the rules of today.
+    """Return the decoded properties, or empty ones if the current rules no longer accept them.
 
-    format   the whole octet of a record
-    returns  shared by all who ask for the same octets: never to be changed
+    format   the whole format octet of a record
+    returns  an object shared by all callers with the same bytes: do not change it
     """
     memo = MEMO
     format &= FORMAT_MASK
-    # One publisher's records lie side by side, and mostly say the same.
+    # Consecutive records are mostly of one publisher, with equal properties.
     if format == memo.last_format and octets == memo.last_octets:
         return memo.last
     key = octets + bytes([int(format)])
@@ -55,5 +55,5 @@ def properties_of(format: i64, octets: bytes) -> Properties:
 def decoded(format: i64, octets: bytes) -> Properties:
     try:
         return format_of(format).decode(octets)
-    except PeerError:  # they were checked when they came; by rules that have changed since
+    except PeerError:  # they were checked when published, but the rules have changed since
         return Properties()

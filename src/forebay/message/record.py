@@ -1,4 +1,4 @@
-"""A stored record by its parts, on its way from one place to another."""
+"""A stored record as an object, on its way from one log or format to another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forebay.log.block import Block
 
 @final
 class StoredRecord:
-    """The parts of a record as they are stored; `format` is the whole octet."""
+    """The parts of a record as they are stored. `format` is the whole format octet."""
 
     def __init__(
         self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
@@ -25,7 +25,7 @@ class StoredRecord:
 
 
 def record_at(block: Block, index: i64) -> StoredRecord:
-    """The record of a block that has this index."""
+    """Return the record with this index in the block."""
     return StoredRecord(
         block.format(index),
         block.exchange(index),

@@ -1,6 +1,6 @@
-"""The times of messages that recur: expressions of cron, in a time zone.
+"""The times of recurring messages: cron expressions in a time zone.
 
-A recurrence is kept as octets: the expression, a zero octet, the name of the zone.
+A recurrence is stored as the expression, a zero byte, and the name of the zone.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ZONE_DEFAULT: Final = "UTC"
 
 
 def recurrence_of(expression: object, zone: object, id: bytes, names: tuple[str, str, str]) -> bytes:
-    """Return a recurrence; RequestError(PRECONDITION) names the value that is wrong.
+    """Return an encoded recurrence. Raises RequestError(PRECONDITION) that names the wrong value.
 
     expression  five fields of cron: minute, hour, day of the month, month, day of the week
     zone        name of a time zone, such as Europe/Berlin; None for UTC
-    id          by which the message can be cancelled: it must have one
-    names       of the fields in which the protocol gives the three, for errors
+    id          by which the message can be cancelled; required
+    names       of the protocol's fields for these three values, for errors
     """
     expression_name, zone_name, id_name = names
     text = text_of(expression)
@@ -49,14 +49,14 @@ def recurrence_of(expression: object, zone: object, id: bytes, names: tuple[str,
 
 
 def text_of(value: object) -> str | None:
-    """Return a value that is text; None for another."""
+    """Return a value that is text as str, or None for another type."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     return value if isinstance(value, str) else None
 
 
 def next_time_us(recurrence: bytes, after_us: i64) -> i64:
-    """Return the first time of a recurrence behind another time, in microseconds since 1970."""
+    """Return the first time of a recurrence after `after_us`, in microseconds since 1970."""
     expression, zone = recurrence.decode().split("\0")
     after = datetime.fromtimestamp(int(after_us // US_PER_S), UTC).astimezone(ZoneInfo(zone))
     return i64(int(next(CronSim(expression, after)).timestamp())) * US_PER_S

@@ -1,5 +1,5 @@
-"""A record's properties as its readers see them: with headers for what annotations say of its deaths, and with the
-message annotations that consumers gave it.
+"""Renders a record's properties for delivery: adds the dead-letter headers (`x-death`, …), and the message annotations
+that consumers set with `modified`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from forebay.message.formats.table import format_of
 
 
 def rendered_at(block: Block, index: i64) -> bytes:
-    """The properties of a record of a block, in its own format, as its readers see them."""
+    """Return the properties of a block's record as they are delivered, in the record's own format."""
     properties = block.properties(index)
     if not block.annotated:
         return properties
@@ -21,7 +21,7 @@ def rendered_at(block: Block, index: i64) -> bytes:
 
 
 def rendered_block(block: Block) -> Block:
-    """The block of the same records, their properties rendered, without annotations."""
+    """Return a block of the same records with rendered properties and without annotations."""
     made = BlockWriter()
     made.timestamps.write(block.data[: 8 * block.count])
     for index in range(block.count):
@@ -36,7 +36,7 @@ def rendered_block(block: Block) -> Block:
 
 
 def rendered(format: i64, properties: bytes, annotations: bytes) -> bytes:
-    """Checked properties of a format with the headers that the annotations ask for."""
+    """Return checked properties of a format with the headers that the annotations stand for."""
     if value_at(annotations, DEATHS) >= 0:
         properties = format_of(format).with_deaths(properties, deaths_of(annotations))
     if value_at(annotations, MODIFIED) >= 0:

@@ -1,14 +1,14 @@
 """Headers by which a message requests something of the broker.
 
-CC, BCC                          arrays: their texts are further routing keys; BCC is not shown to consumers
+CC, BCC                          arrays of further routing keys; BCC is not shown to consumers
 x-delay                          milliseconds after which the message is routed, as if it were published then
 x-delay-id                       the name under which it can be cancelled until then
-x-cron with x-cron-time-zone     it is routed again and again, at the times of an expression, until it is cancelled
-x-producer-id with x-sequence    taken once: a number not above the producer's last one is a duplicate
-x-deduplication-key              taken once for each key
-x-forebay-...                    reserved for the broker: a name that neither it nor its deliveries know is refused
+x-cron with x-cron-time-zone     routes it repeatedly, at the times of a cron expression, until it is cancelled
+x-producer-id with x-sequence    accepts it once: a number not above the producer's last one is a duplicate
+x-deduplication-key              accepts one message for each key
+x-forebay-...                    reserved for the broker: refused unless the broker or its deliveries use the name
 
-A format has these under names and in types of its own: see `Format.read_requests`.
+Each format has these under its own names and types: see `Format.read_requests`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ DEDUPLICATION_KEY: Final = b"x-deduplication-key"
 REQUEST_HEADERS: Final = (CC, BCC, DELAY, DELAY_ID, CRON, CRON_ZONE, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
 GROUP_HEADER: Final = b"x-group-id"  # the message group: a header over AMQP, a user property over MQTT
 FILTER_HEADER: Final = b"x-stream-filter-value"
-RESERVED: Final = b"x-forebay-"  # what names begin with that nobody else has
-# Of deliveries: message id, group, queue, offset. Who publishes what came keeps them.
+RESERVED: Final = b"x-forebay-"  # prefix of names that only the broker may define
+# Set on deliveries: message id, group, queue, offset. Accepted from publishers that forward a delivery.
 ORIGIN_HEADERS: Final[list[bytes]] = [
     b"x-forebay-message-id",
     b"x-forebay-group-id",
     b"x-forebay-queue",
     b"x-forebay-offset",
 ]
-# Of webhooks' requests, whose headers a bridge that they are sent to takes for properties.
+# Set on webhook requests. Accepted from publishers, as a bridge that gets such a request forwards its headers.
 EVENT_HEADERS: Final[list[bytes]] = [b"x-forebay-event", b"x-forebay-delivery", b"x-forebay-signature"]
 
 # Results of `Format.requests`, beside the marks of a record.
@@ -50,7 +50,7 @@ REQUESTS: Final = 1  # one of REQUEST_HEADERS
 UNKNOWN: Final = 2  # a reserved name
 MARKS: Final = EXPIRES | KEYED
 
-DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
+DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: a longer delay was probably meant in another unit
 EXPIRATION_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
 DELAY_ID_OCTETS_MAX: Final = 255
 
@@ -60,13 +60,13 @@ class PublishRequests:
     """The requests in the headers of one message.
 
     properties  as they are delivered
-    delayed     as they are kept until their time has come
+    delayed     as they are stored while the message is delayed
     keys        further routing keys
-    delay_us    from the publish on, 0 for none
-    due_us      the time of the publish instead, since 1970; 0 for none
-    recurrence  the times at which it is published, see message/recurrence.py; empty for once
-    delay_id    by which the message can be cancelled until then
-    producer, sequence, deduplication_key  values of the headers by which it is taken once; None where there is none
+    delay_us    delay from the publish on; 0 for none
+    due_us      time of delivery in its place, since 1970; 0 for none
+    recurrence  times of repeated publishes, see message/recurrence.py; empty for once
+    delay_id    by which the delayed message can be cancelled
+    producer, sequence, deduplication_key  values of the headers for deduplication; None if missing
     """
 
     def __init__(self, properties: bytes) -> None:
@@ -83,9 +83,9 @@ class PublishRequests:
 
 
 def read_recurrence(requests: PublishRequests, values: dict[str, object]) -> None:
-    """Take the recurrence out of a message's headers; RequestError(PRECONDITION) if it is nonsense.
+    """Add the recurrence in a message's headers to `requests`. Raises RequestError(PRECONDITION) if it is invalid.
 
-    Whoever has a header for a delay beside it is refused: only one of the two can hold.
+    Refuses a message that also requests a delay, as only one of the two can hold.
     """
     names = ("x-cron", "x-cron-time-zone", "x-delay-id")
     if "x-cron" not in values:
@@ -97,7 +97,7 @@ def read_recurrence(requests: PublishRequests, values: dict[str, object]) -> Non
 
 
 def texts_in(values: object) -> list[bytes]:
-    """Return the texts of a header that is an array; what else is in it says nothing, as with RabbitMQ."""
+    """Return the texts of a header that is an array. Ignores items of other types, as RabbitMQ does."""
     texts: list[bytes] = []
     if isinstance(values, list):
         for value in values:
@@ -109,7 +109,7 @@ def texts_in(values: object) -> list[bytes]:
 
 
 def delay_ms_of(value: object) -> i64:
-    """Return the milliseconds of a delay; RequestError if the value is no number of them."""
+    """Return the delay in milliseconds, at least 0. Raises RequestError if the value is not a number in range."""
     if isinstance(value, float):
         value = int(value) if -DELAY_MS_MAX <= value <= DELAY_MS_MAX else None
     if isinstance(value, bool) or not isinstance(value, int) or value > DELAY_MS_MAX:
@@ -120,7 +120,7 @@ def delay_ms_of(value: object) -> i64:
 
 
 def delay_id_of(value: object) -> bytes:
-    """Return the text that names a delayed message; RequestError if the value cannot be one."""
+    """Return the name of a delayed message. Raises RequestError if the value cannot be one."""
     octets = value.encode() if isinstance(value, str) else value
     if not isinstance(octets, bytes) or len(octets) > DELAY_ID_OCTETS_MAX:
         raise RequestError(
@@ -130,7 +130,7 @@ def delay_id_of(value: object) -> bytes:
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse a header, or what else `what` names, that has a reserved name without a meaning: RequestError."""
+    """Refuse a reserved name without a meaning with RequestError. `what` says what is named, such as a header."""
     octets = name.encode()
     if octets.startswith(RESERVED) and octets not in ORIGIN_HEADERS and octets not in EVENT_HEADERS:
         known = [each.decode() for each in (*REQUEST_HEADERS, GROUP_HEADER)]
@@ -139,7 +139,7 @@ def check_name(name: str, what: str) -> None:
 
 
 def check_expiration(expiration: str) -> None:
-    """Refuse an expiration that is no number of milliseconds that RabbitMQ takes, in its words (those of Erlang)."""
+    """Refuse an expiration that RabbitMQ does not accept, in RabbitMQ's (Erlang's) words. Raises RequestError."""
     digits = expiration.removeprefix("-")
     stop: i64 = 0
     while stop < i64(len(digits)) and "0" <= digits[stop] <= "9":

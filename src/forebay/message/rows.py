@@ -1,4 +1,4 @@
-"""Records that are the rows of a table, held against filters as the broker holds those of its logs."""
+"""Evaluates filters on records that are rows of a table, as the broker does on the records of its logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from forebay.message.subject import (
     address_property,
 )
 
-# Results of a row, one octet each.
+# Results of a row, one byte each.
 NO: Final = 0
 YES: Final = 1
 UNKNOWN: Final = 2
@@ -36,10 +36,10 @@ UNKNOWN: Final = 2
 
 @final
 class Rows:
-    """The columns that a filter needs, each a list with a value a row; others stay empty.
+    """The columns that a filter needs, each a list with one value per row. Other columns stay empty.
 
-    queues, exchanges, keys  text, or octets
-    timestamps_us, now_us    when the broker took a record, and when it is looked at
+    queues, exchanges, keys  text, or bytes
+    timestamps_us, now_us    time when the broker stored the record, and time for which the filter is evaluated
     bodies                   payloads
     octets                   length of the body
     """
@@ -61,7 +61,7 @@ class Rows:
 
 @final
 class RowSubject(StoredSubject):
-    """One of the rows, the one that was moved to last."""
+    """One row as filters see it. `move` selects the row."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class RowSubject(StoredSubject):
         self.index: i64 = 0
 
     def move(self, index: i64) -> None:
-        """Be another row."""
+        """Select the row with this index."""
         self.index = index
         self.said = None
         self.is_parsed = False
@@ -100,7 +100,7 @@ class RowSubject(StoredSubject):
             return None
         format = self.format()
         if format is None:
-            # As if it had come by AMQP, but that nothing says so.
+            # Treated as AMQP, except that the row names no protocol.
             return None if number == PROTOCOL else address_property(number, EXCHANGE_FORMAT, 0, key)
         return address_property(number, format, self.octet(), key)
 
@@ -114,12 +114,12 @@ class RowSubject(StoredSubject):
         return None if now_us is None else (now_us - stored_us) // US_PER_MS
 
     def octet(self) -> i64:
-        """Return the format octet as it was stored; 0 where the row does not say."""
+        """Return the format octet as it was stored, or 0 if the row has none."""
         format = self.rows.formats[self.index]
         return 0 if format is None else i64(format)
 
     def format(self) -> Format | None:
-        """Return the row's format; None where the row does not say, or says one that is not known here."""
+        """Return the row's format, or None if the row has none or an unknown one."""
         return known_format(self.octet())
 
     def read_properties(self) -> Properties:
@@ -133,7 +133,7 @@ class RowSubject(StoredSubject):
 
 
 def conditions_of(root: FilterNode, rows: Rows) -> bytes:
-    """The condition for each row: YES, NO or UNKNOWN."""
+    """Evaluate a filter on each row. Returns YES, NO or UNKNOWN, one byte per row."""
     found = bytearray()
     subject = RowSubject(rows)
     for index in range(rows.count):

@@ -1,4 +1,4 @@
-"""A stored record as it is shown to people and programs."""
+"""Converts a stored record to JSON for the management API and its users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALWAYS: Final = ("offset", "exchange", "routing_key", "protocol", "stored_ms", "
 
 
 def record_shown(record: RecordSubject, body_octets_max: int) -> dict[str, object]:
-    """The message for people and programs: all that it says of itself, and of its body at most so many octets.
+    """Return a record's properties, headers and deaths for JSON, and at most `body_octets_max` bytes of its body.
 
     A body that is text stands under `body`, any other in base64 under `body_base64`.
     """
@@ -28,7 +28,7 @@ def record_shown(record: RecordSubject, body_octets_max: int) -> dict[str, objec
 
 
 def body_shown(whole: bytes, octets_max: int) -> dict[str, object]:
-    """At most so many octets of a body: text under `body`, anything else in base64 under `body_base64`."""
+    """Return the first `octets_max` bytes of a body: text under `body`, any other in base64 under `body_base64`."""
     body = whole[:octets_max]
     shown: dict[str, object] = {"is_cut": len(body) < len(whole)}
     try:
@@ -39,13 +39,13 @@ def body_shown(whole: bytes, octets_max: int) -> dict[str, object]:
 
 
 def properties_shown(record: RecordSubject, names: list[str]) -> dict[str, object]:
-    """The properties among these that the message has."""
+    """Return the properties among `names` that the message has."""
     properties = {name: record.property(name) for name in names}
     return {name: plain(value) for name, value in properties.items() if value is not None}
 
 
 def plain(value: object) -> object:
-    """A value as JSON can say it."""
+    """Return a value as JSON can represent it."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, list):
@@ -53,7 +53,7 @@ def plain(value: object) -> object:
     if isinstance(value, dict):
         return {str(plain(key)): plain(each) for key, each in value.items()}
     if isinstance(value, int) and not isinstance(value, bool) and not INTEGER_MIN <= value <= INTEGER_MAX:
-        return str(value)  # few readers of JSON know longer ones
+        return str(value)  # few JSON parsers read longer integers
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and value - value == 0.0:

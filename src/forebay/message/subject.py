@@ -1,4 +1,4 @@
-"""A stored record as filters see it: by the broker, where it lies in a block, and by others as the values of a row."""
+"""Adapters that let filters read a stored record: in a block, while it is published, or as a row of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forebay.message.formats.table import HAS_SECTIONS, format_of
 from forebay.message.properties import properties_of
 from forebay.message.rendered import rendered, rendered_at
 
-# Properties by number: comparing numbers costs nothing, and a filter asks once a record.
+# Properties by number, because a filter reads them for every record and numbers compare fast.
 QUEUE: Final = 1
 OFFSET: Final = 2
 EXCHANGE: Final = 3
@@ -97,7 +97,7 @@ JSON: Final = msgspec.json.Decoder()
 
 
 class StoredSubject(Subject):
-    """The common part of all stored records, wherever their parts are kept."""
+    """Base of all stored records that filters can read, wherever the parts of the record are kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class StoredSubject(Subject):
 
     @abstractmethod
     def stored(self, number: i64) -> object:
-        """The property that was stored beside the record: one up to STORED_LAST."""
+        """Return a property that the record itself does not carry, by its number up to STORED_LAST."""
 
     @abstractmethod
     def read_properties(self) -> Properties:
@@ -124,7 +124,7 @@ class StoredSubject(Subject):
         return death_property(self.properties(), number)
 
     def properties(self) -> Properties:
-        """The record's properties and headers, decoded at the first call; never to be changed."""
+        """Return the record's properties and headers, decoded at the first call. Do not change them."""
         said = self.said
         if said is None:
             said = self.read_properties()
@@ -149,7 +149,7 @@ class StoredSubject(Subject):
 class RecordSubject(StoredSubject):
     """One record of a queue's log.
 
-    deliveries, failures  how often it was delivered before, and failed
+    deliveries, failures  number of its earlier deliveries, and of those that failed
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class RecordSubject(StoredSubject):
         self.failures: i64 = failures
 
     def offset(self) -> i64:
-        """The record's offset in the log of the queue that holds it."""
+        """Return the record's offset in its queue's log."""
         return self.block.base + self.index
 
     def stored(self, number: i64) -> object:
@@ -198,7 +198,7 @@ class RecordSubject(StoredSubject):
 
     def parse_body(self) -> object:
         if self.block.body_span(self.index, 1) > BODY_OCTETS_MAX:
-            self.is_cut = True  # found without a copy of it
+            self.is_cut = True  # tested before the body is copied
             return None
         return super().parse_body()
 
@@ -209,7 +209,7 @@ class RecordSubject(StoredSubject):
 
 @final
 class PublishedSubject(StoredSubject):
-    """A message that is being published, and is in no queue yet: see `queue.declaration.arguments.LATER`."""
+    """A message that is being published and is in no queue yet: see `queue.declaration.arguments.LATER`."""
 
     def __init__(
         self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
@@ -223,7 +223,7 @@ class PublishedSubject(StoredSubject):
         self.content = body
 
     def is_of(self, format: i64, routing_key: bytes, properties: bytes, body: bytes) -> bool:
-        """Return whether this is the message with these very objects, which another queue has asked for before."""
+        """Return whether the subject was made of these very objects, so that several queues can share it."""
         return (
             self.content is body
             and self.encoded is properties
@@ -261,7 +261,7 @@ def address_property(number: i64, format: Format, octet: i64, routing_key: bytes
 
 
 def stated_property(properties: Properties, number: i64) -> object:
-    """One of the properties that are properties."""
+    """Return the property of this number, from PRIORITY to APP_ID, as the publisher set it."""
     if number == PRIORITY:
         return properties.priority
     if number == TIMESTAMP:
@@ -287,7 +287,7 @@ def stated_property(properties: Properties, number: i64) -> object:
 
 
 def death_property(properties: Properties, number: i64) -> object:
-    """The property of a message's last or first death; None of one that never died."""
+    """Return a property of a message's last or first death, or None if the message was never dead-lettered."""
     if number == FIRST_DEATH_REASON:
         return properties.header("x-first-death-reason")
     if number == FIRST_DEATH_QUEUE:

@@ -60,7 +60,7 @@ from forebay.wire.amqp091.properties import (
     without_expiration,
 )
 
-EXPIRATION_MS_MAX: Final = 1 << 50  # longer ones, some 35,000 years, end here: sums of times stay within 64 bits
+EXPIRATION_MS_MAX: Final = 1 << 50  # cap of some 35,000 years, so that sums of times stay within 64 bits
 CAPITALS: Final = (66, 67)  # B, C
 SMALL_X: Final = 120
 
@@ -202,7 +202,7 @@ class Amqp091Format(Format):
             if delay_ms > 0:
                 found.delay_us = delay_ms * 1000
                 found.delay_id = delay_id_of(values.get("x-delay-id", ""))
-                # As the delayed-message plugin has it: consumers see how long it was, and it is no delay any more.
+                # Like the delayed-message plugin: consumers see the delay negated, which requests none.
                 found.delayed = self.edit(properties, [DELAY], [("x-delay", -int(delay_ms))])
         if "x-cron" in values or "x-cron-time-zone" in values:
             read_recurrence(found, values)
@@ -238,7 +238,7 @@ class Amqp091Format(Format):
         return properties
 
     def with_deaths(self, properties: bytes, deaths: Deaths) -> bytes:
-        # The types are RabbitMQ's, and not those of the least room: clients tell them apart.
+        # The types are RabbitMQ's, even where shorter ones exist, because clients distinguish them.
         dropped: list[bytes] = []
         added = BytesWriter()
         first, last = deaths.first, deaths.last
@@ -269,7 +269,7 @@ class Amqp091Format(Format):
 
 
 def routing_keys(name: str, value: object, properties: bytes) -> list[bytes]:
-    """Return the texts of CC or BCC; RequestError if the header is no array."""
+    """Return the texts of a CC or BCC header. Raises RequestError if the header is no array."""
     if not isinstance(value, list):
         type_name = TYPE_NAMES[properties[header_at(properties, name.encode(), TABLE_DEPTH_MAX)]]
         raise RequestError(PRECONDITION, f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name}}}')

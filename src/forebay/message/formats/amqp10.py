@@ -1,7 +1,7 @@
 """AMQP 1.0: `properties` are the sections before the body, and `body` is the sections of the body and the footer.
 
-Headers are the application properties, and the message annotations whose names begin with `x-`. Nobody changes the
-sections properties and application properties of a message: what the broker adds, it adds to the annotations.
+Headers are the application properties, and the message annotations with names that begin with `x-`. What the broker
+itself adds to a message, it adds to the annotations. Only `edit` may change the application properties.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ DELAYS: Final = (DELIVERY_TIME.decode(), DELIVERY_DELAY.decode(), SCHEDULED_TIME
 DEATH_NAMES: Final = [DEATHS_ANNOTATION.encode(), *DEATH_HEADERS]
 MARK_NAMES: Final = [BROKER_PREFIX.encode() + each for each in MARKS]
 SMALL_X: Final = 120
-DIGITS_MAX: Final = 10  # of a time to live
+DIGITS_MAX: Final = 10  # digits of a time to live
 DELIVERY_TIME_MS_MAX: Final = 1 << 53
 
 
@@ -179,7 +179,7 @@ class Amqp10Format(Format):
         return made
 
     def read_delay(self, made: PublishRequests, values: dict[str, object]) -> None:
-        """Read the time or the delay of a delivery; a time goes before a delay."""
+        """Read the delivery time or the delay of a message. A time takes precedence over a delay."""
         due_ms = delivery_time(made.properties)
         if due_ms >= 0:
             made.due_us = due_ms * US_PER_MS
@@ -188,7 +188,7 @@ class Amqp10Format(Format):
             made.delay_us = delay_ms_of(delay) * US_PER_MS
         if made.due_us > 0 or made.delay_us > 0:
             made.delay_id = delay_id_of(values.get("x-delay-id", ""))
-            # As with AMQP 0.9.1: consumers see how long it was, and it is no delay any more.
+            # As with AMQP 0.9.1: consumers see the delay negated, which requests none.
             added: list[tuple[str, object]] = []
             if "x-delay" in values and due_ms < 0:
                 added.append(("x-delay", -int(made.delay_us // US_PER_MS)))
@@ -291,13 +291,13 @@ class Amqp10Format(Format):
 
 
 def are_body_sections(payload: bytes) -> bool:
-    """Return whether octets are sections of a body, and nothing before it."""
+    """Return whether the bytes are encoded body sections without other sections before them."""
     found = body_sections(payload)
     return found is not None and found.body_kind != 0 and found.body_at == 0
 
 
 def body_sections(body: bytes) -> Sections | None:
-    """Return where the sections are in a body; None if it was never checked, and has none."""
+    """Return where the sections are in a body, or None if the body was never checked and has none."""
     try:
         return split_sections(body, 0, len(body))
     except PeerError:
@@ -305,7 +305,7 @@ def body_sections(body: bytes) -> Sections | None:
 
 
 def group_of(properties: bytes, found: Sections) -> bytes:
-    """Return the message group: the header of that name, or else the property."""
+    """Return the message group: the header if there is one, else the property group-id."""
     named = header_octets(properties, found, GROUP_HEADER)
     if named is not None:
         return named
@@ -313,7 +313,7 @@ def group_of(properties: bytes, found: Sections) -> bytes:
 
 
 def header_octets(properties: bytes, found: Sections, name: bytes) -> bytes | None:
-    """Return the value of a header: a text, octets, or the digits of an integer."""
+    """Return the value of a header, a text, bytes or the digits of an integer, or None for any other."""
     at: i64 = -1
     if name.startswith(b"x-"):
         at = map_value(properties, found.message_annotations, found.end, name)
@@ -332,7 +332,7 @@ def header_octets(properties: bytes, found: Sections, name: bytes) -> bytes | No
 
 
 def requests_of(properties: bytes, found: Sections) -> i64:
-    """Return REQUESTS, UNKNOWN and marks."""
+    """Return REQUESTS, UNKNOWN and marks for the sections of a message."""
     made = requests_in(properties, found.message_annotations, found.end)
     made |= requests_in(properties, found.application_properties, found.end)
     if list_field(properties, found.header, found.end, TTL) >= 0:
@@ -343,7 +343,7 @@ def requests_of(properties: bytes, found: Sections) -> i64:
 
 
 def requests_in(properties: bytes, at: i64, end: i64) -> i64:
-    """Return REQUESTS and UNKNOWN for the keys of a map, -1 for no map."""
+    """Return REQUESTS and UNKNOWN for the keys of the map at `at`, or 0 if `at` is -1."""
     if at < 0:
         return 0
     made: i64 = 0
@@ -362,7 +362,7 @@ def requests_in(properties: bytes, at: i64, end: i64) -> i64:
 
 
 def delivery_time(properties: bytes) -> i64:
-    """Return when a message is to be delivered, in milliseconds since 1970; -1 if it does not say so."""
+    """Return the requested time of delivery in milliseconds since 1970, or -1 if there is none. RequestError."""
     found = split_sections(properties, 0, len(properties))
     at = map_value(properties, found.message_annotations, found.end, DELIVERY_TIME)
     if at < 0:
@@ -379,7 +379,7 @@ def delivery_time(properties: bytes) -> i64:
 
 
 def add_texts(added: list[tuple[object, object]], names: tuple[bytes, bytes, bytes], values: list[bytes]) -> None:
-    """Add annotations that are texts."""
+    """Append annotations that are texts to `added`."""
     for index, name in enumerate(names):
         added.append((Symbol(name.decode()), text(values[index])))
 

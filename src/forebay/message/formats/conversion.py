@@ -1,6 +1,6 @@
-"""Messages of one format in another, by way of `Properties`.
+"""Converts messages from one format to another, by way of `Properties`.
 
-Publishers repeat themselves: properties that were converted are remembered, within a bound of octets.
+Publishers repeat themselves, so converted properties are cached, up to a total of MEMO_OCTETS_MAX bytes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered
 
 MEMO_OCTETS_MAX: Final = 1 << 20
-MEMO_PROPERTIES_MAX: Final = 4096  # longer ones are seldom the same twice
-ENTRY_OCTETS: Final = 250  # what an entry costs beside its octets
+MEMO_PROPERTIES_MAX: Final = 4096  # longer properties seldom repeat
+ENTRY_OCTETS: Final = 250  # memory of an entry beside its bytes
 
 
 class ConversionMemo:
-    """The converted properties: those given, with both formats and the kind of body behind them -> the result."""
+    """A cache of converted properties, by the original ones followed by both formats and the kind of body."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, bytes] = {}
@@ -41,7 +41,7 @@ class Content:
 
 
 def convert_content(format_from: i64, properties: bytes, body: bytes, format_to: i64) -> Content:
-    """Return a message's columns in another format; the same octets if the formats are one.
+    """Return a message's columns in another format; the same bytes if both formats are the same.
 
     format_from, format_to  format octets, or numbers of formats
     """
@@ -55,7 +55,7 @@ def convert_content(format_from: i64, properties: bytes, body: bytes, format_to:
 
 
 def convert(format_from: i64, properties: bytes, format_to: i64, body_kind: i64 = PLAIN_BODY) -> bytes:
-    """Return checked properties of one format in another; the same octets if the formats are one.
+    """Return checked properties of one format in another; the same bytes if both formats are the same.
 
     body_kind  of the message. It matters only if one of the formats has other than plain bodies.
     """
@@ -80,21 +80,21 @@ def convert(format_from: i64, properties: bytes, format_to: i64, body_kind: i64 
 
 
 def delivered(block: Block, index: i64, format_to: i64) -> Content:
-    """Return a record of a block as readers of a format get it, with the headers that its annotations stand for."""
+    """Return a block's record as it is delivered in a format, with the headers its annotations stand for."""
     octet = block.format(index)
     source, target = format_of(octet), format_of(format_to)
     properties, body = block.properties(index), block.body(index)
     annotations = block.annotations(index) if block.annotated else b""
     if source is target or (source.has_plain_bodies and target.has_plain_bodies):
         return convert_content(octet, rendered(octet, properties, annotations), body, format_to)
-    # Each format has its own form of deaths, which the conversion of a header would not reach.
+    # Rendered after the conversion, because each format has its own form of deaths.
     content = convert_content(octet, properties, body, format_to)
     content.properties = rendered(format_to, content.properties, annotations)
     return content
 
 
 def delivered_block(block: Block, index: i64, format_to: i64, exchange: bytes, routing_key: bytes) -> Block:
-    """Return a block with one record as `delivered`, at an address in the words of the other format."""
+    """Return a block with one record as `delivered` returns it, at this address in the other format."""
     content = delivered(block, index, format_to)
     made = BlockWriter()
     made.append(u8(format_to), exchange, routing_key, content.properties, content.body)
@@ -102,7 +102,7 @@ def delivered_block(block: Block, index: i64, format_to: i64, exchange: bytes, r
 
 
 def for_exchange(record: StoredRecord) -> StoredRecord:
-    """Return a record that an exchange can route: itself, or in another format if its own has only topics."""
+    """Return a record that an exchange can route: itself, or converted if its own format only has topics."""
     source = format_of(record.format)
     if not source.keys_are_topics:
         return record

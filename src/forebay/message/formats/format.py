@@ -1,7 +1,7 @@
-"""The interface of a format: all that anybody may ask of the octets of a stored message.
+"""The interface of a format: all operations on the bytes of a stored message.
 
-A record keeps the octets of its publisher's protocol. Only the format's adapter reads, edits or converts them.
-Everybody else finds the adapter by the record's format octet (`table.format_of`). Between two formats lies
+A record keeps the bytes of its publisher's protocol. Only the format's adapter reads, edits or converts them. All other
+code finds the adapter by the record's format octet (`table.format_of`). Conversions between two formats go by way of
 `Properties`, so that a format needs one converter, whatever the number of formats.
 
 `properties` and `body` are those columns of a record, as core/message.py describes them for each format. Unless a
@@ -102,13 +102,13 @@ class Format(ABC):
             marks |= KEYED
         return marks
 
-    # ---- what a publisher requests of the broker
+    # ---- requests of the publisher
 
     @abstractmethod
     def check(self, properties: bytes, user: bytes, depth_max: i64) -> i64:
-        """Check properties as they came from a client. Return `requests` of them.
+        """Check properties that a client sent, and return `requests` of them.
 
-        user       who publishes: a message may not claim another user
+        user       the publisher: a message may not claim another user
         depth_max  how deep tables may be nested
         raises     PeerError(MALFORMED) if another client could not read them; RequestError(PRECONDITION) if they
                    request what the broker cannot do
@@ -120,17 +120,17 @@ class Format(ABC):
 
     @abstractmethod
     def read_requests(self, properties: bytes) -> PublishRequests:
-        """Return what the publisher requests; RequestError(PRECONDITION) if a value is impossible."""
+        """Return the publisher's requests. Raises RequestError(PRECONDITION) if a value is invalid."""
 
     @abstractmethod
     def further_keys(self, properties: bytes) -> list[bytes]:
-        """Return the routing keys of the message beside that of its address, as its readers may see them (CC)."""
+        """Return the routing keys beside that of the address that consumers may see (CC)."""
 
-    # ---- edits: what is not named stays as its publisher wrote it
+    # ---- edits: everything else stays as its publisher wrote it
 
     @abstractmethod
     def edit(self, properties: bytes, dropped: list[bytes], added: list[tuple[str, object]]) -> bytes:
-        """Return the properties without the headers of some names, and with others at the end."""
+        """Return the properties without the headers named in `dropped`, and with `added` headers at the end."""
 
     @abstractmethod
     def without_further_keys(self, properties: bytes) -> bytes:
@@ -138,7 +138,7 @@ class Format(ABC):
 
     @abstractmethod
     def without_expiration(self, properties: bytes) -> bytes:
-        """Return the properties without their expiration, as dead letters have them."""
+        """Return the properties without their expiration, as for dead letters."""
 
     @abstractmethod
     def expiration_digits(self, properties: bytes) -> bytes:
@@ -146,18 +146,18 @@ class Format(ABC):
 
     @abstractmethod
     def aged(self, properties: bytes, waited_us: i64) -> bytes:
-        """Return the properties of a record that moves to another log, where its time begins anew.
+        """Return the properties of a record that moves to another log and gets a new timestamp there.
 
-        waited_us  how long the record was in the first log. An expiration that counts from the record's time is less
-                   by that.
+        waited_us  how long the record was in the first log. An expiration that counts from the timestamp is reduced by
+                   it.
         """
 
     @abstractmethod
     def with_deaths(self, properties: bytes, deaths: Deaths) -> bytes:
-        """Return the properties with the headers that tell of deaths, in place of the publisher's under their names."""
+        """Return the properties with the headers for `deaths`, in place of headers by the same names."""
 
     def with_modified(self, properties: bytes, modified: bytes) -> bytes:
-        """Return the properties with the headers that stand for annotations of consumers (message/modified.py)."""
+        """Return the properties with the headers for annotations that consumers set (message/modified.py)."""
         added = modified_headers(modified)
         return self.edit(properties, [name.encode() for name, _ in added], added)
 
@@ -165,22 +165,22 @@ class Format(ABC):
 
     @abstractmethod
     def decode(self, properties: bytes) -> Properties:
-        """Return the properties in their neutral form, made anew; PeerError if they cannot be read."""
+        """Return the properties in their neutral form, as a new object. Raises PeerError if they cannot be read."""
 
     @abstractmethod
     def encode(self, properties: Properties) -> bytes:
-        """Return the properties column that says as much of the neutral form as the format can."""
+        """Return the properties column for the neutral form, as far as the format can express it."""
 
     def body_kind(self, properties: bytes, body: bytes) -> i64:
         """Return PLAIN_BODY, or AMQP_SECTIONS if the payload is encoded sections of AMQP 1.0."""
         return PLAIN_BODY
 
     def payload(self, body: bytes) -> bytes:
-        """Return what a body column is to readers of other formats."""
+        """Return the payload that readers of other formats get for a body column."""
         return body
 
     def body_of(self, payload: bytes, kind: i64) -> bytes:
-        """Return the body column for the payload of another format, of this `body_kind`."""
+        """Return the body column for another format's payload of this `body_kind`."""
         return payload
 
     def body_of_text(self, payload: bytes) -> bytes:

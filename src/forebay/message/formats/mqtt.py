@@ -86,7 +86,7 @@ class MqttFormat(Format):
 
     def amqp_address(self, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes]:
         if routing_key.startswith(QUEUE_PREFIX):
-            return b"", cut_key(routing_key)  # a queue's address leads there over AMQP, too
+            return b"", cut_key(routing_key)  # over AMQP, too, this key reaches the queue
         return exchange, cut_key(swap_key(routing_key))
 
     # ---- single fields

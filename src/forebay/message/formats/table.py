@@ -12,7 +12,7 @@ from forebay.message.formats.amqp10 import Amqp10Format
 from forebay.message.formats.format import Format
 from forebay.message.formats.mqtt import MqttFormat
 
-# In which the broker, the administration and Spark write messages of their own to exchanges, and to topics.
+# Formats of messages that the broker, the administration and Spark publish to exchanges, and to topics.
 EXCHANGE_FORMAT: Final = Amqp091Format()
 TOPIC_FORMAT: Final = MqttFormat()
 
@@ -43,22 +43,22 @@ def octets_with_sections() -> bytes:
 
 
 BY_NUMBER: Final = by_number()
-# A byte for each format octet, for the way of every message: not 0 where the format has `marks_late`; at QoS 0.
+# One byte per format octet, for fast lookup: not 0 where the format has `marks_late`, or the message QoS 0.
 MARKED_LATE: Final = octets_marked_late()
 AT_QOS_0: Final = octets_at_qos_0()
-# For columns of octets: not 0 where the body column is not the payload itself.
+# For columns of format octets: not 0 where the body column is not the payload itself.
 HAS_SECTIONS: Final = octets_with_sections()
 
 
 def format_of(octet: i64) -> Format:
-    """Return the adapter of a record's format octet; fail with the octet's value if no format has the number."""
+    """Return the adapter of a record's format octet. Asserts that a format has that number."""
     found = BY_NUMBER[octet & FORMAT_MASK]
     assert found is not None, f"format octet {octet}: no format has the number {octet & FORMAT_MASK}"
     return found
 
 
 def known_format(octet: i64) -> Format | None:
-    """Return the adapter of a format octet that others have written, as into a table; None if there is none."""
+    """Return the adapter of a format octet from an untrusted source such as a table, or None if there is none."""
     return BY_NUMBER[octet & FORMAT_MASK]
 
 
