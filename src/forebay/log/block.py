@@ -20,7 +20,7 @@ One block, little-endian; every part starts at a multiple of 8, padded with zero
            4(n+1)  i32 offsets into the column's octets: 0, end of record 0, end of record 1, ...
            octets  of all records, back to back
 
-A block of a segment has a head of 88 octets, so that who wants some of its columns can read and check these alone:
+A block of a segment has a head of 88 octets, so that a reader of some columns can read and check these alone:
 
      0  4  magic "FBK3"
      4     as above, to octet 55: these 32 octets more count neither in the block's checksum nor in its length there
@@ -34,14 +34,14 @@ A block of a segment has a head of 88 octets, so that who wants some of its colu
     84  4  CRC32C of the octets 0 to 83
     88     as from octet 56 on above
 
-Of the small blocks of a turn (the write-ahead log's) that would cost more than it is worth: each has one checksum.
+The write-ahead log's small blocks of a turn have a single checksum, because one per column would cost too much there.
 
-Annotations are what the broker says of a record (message/annotations.py). Few records have any: where none of a block
-has, the column is not there at all, and costs nothing.
+Annotations are the broker's own fields of a record (message/annotations.py). Few records have any. A block without
+annotations has no column for them.
 
-Offsets, not lengths, and the alignment: so that a reader can hand each column to Apache Arrow without a copy.
+Columns have offsets instead of lengths, and alignment, so that a reader can pass them to Apache Arrow without a copy.
 In memory a block is its head and its `data` (all octets after the head), so that sealing copies each octet once.
-Where it holds one record with a long body, `data` ends before the body, which is `tail`: it is never copied.
+If the block is one record with a long body, `data` ends before the body. The body is `tail` and is never copied.
 """
 
 from __future__ import annotations

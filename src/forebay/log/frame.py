@@ -28,16 +28,22 @@ One frame, written and synced as one; its length is a multiple of 8:
             12  4  octets of the payload
             16     payload, then zeros to a multiple of 8
 
-A CHECKPOINT frame begins every file and states all that earlier frames said, except for blocks. A CLEAN frame ends the
-log of a broker that was stopped in good order. A frame is known by its epoch and LSN. All frames of a file are of one
-epoch, as whoever begins to lead begins a file. The salt makes it impossible for a publisher to place a frame in a
-message's body where, after a torn write, recovery would take it for one.
+A CHECKPOINT frame begins every file and repeats all notes of earlier frames that still hold, but no blocks. A CLEAN
+frame ends the log of a broker that was stopped cleanly. Epoch and LSN identify a frame. All frames of a file are of one
+epoch, as a new leader begins a new file. The salt prevents a publisher from placing a frame in a message's body that
+recovery would accept as a frame after a torn write.
 
-Kinds of pieces: BLOCK, a block of the queue's log (log/block.py); START, where the queue's log starts and ends, as two
-i64, and as a third the first offset for consumers where some before it is kept for readers of blocks alone; DROPPED,
-the queue's log is gone; SEGMENTS, the segments of the queue that must be there, each by the first offset that it stands
-for and the one after the last, as two i64; WALS, the numbers of the WAL files that must be there, as i64; all other
-kinds belong to the store's user.
+Kinds of pieces:
+
+BLOCK     a block of the queue's log (log/block.py)
+START     where the queue's log starts and ends, as two i64; as a third i64 the first offset for consumers, if earlier
+          records are kept for readers of blocks alone
+DROPPED   the queue's log is deleted
+SEGMENTS  the segments of the queue that must be there, each by the first offset that it stands for and the one after
+          the last, as two i64
+WALS      the numbers of the WAL files that must be there, as i64
+
+All other kinds belong to the store's user.
 """
 
 from __future__ import annotations

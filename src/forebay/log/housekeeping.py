@@ -113,7 +113,7 @@ class Rewrite:
                     continue
                 octets = writer.position + merger.writer.octets() + block.octets()
                 if octets > segment_octets_max and writer.entries and not self.whole:
-                    # Only between two blocks of the source: each must be wholly inside or outside of a segment.
+                    # Split only between two source blocks, because no block may be in two segments.
                     writer.add_all(merger.rest())
                     self.made.append(writer.finish(base))
                     writer = SegmentWriter(disk, self.log.queue, base)

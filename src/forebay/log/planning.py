@@ -160,7 +160,7 @@ class Planner:
         for queue, stored in self.logs.stored.items():
             log = stored.log
             if log.durable:
-                # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
+                # Blocks before `end` are in this frame or earlier ones, so all are on the disk once this frame is.
                 frame.add_note(START, queue, 0, encode_bounds(log))
             if stored.segments and not self.replicated:
                 frame.add_note(SEGMENTS, queue, 0, segments_payload(stored))

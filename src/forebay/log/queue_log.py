@@ -387,7 +387,7 @@ class QueueLog:
                 high = middle
             else:
                 low = middle + 1
-        # Block `low` begins at or after the time; the one before it may hold such a record too.
+        # Block `low` begins at or after the time, but the block before it may hold such a record, too.
         if low > self.first:
             block = self.load(low - 1)
             left: i64 = 0
@@ -490,7 +490,7 @@ class QueueLog:
             if not over and messages > 0:
                 over = self.end - index.end(at) >= messages
             if not over and age_us > 0:
-                # Records of one block may be of many turns, up to the first of the next block.
+                # A block may hold records of many turns, but none later than the next block's first.
                 latest = index.stamps[at + 1] if at + 1 < size else self.stamp_us
                 over = latest < now_us - age_us
             if not over:
@@ -504,7 +504,7 @@ class QueueLog:
         index = self.index
         size = index.size()
         low = self.first
-        # WAL blocks follow all segments, and WAL files follow each other: a later one ends the search.
+        # Blocks of segments come first, then those of WAL files in ascending order, so a later file ends the search.
         while low < size and i64(index.files[low]) != number and (number < 0 or i64(index.files[low]) < number):
             low += 1
         high = low
@@ -562,7 +562,7 @@ class QueueLog:
         self.kept_noted = self.kept
 
     def lowest(self, offset: i64) -> i64:
-        """Return the first offset at or after `offset` where a block begins, or `end` if no block follows."""
+        """Return the first offset of the first retained block that ends after `offset`, or `end` if there is none."""
         at = self.find(offset)
         return self.index.bases[at] if at < self.index.size() else self.end
 

@@ -417,7 +417,7 @@ class Store:
             return False
         if self.clock.now_us() < self.rotate_after_us or self.log_room.growing is not None:
             return False
-        # A file has room for as much again as its checkpoint: else a long one would be followed by the next at once.
+        # At least twice the checkpoint: a file with a long checkpoint would be full as soon as it is begun.
         if frame.end() >= max(self.options.wal_octets_max, 2 * self.checkpoint_end):
             return True
         if not self.full or self.maker.spare is None:
@@ -445,7 +445,7 @@ class Store:
             old.tail = frame.end()
             self.ready.append(frame)
             self.lsn += 1
-        # Without blocks the frame held only what the checkpoint says.
+        # A frame without blocks is discarded, because the checkpoint says all that it held.
         old.full = True
         old.full_us = self.clock.now_us()
         self.finished = old
@@ -571,7 +571,7 @@ class Store:
         frame = self.frame
         assert frame is not None
         file = frame.file
-        # Not if the disk is full: then the log ends as after a crash.
+        # Skipped if the disk is full: the log then ends as after a crash.
         if not frame.pieces and self.log_room.fits(frame):
             frame.flags = CLEAN
             Commit(self.disk, [frame], None).run()

@@ -1,4 +1,4 @@
-"""Annotations: what the broker says of a record, beside what its publisher said in the properties.
+"""Annotations: the broker's own fields of a record, stored beside the publisher's properties.
 
 Most records have none. The annotations of one record, little-endian:
 
@@ -8,18 +8,18 @@ Most records have none. The annotations of one record, little-endian:
              1  4  octets of the value
              5     the value
 
-    1 PUBLISHER      client identifier of the publisher, for shared subscriptions that go by it
-    2 ORIGIN         i64, in the log of MQTT sessions: number of the client that published it, and is to get nothing of
-                     its own
+    1 PUBLISHER      client identifier of the publisher, for shared subscriptions that distribute by it
+    2 ORIGIN         i64, in the log of MQTT sessions: number of the publishing client, which must not get its own
+                     messages (no local)
     3 RECIPIENT      i64, in the same log: number of the only client that gets it
     4 DUE            i64, of a delayed message: when it is published, microseconds since 1970-01-01 UTC
     5 DELAY_KEY      of a delayed message: the name by which its publisher can cancel it
-    6 DEDUPLICATION  hash of the key, or of the producer's name, that is taken only once
+    6 DEDUPLICATION  hash of the deduplication key, or of the producer's name
     7 SEQUENCE       i64, the last number of that producer
     8 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
     9 DEATHS         of a dead letter: where and why it died (message/deaths.py)
-   10 MODIFIED       message annotations that a consumer gave it (message/modified.py)
-   11 RECURRENCE     of a delayed message: when it is published again and again (message/recurrence.py)
+   10 MODIFIED       message annotations that a consumer set (message/modified.py)
+   11 RECURRENCE     of a delayed message: the times at which it is published repeatedly (message/recurrence.py)
 """
 
 from __future__ import annotations

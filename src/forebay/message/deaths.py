@@ -1,4 +1,4 @@
-"""The deaths of a message: what the broker says of a dead letter in the annotation DEATHS, whatever its protocol.
+"""The deaths of a message: the history of a dead letter in the annotation DEATHS, whatever its protocol.
 
 The value is the msgpack of [deaths, first, last, exchange, marks]:
 
@@ -9,16 +9,16 @@ The value is the msgpack of [deaths, first, last, exchange, marks]:
     exchange  to which it was published before the newest
     marks     [id, queue, offset, group, reason, deliveries, milliseconds] of the queue that it left last; nil for none
 
-Names are octets. The format of the record makes the headers of it that readers see (`Format.with_deaths`):
+Names are bytes. The format of the record turns the annotation into headers on delivery (`Format.with_deaths`):
 
     x-death          array of tables, the newest first, one for each queue and reason:
-                     original-expiration (where it had one), count, reason, queue, time, exchange, routing-keys
+                     original-expiration (if it had one), count, reason, queue, time, exchange, routing-keys
     x-first-death-…  reason, queue and exchange of the first death
     x-last-death-…   the same of the newest
     dlq-id, …        the queue that the record left last, see `DeathMarks`
 
-AMQP 0.9.1 gets them as RabbitMQ writes them, MQTT as user properties. What the publisher had under these names is not
-shown, and counts for nothing.
+AMQP 0.9.1 gets them as RabbitMQ writes them, MQTT as user properties. A publisher's headers with these names are
+replaced and have no effect.
 """
 
 from __future__ import annotations

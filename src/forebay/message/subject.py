@@ -105,7 +105,7 @@ class StoredSubject(Subject):
 
     @abstractmethod
     def stored(self, number: i64) -> object:
-        """Return a property that the record itself does not carry, by its number up to STORED_LAST."""
+        """Return the property with this number, up to STORED_LAST. It is stored outside of the record's properties."""
 
     @abstractmethod
     def read_properties(self) -> Properties:

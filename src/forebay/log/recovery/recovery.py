@@ -121,7 +121,7 @@ class WalReader:
     def check_end(self, error: BadFrame) -> None:
         """Raise CorruptFile unless the log may end at `position`, where no frame stands."""
         if self.position == FILE_HEAD_OCTETS:
-            # A file has its name only since this frame was synced.
+            # Damage, not a torn write: a file gets its name only once this frame is synced.
             raise CorruptFile(self.full_path, int(self.position), f"first frame: {error}") from error
         found = self.later_frame()
         if found >= 0:

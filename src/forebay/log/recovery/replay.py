@@ -61,7 +61,7 @@ class FrameReplay:
             elif entry.kind == DROPPED:
                 gone.append(entry.queue)
         if frame.flags & CHECKPOINT:
-            # A log that began behind the checkpoint, in the same frame, is known by its blocks alone.
+            # A log created after the checkpoint, but in the same frame, is known by its blocks alone.
             begun = {block.queue for block in frame.blocks}
             begun.difference_update(gone)
             for queue in list(self.logs.stored):
