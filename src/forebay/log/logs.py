@@ -147,7 +147,7 @@ class Logs:
         return changed
 
     def note_gone(self, log: QueueLog, file: BlockFile, why: str) -> None:
-        """Record needed blocks as damaged whose segment was removed from outside."""
+        """Record the needed blocks of a segment as damaged, because it was removed from outside."""
         entries = log.entries_in(file.number)
         for at in range(int(entries.size())):
             base, end = int(entries.bases[at]), int(entries.end(at))

@@ -9,8 +9,8 @@ Most records have none. The annotations of one record, little-endian:
              5     the value
 
     1 PUBLISHER      client identifier of the publisher, for shared subscriptions that distribute by it
-    2 ORIGIN         i64, in the log of MQTT sessions: number of the publishing client, which must not get its own
-                     messages (no local)
+    2 ORIGIN         i64, in the log of MQTT sessions: number of the publishing client, for subscriptions that exclude
+                     its own messages (No Local)
     3 RECIPIENT      i64, in the same log: number of the only client that gets it
     4 DUE            i64, of a delayed message: when it is published, microseconds since 1970-01-01 UTC
     5 DELAY_KEY      of a delayed message: the name by which its publisher can cancel it

@@ -111,7 +111,7 @@ class WalReader:
         return frame
 
     def pass_over(self, position: i64, lsn: i64, epoch: i64) -> None:
-        """Skip damage: go on with frame `lsn`, which stands at `position`."""
+        """Skip damage and continue with frame `lsn` of this epoch, which stands at `position`."""
         self.read.append((int(self.since), int(self.position)))
         self.since = position
         self.position = position

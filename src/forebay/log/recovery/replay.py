@@ -71,7 +71,7 @@ class FrameReplay:
         return gone
 
     def move(self, queue: int) -> None:
-        """Set where a log starts to its last noted bounds."""
+        """Apply the last noted bounds to a queue's log, which drops the records below them."""
         if queue not in self.bounds:
             return  # the same frame has deleted the log
         kept, end, start = self.bounds[queue]

@@ -332,7 +332,7 @@ def header_octets(properties: bytes, found: Sections, name: bytes) -> bytes | No
 
 
 def requests_of(properties: bytes, found: Sections) -> i64:
-    """Return REQUESTS, UNKNOWN and marks for the sections of a message."""
+    """Return what `Format.requests` does, for properties that are split into sections already."""
     made = requests_in(properties, found.message_annotations, found.end)
     made |= requests_in(properties, found.application_properties, found.end)
     if list_field(properties, found.header, found.end, TTL) >= 0:
