@@ -1,7 +1,8 @@
-"""The way to a broker or a data directory, and the secrets on it: how source, sink and jobs connect.
+"""Connection settings and credentials of the Spark source, sink and jobs: which broker or data directory, and as which
+user.
 
 A secret that stands in a file or in the environment is read where it is needed, on the driver and on each executor:
-what Spark sends to tasks names the place and has no secret in it. One that is given as an option travels with them.
+Spark sends tasks only the file's path or the variable's name. A secret given as an option is sent with the task.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TLS: Final = "forebay.tls"
 TLS_CA: Final = "forebay.tlsCaFile"
 TLS_CERTIFICATE: Final = "forebay.tlsCertificate"
 TLS_KEY: Final = "forebay.tlsKey"
-# The options that say which broker, and who asks it: the same of source, sink and jobs.
+# The options that select the broker and the user; source, sink and jobs share them.
 BROKER_OPTIONS: Final = (
     SERVERS,
     USER,
@@ -51,13 +52,13 @@ Client = TypeVar("Client", bound="BlockClient")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The broker or data directory that has the queues, and the user who asks.
+    """The broker or data directory that holds the queues, and the user who connects to it.
 
-    servers  empty where `data` is given, and the other way round
-    password_file, password_env  where the password is read from instead; both empty: it is `password`
-    from_followers  records are read from nodes of a cluster that do not lead, where these have them
-    tls      files are those of the machine that connects
-    retry_s  how long a connection that was lost is tried again
+    servers  the broker's addresses; empty if and only if `data` is given
+    password_file, password_env  where the password is read from; if both are empty, `password` is the password
+    from_followers  whether records are read from a cluster's followers, as far as they have them
+    tls      whether to use TLS; the files of `tls_*` are those of the machine that connects
+    retry_s  for how long to retry after a connection is lost, in seconds
     """
 
     servers: str = ""
@@ -75,7 +76,10 @@ class Access:
     from_followers: bool = True
 
     def secret(self) -> str:
-        """The password, from where it is on this machine; OptionError where it is not."""
+        """Return the password, read on this machine if it is in a file or in the environment.
+
+        Raises OptionError if the file cannot be read or the variable is not set.
+        """
         if self.password_file:
             try:
                 return Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
@@ -91,15 +95,16 @@ class Access:
         return self.password
 
     def client_tls(self) -> ClientTls | None:
-        """The TLS settings of a client; None for none."""
+        """Return the TLS settings of a client, or None if TLS is off."""
         from forebay.client.connecting import ClientTls
 
         return ClientTls(self.tls_ca, self.tls_certificate, self.tls_key) if self.tls else None
 
     def connect(self, kind: type[Client], timeout_s: float, vhost: bool = True) -> Client:
-        """A new connection; Unreachable, RequestError where the login is refused, OptionError naming a file.
+        """Connect to the broker, log in, and return the new client.
 
-        vhost  enter it; administrators do not
+        vhost  whether to enter the vhost; clients for administration do not
+        raises  Unreachable; RequestError if the login is refused; OptionError if a TLS file cannot be used
         """
         entered = self.vhost if vhost else None
         try:
@@ -110,9 +115,11 @@ class Access:
 
 
 def parse_access(values: Mapping[str, str], data: str, retry_s: float) -> Access:
-    """The broker or data directory of these options, which have their proper names.
+    """Return the broker or data directory that the options select.
 
-    data  the directory; empty for a broker
+    values  options under their proper names
+    data    the data directory; empty for a broker
+    raises  OptionError if an option is malformed or does not go with another
     """
     servers = values.get(SERVERS, "").strip()
     for server in servers.split(",") if servers else []:
@@ -151,7 +158,7 @@ def _present(values: Mapping[str, str], option: str) -> str:
 
 
 def _tls(values: Mapping[str, str]) -> bool:
-    """True for TLS, which whoever names a file of it means, too."""
+    """Return whether to use TLS; options that name a TLS file imply it."""
     files = [name for name in (TLS_CA, TLS_CERTIFICATE, TLS_KEY) if name in values]
     said = values.get(TLS, "true" if files else "false").strip().lower()
     if said not in {"true", "false"}:

@@ -4,9 +4,10 @@
 
 Spark puts `python/lib/pyspark.zip` of its home first on the path of each Python process that it starts. That archive
 has sources only, which each process compiles anew: 0.6 s of CPU instead of 0.2 s, for each query of a stream and each
-worker. And Spark gives such a process ten seconds, which no setting changes: on a busy machine they are not enough
-("Python worker failed to connect back"). In a home without the archive a process imports what is installed beside the
-driver's PySpark, compiled. So this one has links to all of the installed home but for the archive.
+worker. Spark gives such a process ten seconds to start, and no setting changes that. On a busy machine ten seconds are
+not enough ("Python worker failed to connect back"). In a home without the archive a process imports the compiled
+packages installed beside the driver's PySpark. So this home has links to everything in the installed home but the
+archive's folder.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ ARCHIVES: Final = "python"  # the folder that is left out
 
 
 def prepare_home() -> None:
-    """Set SPARK_HOME for this process and those it starts; left as it is where the user has set it."""
+    """Set SPARK_HOME for this process and its children, unless the user has set it."""
     # With a Python of the user's choice it is not known whether that has PySpark.
     if "SPARK_HOME" not in os.environ and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
         os.environ["SPARK_HOME"] = find_home(os.environ)
 
 
 def find_home(environment: Mapping[str, str]) -> str:
-    """The folder with the links, made at its first use; PySpark's own where it cannot be made."""
+    """Return the folder with links to the installed Spark, creating it on first use.
+
+    Returns PySpark's own home if the folder cannot be created.
+    """
     from pyspark.find_spark_home import _find_spark_home
 
     installed = Path(_find_spark_home())
@@ -52,13 +56,13 @@ def find_home(environment: Mapping[str, str]) -> str:
                 (made / name).symlink_to(installed / name)
             made.rename(home)
     except OSError:
-        # Two may make it at once: the second finds it. Or the disk is full or not ours: then it goes the slow way.
+        # Another process may have created the home meanwhile. If the disk is full or read-only, use the slower home.
         return str(home if home.is_dir() else installed)
     return str(home)
 
 
 def main() -> int:
-    """Print the folder, for SPARK_HOME."""
+    """Print the folder to set SPARK_HOME to."""
     sys.stdout.write(f"{find_home(os.environ)}\n")
     return 0
 

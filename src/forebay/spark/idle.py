@@ -1,4 +1,4 @@
-"""Connections that nobody uses just now, kept for whoever next connects the same way.
+"""A pool of idle connections to brokers, reused by the next task that connects with the same settings.
 
 A Python worker of Spark runs many tasks, one after the other: connecting and logging in for each would cost as much as
 a small micro-batch.
@@ -19,18 +19,22 @@ Client = TypeVar("Client", bound="BlockClient")
 
 
 class IdleConnections(Generic[Client]):
-    """The idle connections of one process, of any thread.
+    """The pool of idle connections of one process. Safe to use from any thread.
 
-    most  as many are kept: brokers go and secrets change, and nobody would ever ask for the old ones again
+    most  how many connections are kept. The bound matters as brokers go and secrets change: nobody would reuse the
+      connections made with the old ones.
     """
 
     def __init__(self, most: int = IDLE_MAX) -> None:
         self.most = most
         self._lock = threading.Lock()
-        self._kept: list[tuple[Access, Client]] = []  # what was left last is at the end
+        self._kept: list[tuple[Access, Client]] = []  # the most recently returned connection is last
 
     def take(self, access: Access) -> Client | None:
-        """The connection that was left last, which may have broken since; None where there is none."""
+        """Remove and return the connection that was returned to the pool last, or None if there is none for `access`.
+
+        The connection may have broken while it was idle.
+        """
         with self._lock:
             for at in reversed(range(len(self._kept))):
                 if self._kept[at][0] == access:
@@ -38,7 +42,7 @@ class IdleConnections(Generic[Client]):
         return None
 
     def leave(self, access: Access, client: Client) -> None:
-        """Keep a connection that works. The one that was left first is closed where there are too many."""
+        """Return a working connection to the pool. If the pool is full, close the oldest one."""
         with self._lock:
             self._kept.append((access, client))
             first = self._kept.pop(0)[1] if len(self._kept) > self.most else None
@@ -46,6 +50,6 @@ class IdleConnections(Generic[Client]):
             first.close()
 
     def close(self, access: Access) -> None:
-        """Close those to a broker that has gone."""
+        """Close all idle connections made with `access`; call this when its broker has gone."""
         while (client := self.take(access)) is not None:
             client.close()

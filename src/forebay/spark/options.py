@@ -1,4 +1,7 @@
-"""The options of the Spark source: names and meanings of Spark's Kafka source, checked before anything is read."""
+"""The options of the Spark source, with the names and meanings of Spark's Kafka source.
+
+Checked before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ NAMES: Final = (
     READ_FROM,
     *STREAM_ONLY,
 )
-# Other names in Spark's Kafka source, by the beginning of the name in lower case; the first that fits counts.
+# What to use instead of an option of Spark's Kafka source, by its prefix in lower case; the first match counts.
 OF_KAFKA: Final = {
     "assign": f"a queue has the one partition 0: give {SUBSCRIBE} instead",
     "kafka.bootstrap.servers": f"give {SERVERS} instead",
@@ -107,13 +110,13 @@ DELAY_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options of streams only.
+    """The options that only streaming reads have.
 
-    offsets_max, octets_max  a micro-batch has about as much at most; 0 is no limit
-    offsets_min, delay_s     a micro-batch waits for so many, but no longer than this
-    group_prefix             how the names of its holds begin
-    hold_s                   how long a hold outlives the query; 0 holds nothing
-    poll_s                   how long the source waits for records where there are none
+    offsets_max, octets_max  upper bounds of a micro-batch in records and bytes, met approximately; 0 is no limit
+    offsets_min, delay_s     records a micro-batch waits for, and for how many seconds at most
+    group_prefix             prefix of the names of the query's holds
+    hold_s                   for how many seconds a hold outlives the query; 0 holds nothing
+    poll_s                   how long one poll waits for new records, in seconds
     """
 
     offsets_max: int = 0
@@ -129,9 +132,9 @@ class StreamOptions:
 class ReadOptions:
     """All options of one read, checked.
 
-    queues    in the order of `subscribe`; empty where `pattern` is given
-    starting, ending  None where the user did not say
-    latest_if_none    a start by time after the last record reads nothing instead of failing
+    queues    in the order of `subscribe`; empty if `pattern` is given
+    starting, ending  None if the user gave no position
+    latest_if_none    whether a start by time after the last record reads nothing instead of failing
     filter            text of a content filter, or empty
     given             names of the options that were given
     """
@@ -150,18 +153,18 @@ class ReadOptions:
     given: frozenset[str]
 
     def start_of(self, queue: str, default: int) -> Position:
-        """The position at which the read of a queue begins."""
+        """Return the position at which the read of `queue` starts; offset `default` if no option gives one."""
         return self.starting.of(queue) if self.starting is not None else Position(STARTING_OFFSETS, default)
 
     def end_of(self, queue: str) -> Position:
-        """The position at which the read of a queue ends."""
+        """Return the position at which the read of `queue` ends; the latest offset if no option gives one."""
         return self.ending.of(queue) if self.ending is not None else Position(ENDING_OFFSETS, LATEST)
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a read; OptionError naming the option and its value.
+    """Parse and check the options of a read. Raises OptionError naming the option and its value.
 
-    given  as Spark hands them over: names in any case
+    given  the options as Spark passes them: names in any case
     """
     values = known_options(given, NAMES, "source")
     access = access_of(values)
@@ -190,9 +193,10 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def known_options(given: Mapping[str, str], names: Sequence[str], what: str) -> dict[str, str]:
-    """The options by their proper names; OptionError at one that is not known, with the nearest that is.
+    """Return the options under their proper names.
 
-    what  whose options they are: source or sink
+    what    the kind that the options belong to, for messages: source or sink
+    raises  OptionError at an unknown option, suggesting the nearest known one
     """
     known = {name.lower(): name for name in names}
     values: dict[str, str] = {}
@@ -209,12 +213,19 @@ def known_options(given: Mapping[str, str], names: Sequence[str], what: str) -> 
 
 
 def instead_of(key: str) -> str:
-    """Words on an option of Spark's Kafka source in lower case that has another name here; empty for any other."""
+    """Return what to use instead of an option of Spark's Kafka source, or "" if `key` is no such option.
+
+    key  the option's name in lower case
+    """
     return next((words for start, words in OF_KAFKA.items() if key.startswith(start)), "")
 
 
 def access_of(values: Mapping[str, str]) -> Access:
-    """The broker or data directory, from options that `known_options` has named."""
+    """Return the broker or data directory that the options select.
+
+    values  options under their proper names, from `known_options`
+    raises  OptionError unless exactly one of broker and data directory is given
+    """
     servers, data = values.get(SERVERS, "").strip(), values.get(DATA, "")
     if bool(servers) == bool(data):
         raise OptionError(f"give either {SERVERS} (HOST:PORT of a broker) or {DATA} (its data directory)")
@@ -225,7 +236,7 @@ def access_of(values: Mapping[str, str]) -> Access:
 
 
 def check_batch(options: ReadOptions) -> None:
-    """OptionError where a batch read cannot be as the options say."""
+    """Raise OptionError if a batch read cannot have these options."""
     for name in STREAM_ONLY:
         if name in options.given:
             raise OptionError(f"{name}: an option of streams only; this is a batch read")
@@ -234,7 +245,7 @@ def check_batch(options: ReadOptions) -> None:
 
 
 def check_stream(options: ReadOptions) -> None:
-    """OptionError where a stream cannot be as the options say."""
+    """Raise OptionError if a streaming read cannot have these options."""
     for name in ENDINGS:
         if name in options.given:
             raise OptionError(f"{name}: a stream has no end; it is an option of batch reads")
@@ -254,7 +265,7 @@ def _queues(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _names_in_list(text: str) -> tuple[str, ...]:
-    """Return the names in a list of JSON, which may have commas in them; OptionError."""
+    """Return the names in a JSON list, which may contain commas. Raises OptionError if the text is no such list."""
     try:
         names = json.loads(text)
     except ValueError as error:
@@ -313,7 +324,10 @@ def _stream(values: Mapping[str, str]) -> StreamOptions:
 
 
 def _delay(values: Mapping[str, str], default_s: float) -> float:
-    """A time as Spark's Kafka source takes it: 15m, 10s, 500ms; a bare number is in milliseconds."""
+    """Return `maxTriggerDelay` in seconds.
+
+    The option has the form of Spark's Kafka source: 15m, 10s, 500ms; a bare number is in milliseconds.
+    """
     if MAX_DELAY not in values:
         return default_s
     text = values[MAX_DELAY].strip().lower()

@@ -1,4 +1,4 @@
-"""Start and end of a read, queue by queue: the words, numbers, times and JSON of Spark's Kafka source."""
+"""Start and end of a read for each queue, parsed from the words, numbers, times and JSON of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MILLISECONDS_MAX: Final = OFFSET_MAX // 1000
 class Position:
     """Start or end of a read of one queue: EARLIEST, LATEST, an offset, or a time in microseconds.
 
-    option  the option that said so, for messages
+    option  the option that gave the position, for messages
     """
 
     option: str
@@ -41,8 +41,8 @@ class Position:
 class Positions:
     """A position for each queue.
 
-    option    the option that said so, for messages
-    each      of queues that `by_queue` does not have; None where each queue has to be named
+    option    the option that gave the positions, for messages
+    each      the position of queues that are not in `by_queue`; None if each queue must be named
     """
 
     option: str
@@ -50,14 +50,14 @@ class Positions:
     by_queue: dict[str, Position] = field(default_factory=dict)
 
     def of(self, queue: str) -> Position:
-        """The position of one queue; OptionError where nothing was said of it."""
+        """Return the position of one queue. Raises OptionError if there is none."""
         position = self.by_queue.get(queue, self.each)
         if position is None:
             raise OptionError(f"{self.option}: nothing for {queue}; name every queue that is read")
         return position
 
     def all(self) -> list[tuple[str, Position]]:
-        """Every position with the queue it is for, which is empty where it is for each."""
+        """Return every position with its queue; the name is "" for the position of all queues not named."""
         return [*self.by_queue.items(), *([("", self.each)] if self.each is not None else [])]
 
 
@@ -68,11 +68,11 @@ def subscription_of(queues: Sequence[str]) -> str:
 
 
 def starting_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:
-    """The start of a read, None where nothing says so.
+    """Return where a read starts in each queue, or None if no option gives a start.
 
     As in Spark's Kafka source the most specific option wins: one time, times by queue, then offsets.
 
-    queues  those that JSON must name; empty where they are found by a pattern
+    queues  the queues that JSON must name; empty if the queues are found by a pattern
     """
     found = _by_time(values, queues, STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP)
     if found is not None or STARTING_OFFSETS not in values:
@@ -81,7 +81,10 @@ def starting_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Po
 
 
 def ending_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:
-    """The end of a read, None where nothing says so."""
+    """Return where a read ends in each queue, or None if no option gives an end.
+
+    queues  the queues that JSON must name; empty if the queues are found by a pattern
+    """
     found = _by_time(values, queues, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
     if found is not None or ENDING_OFFSETS not in values:
         return found
@@ -91,7 +94,10 @@ def ending_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Posi
 
 
 def refuse(positions: Positions, offset: int, why: str) -> None:
-    """OptionError if a queue has this offset."""
+    """Raise OptionError if the position of any queue is `offset`, which is EARLIEST or LATEST.
+
+    why  the reason, for the message
+    """
     for queue, position in positions.all():
         if position.timestamp_us is None and position.offset == offset:
             word = "earliest" if offset == EARLIEST else "latest"
@@ -112,14 +118,14 @@ def _by_time(values: Mapping[str, str], queues: tuple[str, ...], one: str, by_qu
 
 
 def _offsets(text: str, queues: tuple[str, ...], option: str) -> Positions:
-    """Positions from "earliest", "latest", a number for all queues, or JSON by queue."""
+    """Parse positions given as "earliest", "latest", a number for all queues, or JSON by queue."""
     text = text.strip()
     word = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
     if word is not None:
         return Positions(option, Position(option, word))
     if text.startswith("{"):
         offsets = _by_partition(option, text, queues, EARLIEST, OFFSET_MAX)
-        # Nobody can name every queue that a pattern will find.
+        # The user cannot name every queue that a pattern will find.
         each = None if queues else Position(option, EARLIEST)
         return Positions(option, each, {queue: Position(option, offset) for queue, offset in offsets.items()})
     try:
@@ -132,7 +138,12 @@ def _offsets(text: str, queues: tuple[str, ...], option: str) -> Positions:
 
 
 def _by_partition(option: str, text: str, queues: tuple[str, ...], least: int, most: int) -> dict[str, int]:
-    """Numbers from JSON as in Spark's Kafka source, {"queue": {"0": number}}; there is one partition, 0."""
+    """Parse numbers by queue from JSON as in Spark's Kafka source: {"queue": {"0": number}}.
+
+    A queue has one partition, 0.
+
+    Raises OptionError if the text has another form, a number is out of bounds, or a queue is missing or unknown.
+    """
     wanted = f'{option}: {text!r} is not JSON of the form {{"queue": {{"0": number}}}}'
     try:
         parsed = json.loads(text)
@@ -157,9 +168,9 @@ def _by_partition(option: str, text: str, queues: tuple[str, ...], least: int, m
 
 
 def integer(option: str, text: str, least: int, most: int) -> int:
-    """A whole number of an option; OptionError if it is none or out of bounds."""
+    """Parse an option's value as a whole number. Raises OptionError if it is none or out of bounds."""
     text = text.strip()
-    # Longer than any i64: int() of a very long text is slow, and refused from some length on.
+    # At most 19 digits, which hold any i64: int() of a very long text is slow, and fails above a length limit.
     if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not least <= int(text) <= most:
         raise OptionError(f"{option}: {text[:80]!r} is not a number from {least} to {most}")
     return int(text)

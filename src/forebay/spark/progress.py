@@ -1,4 +1,4 @@
-"""The progress of a session's streaming queries: a table in a terminal, elsewhere a line for each micro-batch.
+"""Shows the progress of a session's streaming queries: a table in a terminal, elsewhere a line for each micro-batch.
 
 with forebay.spark.show_progress(spark):
     query.awaitTermination()
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     )
 
 PARTS_HEADING: Final = "parts of it"
-PARTS_COLUMNS: Final = 100  # of a terminal that has room for them
+PARTS_COLUMNS: Final = 100  # terminal width from which the parts are shown
 REFRESH_S: Final = 0.5
-NAME_CHARACTERS: Final = 8  # of the id of a query that has no name
-# The parts of a micro-batch as Spark calls them, in their order, and as they are shown.
+NAME_CHARACTERS: Final = 8  # how much of its id stands for a query without a name
+# The parts of a micro-batch in their order: Spark's name and the name on the screen.
 PARTS: Final = {
     "latestOffset": "look",
     "queryPlanning": "plan",
@@ -50,11 +50,11 @@ WHOLE: Final = "triggerExecution"
 class MicroBatch:
     """One micro-batch of one query.
 
-    arriving, done  rows a second that came in since the batch before, and that this one dealt with
-    lag             by queue: records that were there and not in it or a batch before
-    parts_ms        how long its parts took, by PARTS
-    state_rows      what aggregations, joins and the like keep
-    watermark       "" where there is none
+    arriving, done  rows per second that arrived since the batch before, and that this batch processed
+    lag             records not read yet at the end of the batch, by queue
+    parts_ms        duration of each part, by the names in PARTS
+    state_rows      rows kept as state by aggregations, joins and the like
+    watermark       "" if there is none
     """
 
     query: str
@@ -69,7 +69,7 @@ class MicroBatch:
     watermark: str
 
     def line(self) -> str:
-        """The progress in words, for a log."""
+        """Return the progress as one line of text, for a log."""
         parts = ", ".join(f"{name} {ms:,}" for name, ms in self.parts_ms.items())
         said = [
             f"{self.query} batch {self.number}: {self.rows:,} rows in {self.whole_ms:,} ms ({parts})",
@@ -85,7 +85,7 @@ class MicroBatch:
 
 
 def batch_of(progress: StreamingQueryProgress) -> MicroBatch:
-    """The part of Spark's report on a micro-batch that is shown."""
+    """Return the figures to show, taken from Spark's report on a micro-batch."""
     took = progress.durationMs
     lag: dict[str, int] = {}
     for source in progress.sources:
@@ -106,23 +106,29 @@ def batch_of(progress: StreamingQueryProgress) -> MicroBatch:
 
 
 def shown_name(name: str | None, query: UUID) -> str:
-    """The name of a query, or what of its id tells it from others."""
+    """Return the name of a query, or the first characters of its id if it has none."""
     return name or str(query)[:NAME_CHARACTERS]
 
 
 def number_of(rate: float) -> float:
-    """A rate; 0 where Spark has none yet, which it writes as NaN."""
+    """Return a rate, or 0 where Spark has none yet and reports NaN."""
     return rate if rate == rate else 0.0  # noqa: PLR0124  NaN alone is not itself
 
 
 def lag_of(source: SourceProgress) -> dict[str, int]:
-    """Records between the end of a batch and what there was, by queue; empty of a source that does not say."""
+    """Return the number of records between a batch's end and the queue's latest offset, by queue.
+
+    The result is empty if the source does not report offsets.
+    """
     ends, latest = offsets(source.endOffset), offsets(source.latestOffset)
     return {queue: max(0, there - ends.get(queue, 0)) for queue, there in latest.items()}
 
 
 def offsets(text: str | None) -> dict[str, int]:
-    """Offsets by queue, from JSON as this source and Spark's Kafka source have it: {"queue": {"0": offset}}."""
+    """Parse offsets by queue from the JSON that this source and Spark's Kafka source report: {"queue": {"0": offset}}.
+
+    Returns an empty dict if the text is no such JSON.
+    """
     try:
         parsed = json.loads(text or "")
     except ValueError:
@@ -144,7 +150,10 @@ def lag_text(lag: Mapping[str, int]) -> str:
 
 
 class ProgressDisplay(StreamingQueryListener):
-    """Shows each micro-batch until it is stopped. Spark calls it from a thread of its own."""
+    """A display of each micro-batch of a session, until it is stopped.
+
+    Spark calls its methods from a thread of its own.
+    """
 
     def __init__(self, spark: SparkSession, console: Console) -> None:
         self.session = spark  # not `spark`: that is the base class's
@@ -168,7 +177,7 @@ class ProgressDisplay(StreamingQueryListener):
         self.stop()
 
     def stop(self) -> None:
-        """Show nothing more; what is shown stays."""
+        """Stop following the queries, and leave on the screen what is shown."""
         self.session.streams.removeListener(self)
         if self.live is not None:
             self.live.stop()
@@ -176,12 +185,12 @@ class ProgressDisplay(StreamingQueryListener):
     # ---- what Spark calls
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  PySpark's name
-        """Keep the query's name: it may fail before its first batch."""
+        """Record the query's name, as the query may fail before its first batch."""
         with self.lock:
             self.names[str(event.runId)] = shown_name(event.name, event.id)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  PySpark's name
-        """A micro-batch has ended, or there was none for ten seconds."""
+        """Show a micro-batch that has ended, or that a query was idle for ten seconds."""
         batch = batch_of(event.progress)
         run = str(event.progress.runId)
         with self.lock:
@@ -192,10 +201,10 @@ class ProgressDisplay(StreamingQueryListener):
             self.console.print(batch.line(), highlight=False, soft_wrap=True)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  PySpark's name
-        """Leave on the screen what is shown."""
+        """Do nothing: the last batch stays on the screen."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  PySpark's name
-        """Note that the query was stopped, had nothing more to do, or failed."""
+        """Record and show that a query has ended or failed."""
         run = str(event.runId)
         with self.lock:
             name = self.names.get(run) or shown_name(None, event.id)
@@ -207,7 +216,10 @@ class ProgressDisplay(StreamingQueryListener):
     # ---- what is shown
 
     def table(self) -> Table:
-        """A row for each query; columns that say nothing of any are left out, and on a narrow terminal the parts."""
+        """Build the table, one row per query.
+
+        Leave out columns that are empty in all rows, and the parts on a narrow terminal.
+        """
         headings = ("query", "batch", "rows", "in/s", "done/s", "lag", "ms", PARTS_HEADING, "state", "watermark")
         with self.lock:
             shown = [(batch, self.ended.get(run, "")) for run, batch in self.batches.items()]
@@ -229,7 +241,7 @@ class ProgressDisplay(StreamingQueryListener):
 
 
 def cells_of(batch: MicroBatch, ended: str) -> tuple[str, ...]:
-    """The row of a query, as `ProgressDisplay.table` heads it."""
+    """Return the cells of a query's row, in the order of the headings in `ProgressDisplay.table`."""
     return (
         f"{batch.query} ({ended})" if ended else batch.query,
         f"{batch.number:,}",
@@ -245,8 +257,8 @@ def cells_of(batch: MicroBatch, ended: str) -> tuple[str, ...]:
 
 
 def show_progress(spark: SparkSession, console: Console | None = None) -> ProgressDisplay:
-    """Show what the streaming queries of a session do, until `stop()` or the end of a `with`.
+    """Show the progress of a session's streaming queries until `stop()` or the end of a `with`.
 
-    console  where to; standard output by default
+    console  where to show it; standard output by default
     """
     return ProgressDisplay(spark, console or Console())

@@ -1,4 +1,4 @@
-"""The columns of a queue as a table: those of Spark's Kafka source, and by name whatever else a message says."""
+"""The columns of a queue as a table: those of Spark's Kafka source, and a column for each other field of a message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from forebay.core.stored.columns import COLUMNS
 from forebay.spark.arrow.properties import PROPERTY_TYPES
 
 PARTITION: Final = 0  # a queue has one
-LOG_APPEND_TIME: Final = 1  # Kafka's code: the timestamp is that of the broker's append, not of the publisher
+LOG_APPEND_TIME: Final = 1  # Kafka's code for a timestamp set by the broker on append, not by the publisher
 
 HEADERS_COLUMN: Final = "headers"
 DELIVERY_COUNT: Final = "delivery_count"
@@ -38,8 +38,8 @@ KAFKA_TYPES: Final[dict[str, DataType]] = {
     "timestamp": TimestampType(),
     "timestampType": IntegerType(),
 }
-# All there are. `exchange` and `routing_key` are text made of octets: what is not UTF-8 becomes U+FFFD there, while
-# `key` has the octets. `format` and `raw_properties` are the record's own (core/message.py).
+# All columns. `exchange` and `routing_key` are made of bytes: in these columns what is not UTF-8 becomes U+FFFD, while
+# `key` has the bytes. `format` and `raw_properties` are as the record stores them (core/message.py).
 TYPES: Final[dict[str, DataType]] = {
     **KAFKA_TYPES,
     "queue": StringType(),
@@ -51,29 +51,32 @@ TYPES: Final[dict[str, DataType]] = {
     **PROPERTY_TYPES,
 }
 
-# Texts made of octets that a schema may ask for as they are: binary, with nothing put in place of what is no UTF-8.
+# Text columns that a schema may ask for as binary: the bytes as they are, even where they are not UTF-8.
 AS_OCTETS: Final = ("exchange", "routing_key", "correlation_id")
 
 COLUMNS_OF_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
-    "value": ("body", "format"),  # of some formats the body is not the payload itself
+    "value": ("body", "format"),  # in some formats the body wraps the payload
     "key": ("routing_key",),
     "routing_key": ("routing_key",),
     "exchange": ("exchange",),
     "timestamp": ("timestamp",),
     "format": ("format",),
-    # Some annotations are headers to whoever reads properties.
+    # Some annotations are shown to readers as headers.
     **dict.fromkeys(["raw_properties", *PROPERTY_TYPES], ("format", "properties", "annotations")),
 }
 
 
 def default_schema(headers: bool) -> StructType:
-    """The columns that `load()` gives without a schema."""
+    """Return the columns of `load()` without a schema.
+
+    headers  whether to include the column of headers
+    """
     schema = StructType([StructField(name, type) for name, type in KAFKA_TYPES.items()])
     return schema.add(HEADERS_COLUMN, TYPES[HEADERS_COLUMN]) if headers else schema
 
 
 def check_schema(schema: StructType) -> None:
-    """OptionError unless every column is one of ours with its type."""
+    """Raise OptionError unless every column is known and has its type."""
     for field in schema.fields:
         type = TYPES.get(field.name)
         if type is None:
@@ -84,9 +87,10 @@ def check_schema(schema: StructType) -> None:
 
 
 def block_columns(names: Iterable[str]) -> list[str] | None:
-    """The columns of a block that these columns are made of, by the block protocol's names.
+    """Return which columns of a block are needed for columns of the table, by the block protocol's names.
 
-    None for all: with the bodies, the broker sends a block as it is stored, which costs it next to nothing.
+    Returns None for all columns, if bodies are needed: the broker then sends a block as it is stored, which costs it
+    next to nothing.
     """
     found = {column for name in names for column in COLUMNS_OF_BLOCKS.get(name, ())}
     return None if "body" in found else sorted(found)
@@ -99,7 +103,7 @@ def columns_of(names: Iterable[str]) -> int:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema in Arrow; Spark compares it with its own field by field, nullability too."""
+    """Return the schema in Arrow. Spark compares it with its own field by field, including nullability."""
     return pa.schema(
         [pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC"), field.nullable) for field in schema.fields]
     )

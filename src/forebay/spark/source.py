@@ -1,6 +1,6 @@
 """The data source `forebay` as PySpark sees it.
 
-Imports nothing but PySpark here: pickled by reference, it is loaded in every Python worker.
+Imports nothing but PySpark here: this module is pickled by reference, so every Python worker loads it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 
 class ForebaySource(DataSource):
-    """Queues of a forebay broker as tables."""
+    """The Spark data source that reads and writes queues of a forebay broker as tables."""
 
     @plainly()
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # Checked here already: so that a bad option fails at load(), not when the first row is asked for. Spark does
-        # not say whether the options are those of a source or of a sink, where neither of these has a place.
+        # Checked here so that a bad option fails at load(), not when the first row is asked for. Spark does
+        # not say whether the options are those of a source or of a sink; only a source has one of these two.
         if any(name.lower() in {SUBSCRIBE.lower(), PATTERN.lower()} for name in options):
             parse_options(options)
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(...)`."""
+        """Return the name to use in `format(...)`."""
         return "forebay"
 
     @plainly()
     def schema(self) -> StructType:
-        """The columns of Spark's Kafka source; a schema given by the user replaces them."""
+        """Return the columns of a read without a user's schema: those of Spark's Kafka source."""
         from forebay.spark.schema import default_schema
 
         return default_schema(parse_options(self.options).headers)
@@ -51,7 +51,7 @@ class ForebaySource(DataSource):
     # PySpark looks for the parameter by its name, `schema`.
     @plainly()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of `schema` only."""
+        """Return the reader of a batch read, which reads only the columns of `schema`."""
         from forebay.spark.reading.reader import ForebayReader
         from forebay.spark.schema import check_schema
 
@@ -60,9 +60,9 @@ class ForebaySource(DataSource):
         check_batch(options)
         return ForebayReader(options, schema)
 
-    # Not `plainly`: PySpark fails once more where there is no reader, and the traceback alone has the first error then.
+    # Not `plainly`: without a reader PySpark raises a second error, and only the traceback then shows the first.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  PySpark's name
-        """The same of a stream."""
+        """Return the reader of a streaming read, which reads only the columns of `schema`."""
         from forebay.spark.reading.stream import ForebayStreamReader
         from forebay.spark.schema import check_schema
 
@@ -73,7 +73,7 @@ class ForebaySource(DataSource):
 
     @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Publishes the rows, all of them or none."""
+        """Return the writer of a batch, which publishes all of the rows or none."""
         from forebay.core.errors import OptionError
         from forebay.spark.sink.options import parse_sink, sink_columns
         from forebay.spark.sink.writer import ForebayWriter
@@ -85,10 +85,10 @@ class ForebaySource(DataSource):
         writer.stager.check(writer.query)
         return writer
 
-    # PySpark's name. `overwrite` is what the output mode `complete` asks for: rows are added all the same.
+    # PySpark's name. `overwrite` is set for the output mode `complete`: rows are appended all the same.
     @plainly()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        """The same of each micro-batch."""
+        """Return the writer of a stream, which publishes all rows of a micro-batch or none."""
         from forebay.spark.sink.options import check_stream_sink, parse_sink, sink_columns
         from forebay.spark.sink.writer import ForebayStreamWriter
 
@@ -100,11 +100,12 @@ class ForebaySource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("forebay")` known to a session, and to the source how many tasks run at once.
+    """Register the data source with a session, so that `format("forebay")` works.
 
-    Needed only where the package is not found by itself, or `session` has not made the session.
+    Needed only if Spark does not find the package by itself, or `session` has not created the session. Also lets the
+    source ask the driver how many tasks run at once.
 
-    raises  OptionError where the workers' Python cannot import the package: which it is, and what to set
+    raises  OptionError if the workers' Python cannot import the package; the message names it and what to set
     """
     from pyspark.sql import is_remote
 
