@@ -1,1 +1,1 @@
-"""Blocks as Arrow record batches, and the properties of their records as columns."""
+"""Converts blocks to Arrow record batches, and the properties of their records to columns."""

@@ -1,7 +1,7 @@
-"""Blocks to Arrow record batches, without a step per record.
+"""Converts blocks to Arrow record batches, without a step per record.
 
-A long block's columns are given to Arrow where they lie (log/block.py is laid out for that). Short blocks, as the
-write-ahead log has them, are gathered: per block a few slices are taken, all joined once, and numpy shifts the offsets.
+A long block's columns are passed to Arrow without a copy (log/block.py is laid out for that). Short blocks, as the
+write-ahead log has them, are gathered: a few slices are taken per block and joined once, and numpy shifts the offsets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arr
 
 BATCH_ROWS: Final = 4096  # measured: 2 to 4 thousand rows a batch are fastest in Spark
 BATCH_OCTETS: Final = 4 << 20
-WHOLE_ROWS_MIN: Final = 1024  # a block from here on makes a batch of its own
+WHOLE_ROWS_MIN: Final = 1024  # a block with at least this many records makes batches of its own
 CELLS: Final = {
     "value": BODIES,
     "key": KEYS,
@@ -66,22 +66,22 @@ Offsets = npt.NDArray[np.int64]
 
 
 class BlockView:
-    """A block, or a part of one, where it lies in a longer buffer.
+    """A view of a block, or of some of its columns, in a longer buffer.
 
-    buffer   the octets around it, as Arrow and numpy see them
-    base     the offset of its first record, of which it has `count`
-    octets   from its head on
-    columns  those of it that are there
-    picked   the offsets of its records where they are not those from its base on
+    buffer   the bytes that contain the block, as Arrow and numpy see them
+    base     the offset of the first record; the block has `count` records
+    octets   length of the block from its head on, in bytes
+    columns  bits of the columns that are present
+    picked   the offsets of the records if they are not consecutive from `base` on, else None
     """
 
     __slots__ = ("at", "base", "buffer", "columns", "count", "octets", "picked", "starts", "sums", "unchecked")
 
     def __init__(self, buffer: Buffer, at: int, columns: int | None = None) -> None:
-        """Find the block that begins there.
+        """Parse the head of the block that begins at position `at` of the buffer.
 
-        columns  those of it that are there, where it is a part
-        raises   CorruptFile where no block begins; where it has but one checksum, also if that does not match
+        columns  bits of the columns that are present, if the buffer holds only a part of the block
+        raises   CorruptFile if no block begins there; for a block with one checksum also if that does not match
         """
         self.buffer = buffer
         self.at = at
@@ -122,7 +122,10 @@ class BlockView:
         return CorruptFile(self.buffer.source, self.buffer.origin + self.at, text)
 
     def start(self, column: int) -> int:
-        """The place in the buffer at which a column begins; CorruptFile unless it is as it was written."""
+        """Return the position in the buffer at which a column begins, checking its checksum on first use.
+
+        Raises CorruptFile if the checksum does not match.
+        """
         place = column.bit_length() - 1
         start = self.starts[place]
         if self.unchecked & column:
@@ -134,41 +137,43 @@ class BlockView:
         return start
 
     def check(self) -> None:
-        """CorruptFile unless all columns that are there are as they were written."""
+        """Check all columns that are present. Raises CorruptFile if a checksum does not match."""
         for column in COLUMNS.values():
             if self.columns & column:
                 self.start(column)
 
     def offsets(self, first: int, end: int) -> Offsets:
-        """The offsets of its records [first, end)."""
+        """Return the offsets of the records at places [first, end) of the block."""
         if self.picked is not None:
             return self.picked[first:end]
         return np.arange(self.base + first, self.base + end, dtype=np.int64)
 
     def inside(self, first: int, end: int) -> tuple[int, int]:
-        """The places of its records with offsets in [first, end)."""
+        """Return the range of places in the block whose records have offsets in [first, end)."""
         if self.picked is not None:
             low, high = np.searchsorted(self.picked, [first, end])
             return int(low), int(high)
         return max(first - self.base, 0), min(end - self.base, self.count)
 
     def end(self) -> int:
-        """The offset after that of its last record."""
+        """Return the offset after that of the last record."""
         if self.picked is not None:
             return int(self.picked[-1]) + 1 if len(self.picked) else 0
         return self.base + self.count
 
     def cells(self, column: str) -> tuple[int, int]:
-        """The places in the buffer at which a variable column's offsets and its octets begin."""
+        """Return two positions in the buffer: where the offsets of a variable-length column begin, and where its bytes
+        begin.
+        """
         start = self.start(CELLS[column])
         offsets = 4 * (self.count + 1)
         return start, start + offsets + (-offsets & 7)
 
 
 class Buffer:
-    """Octets with blocks in them: an answer of the broker, or a mapped file.
+    """A run of bytes that holds blocks: an answer of the broker, or a mapped file.
 
-    source, origin  where they are from and at which position of it they begin, for messages
+    source, origin  where the bytes are from, and at which position of it they begin, for messages
     """
 
     __slots__ = ("arrow", "numpy", "origin", "source", "view")
@@ -181,10 +186,10 @@ class Buffer:
         self.numpy: Octets = np.frombuffer(octets, np.uint8)
 
     def blocks(self, picked: bool = False, columns: int | None = None) -> Iterator[BlockView]:
-        """The blocks that lie back to back from the start on.
+        """Yield the blocks that lie back to back in the buffer.
 
-        picked   after each come the offsets of its records
-        columns  they are parts, with these
+        picked   whether each block is followed by the offsets of its records
+        columns  bits of the columns that are present, if the blocks are parts of blocks; None if they are complete
         """
         at = 0
         while at < len(self.view):
@@ -197,7 +202,10 @@ class Buffer:
 
 
 def block_of(view: BlockView, columns: int = EVERY_COLUMN) -> Block:
-    """The block as the log has it; of one whose columns have checksums these only, as far as they are there."""
+    """Return the block in the log's format.
+
+    columns  the columns to include, as far as they are present; a block with only one checksum comes with all
+    """
     octets = view.buffer.view
     start = view.starts[0]
     if not view.sums:
@@ -214,14 +222,16 @@ def block_of(view: BlockView, columns: int = EVERY_COLUMN) -> Block:
 
 
 def view_of(block: Block) -> BlockView:
-    """A block that was made here."""
+    """Return a view of a block in memory."""
     return BlockView(Buffer(b"".join([block.head, *block.parts()]), "a block of these records"), 0)
 
 
 def as_readers_see(view: BlockView, columns: int = EVERY_COLUMN) -> BlockView:
-    """The same records, with the headers that annotations stand for in their properties: few have any.
+    """Return the same records with dead-letter and similar annotations shown as headers, as readers see them.
 
-    columns  those that will be read
+    Returns `view` itself if no record has annotations, which is the usual case.
+
+    columns  bits of the columns that will be read
     """
     annotated = view.starts[ANNOTATIONS.bit_length() - 1] < view.starts[ANNOTATIONS.bit_length()]
     if not annotated or not columns & PROPERTIES:
@@ -232,7 +242,7 @@ def as_readers_see(view: BlockView, columns: int = EVERY_COLUMN) -> BlockView:
 
 
 class RowRun(ABC):
-    """Consecutive rows of a batch, and their columns."""
+    """A run of consecutive rows of a batch, which gives their columns."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -266,7 +276,7 @@ class RowRun(ABC):
 
 
 class WholeRun(RowRun):
-    """Records [first, end) of one block: all but offsets and formats stay where they are."""
+    """A run of records [first, end) of one block. All columns but offsets and formats are used without a copy."""
 
     def __init__(self, block: BlockView, first: int, end: int) -> None:
         super().__init__(end - first)
@@ -291,7 +301,7 @@ class WholeRun(RowRun):
 
 
 class GatheredRun(RowRun):
-    """Records of several short blocks."""
+    """A run of records from several short blocks, whose columns are copied together."""
 
     def __init__(self, parts: list[tuple[BlockView, int, int]]) -> None:
         self.parts = parts
@@ -325,7 +335,7 @@ class GatheredRun(RowRun):
     def cells(self, column: str, type: pa.DataType) -> pa.Array:
         ends_pieces: list[memoryview] = []
         pieces: list[memoryview] = []
-        starts: list[int] = []  # of each block's first cell, within its own column
+        starts: list[int] = []  # position of each block's first cell in its own column
         lengths: list[int] = []
         for block, first, end in self.parts:
             offsets_at, octets_at = block.cells(column)
@@ -345,9 +355,9 @@ class GatheredRun(RowRun):
 
 
 class BatchMaker:
-    """Makes the batches of one read: its columns, and what is the same in all of them.
+    """Makes the record batches of one read, with the read's columns.
 
-    deliveries  by offset: how often a record was delivered before; None where nobody knows
+    deliveries  how often each record was delivered before, by offset; None if unknown
     """
 
     def __init__(self, schema: StructType, queue: str, deliveries: Mapping[int, int] | None = None) -> None:
@@ -355,7 +365,7 @@ class BatchMaker:
         self.deliveries = deliveries
         self.columns = columns_of(schema.names)
         self.decoded = {field.name: field.type for field in self.schema if field.name in PROPERTY_TYPES}
-        # Slices of these cost nothing, and they are the same for every batch.
+        # Made once, as every batch has the same; each batch takes a slice, which costs nothing.
         self.constants = {
             "topic": same_text(queue, BATCH_ROWS),
             "queue": same_text(queue, BATCH_ROWS),
@@ -364,10 +374,11 @@ class BatchMaker:
         }
 
     def batches(self, blocks: Iterable[BlockView], first: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The records of [first, end) out of these blocks, which come in order of their offsets.
+        """Yield the records of [first, end) as batches, from blocks in order of their offsets.
 
-        A block may begin before the end of the one before it: where a read goes on after a connection or a file was
-        lost, small blocks may have become a large one meanwhile. Each record is taken once.
+        A block may begin before the end of the one before it: where a read resumes after a connection or a file was
+        lost,
+        small blocks may have been merged into a large one meanwhile. Each record is yielded once.
         """
         short: list[tuple[BlockView, int, int]] = []
         rows = octets = 0
@@ -396,7 +407,7 @@ class BatchMaker:
             yield self.batch(GatheredRun(short))
 
     def batch(self, run: RowRun) -> pa.RecordBatch:
-        """One batch with the columns that were asked for."""
+        """Return one batch with the columns of the read."""
         decoded: dict[str, pa.Array] = {}
         if self.decoded:
             decoded = property_arrays(run.formats(), run.cells("raw_properties", pa.binary()), self.decoded)
@@ -430,19 +441,22 @@ class BatchMaker:
 
 
 def numbers(type: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
-    """Not pa.array(): that, as pa.scalar(), imports pandas, a quarter of a second for every new worker."""
+    """Return an Arrow array of numbers.
+
+    Avoids pa.array(), which like pa.scalar() imports pandas: a quarter of a second for every new worker.
+    """
     return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(values)])
 
 
 def same_text(text: str, count: int) -> pa.Array:
-    """One text in every row."""
+    """Return an array with the same text in each of `count` rows."""
     octets = text.encode()
     ends = np.arange(count + 1, dtype=np.int32) * len(octets)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(octets * count)])
 
 
 def text_array(octets: pa.Array) -> pa.Array:
-    """Octets as text. AMQP lets any octets be a routing key: what is not UTF-8 becomes U+FFFD."""
+    """Return an array of bytes as text, with U+FFFD for what is not UTF-8: AMQP lets any bytes be a routing key."""
     text = octets.view(pa.string())
     try:
         text.validate(full=True)

@@ -1,7 +1,7 @@
-"""The properties of records, as columns: decoded once for all rows of a batch that say the same.
+"""Decodes the properties of records into columns, once for all rows of a batch with equal properties.
 
 Publishers repeat themselves, so a batch of 4096 rows has a few distinct properties. Those are decoded in Python, and
-Arrow copies what they say to the rows.
+Arrow copies the results to the rows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from forebay.message.properties import properties_of
 from forebay.message.shown import plain
 from forebay.message.subject import NUMBERS, PROPERTY_NAMES, stated_property
 
-HEADER_PREFIX: Final = "header."  # of headers in the map of properties, as filters write them
+HEADER_PREFIX: Final = "header."  # prefix of headers in the map of properties, as in filters
 
-# The columns, with their types in Spark. `headers` is that of Kafka's source: NULL where there are none.
+# The columns, with their types in Spark. `headers` is as in Kafka's source: NULL if there are none.
 PROPERTY_TYPES: Final[dict[str, DataType]] = {
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
     "properties": MapType(StringType(), StringType()),
@@ -53,35 +53,36 @@ Octets = npt.NDArray[np.uint8]
 
 
 def property_arrays(formats: Octets, raw: pa.Array, types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
-    """The columns of these names, all among PROPERTY_TYPES, with their types in Arrow.
+    """Return the columns named in `types`, decoded from the properties of all rows of a batch.
 
-    formats  of each row, as the record has it
-    raw      binary: the properties of each row
+    formats  the format byte of each row's record
+    raw      the encoded properties of each row, as a binary array
+    types    the columns, all among PROPERTY_TYPES, with their types in Arrow
     """
     indices, distinct = distinct_properties(formats, raw)
     return {name: column_of(name, type, distinct).take(indices) for name, type in types.items()}
 
 
 def distinct_properties(formats: Octets, raw: pa.Array) -> tuple[pa.Array, list[Properties]]:
-    """The number of each row's properties among the distinct ones, and these."""
+    """Return each row's index into the list of distinct properties, and that list."""
     encoded = raw.dictionary_encode()
     octets: list[bytes] = encoded.dictionary.to_pylist()
     protocols = formats & FORMAT_MASK
     if len(protocols) == 0 or (protocols == protocols[0]).all():
         return encoded.indices, [properties_of(int(protocols[0]), each) for each in octets]
-    # The same octets say something else in another protocol.
+    # Equal bytes mean different properties in different protocols.
     pairs, indices = np.unique(integers(encoded.indices) << 4 | protocols, return_inverse=True)
     said = [properties_of(int(pair & FORMAT_MASK), octets[pair >> 4]) for pair in pairs]
     return fixed_array(pa.int32(), indices.astype(np.int32)), said
 
 
 def integers(array: pa.Array) -> npt.NDArray[np.int64]:
-    """An int32 array without NULLs."""
+    """Return the values of an int32 array without NULLs, as int64."""
     values = np.frombuffer(array.buffers()[1], np.int32)
     return values[array.offset : array.offset + len(array)].astype(np.int64)
 
 
-# ---- a column of the distinct ones
+# ---- a column of the distinct properties
 
 
 def column_of(name: str, type: pa.DataType, distinct: list[Properties]) -> pa.Array:
@@ -107,7 +108,8 @@ def maps_of(distinct: list[Properties]) -> pa.Array:
 
 
 def entries_of(properties: Properties) -> list[tuple[str, bytes | None]]:
-    """All that properties say, by the names that filters have for it; of headers with one name the first."""
+    """Return all properties and headers by the names that filters use. Of headers with the same name, the first counts.
+    """
     entries: dict[str, object] = {name: stated_property(properties, NUMBERS[name]) for name in PROPERTY_NAMES}
     found = {name: octets_of(value) for name, value in entries.items() if value is not None}
     for name, value in properties.named_values():
@@ -116,7 +118,7 @@ def entries_of(properties: Properties) -> list[tuple[str, bytes | None]]:
 
 
 def octets_of(value: object) -> bytes | None:
-    """A value as octets: text in UTF-8, numbers in digits, tables and lists as JSON."""
+    """Return a value as bytes: text in UTF-8, numbers in digits, tables and lists as JSON."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -127,15 +129,15 @@ def octets_of(value: object) -> bytes | None:
 
 
 def as_text(octets: bytes | None) -> bytes | None:
-    """Octets that are UTF-8, whatever they were."""
+    """Return bytes made valid UTF-8, with U+FFFD for what is not."""
     return None if octets is None else octets.decode("utf-8", "replace").encode()
 
 
-# ---- arrays. Not pa.array(): it imports pandas, a quarter of a second for every new worker
+# ---- arrays. Not by pa.array(): it imports pandas, a quarter of a second for every new worker
 
 
 def fixed_array(type: pa.DataType, values: npt.NDArray[Any], valid: Sequence[bool] | None = None) -> pa.Array:
-    """Numbers, those that are not valid NULL."""
+    """Return an array of numbers, with NULL where `valid` is false."""
     return pa.Array.from_buffers(type, len(values), [bitmap(valid), pa.py_buffer(values)])
 
 
@@ -145,7 +147,7 @@ def numbers_array(type: pa.DataType, width: type[np.generic], values: list[int |
 
 
 def octets_array(type: pa.DataType, values: Sequence[bytes | None]) -> pa.Array:
-    """Texts or octets."""
+    """Return an array of texts or binary values, with NULL for None."""
     filled = [each or b"" for each in values]
     ends = ends_of([len(each) for each in filled])
     validity = bitmap([each is not None for each in values])
@@ -153,7 +155,7 @@ def octets_array(type: pa.DataType, values: Sequence[bytes | None]) -> pa.Array:
 
 
 def pairs_array(type: pa.DataType, lists: Sequence[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """A map, or a list of pairs."""
+    """Return an array of maps, or of lists of pairs, with NULL for None."""
     flat = [pair for each in lists for pair in each or ()]
     keys = octets_array(pa.string(), [key.encode("utf-8", "replace") for key, _ in flat])
     pair_type = type.field(0).type
@@ -169,7 +171,7 @@ def ends_of(lengths: list[int]) -> pa.Buffer:
 
 
 def bitmap(valid: Sequence[bool] | npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """Arrow's bits of which values are there; None if all are."""
+    """Return Arrow's validity bitmap, or None if all values are valid."""
     if valid is None:
         return None
     flags = np.asarray(valid, np.bool_)

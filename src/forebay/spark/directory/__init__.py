@@ -1,1 +1,1 @@
-"""The data directory of a broker, read without its help."""
+"""Reads a broker's data directory without the broker."""

@@ -1,7 +1,7 @@
-"""Files of a data directory, each open for as long as it is read.
+"""Reads the files of a data directory, keeping each open only while it is read.
 
-Segments are mapped. The WAL is read: its files are cut at the end by a broker that stops, and touching a mapped page
-behind the end of a file kills the process.
+Segments are mapped. WAL files are read, not mapped: a broker that stops truncates them, and touching a mapped page
+beyond the end of a file kills the process.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from forebay.log.segment import (
 )
 from forebay.spark.arrow.batches import BlockView, Buffer
 
-# The head of log/frame.py, to be read out of a view.
+# The frame head of log/frame.py, to be unpacked from a memoryview.
 FRAME_HEAD: Final = struct.Struct("<4sIqqIIq")
 READ_OCTETS: Final = 4 << 20
-# A shorter segment is read: a file that is mapped stays open as long as its blocks, and many short ones make a batch.
+# A shorter segment is read: a mapped file stays open as long as its blocks live, and a batch may take many short ones.
 MAP_OCTETS_MIN: Final = 1 << 20
-READ_HOLE_OCTETS: Final = 64 << 10  # other queues' octets between two blocks, below which both are read at once
+READ_HOLE_OCTETS: Final = 64 << 10  # two blocks with at most this many bytes of other queues between them are read at once
 
 
 class Vanished(StorageError):
-    """A file is not there any more, or another one has its name, since the directory was looked at."""
+    """A file has been removed, or replaced by another of the same name, since the directory was scanned."""
 
 
 class ReadOnlyDisk(Disk):
-    """The files under `root`, for reading."""
+    """A disk that only reads, restricted to the files under `root`."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -122,7 +122,7 @@ class ReadOnlyDisk(Disk):
 
 @contextmanager
 def opened(disk: Disk, path: str) -> Iterator[int]:
-    """A handle of a file, closed at the end."""
+    """Open a file for the body of a `with`, yielding its handle."""
     handle = disk.open(path, False)
     try:
         yield handle
@@ -131,7 +131,9 @@ def opened(disk: Disk, path: str) -> Iterator[int]:
 
 
 class FileSpan(NamedTuple):
-    """A segment as its head has it: the offsets from `first` to below `end`; `octets` is the length of the file."""
+    """A segment as its head describes it: offsets from `first` to below `end`; `octets` is the length of the file in
+    bytes.
+    """
 
     first: int
     end: int
@@ -139,7 +141,7 @@ class FileSpan(NamedTuple):
 
 
 def read_span(disk: Disk, path: str) -> FileSpan:
-    """The segment that a file is by its head and foot; CorruptFile if its head is not as it was written."""
+    """Read the head of a segment file, and return its offsets and length. Raises CorruptFile if the head is damaged."""
     with opened(disk, path) as handle:
         octets = disk.size(handle)
         head = disk.pread(handle, HEAD_OCTETS, 0)
@@ -156,9 +158,10 @@ def read_span(disk: Disk, path: str) -> FileSpan:
 def read_segment_blocks(
     disk: Disk, queue: int, span: FileSpan, first: int, end: int, whole: bool = True
 ) -> Iterator[BlockView]:
-    """The blocks of a segment with records of [first, end); Vanished if it is another one by now.
+    """Yield the blocks of a segment that hold records of [first, end).
 
-    whole  nearly all of each will be read; else the disk is asked for no more than what is
+    whole   whether nearly all of each block will be read; if not, the disk is asked for no more than is used
+    raises  Vanished if another segment has taken the file's name
     """
     path = segment_path(queue, span.first)
     with opened(disk, path) as handle:
@@ -167,7 +170,7 @@ def read_segment_blocks(
         if segment.octets < MAP_OCTETS_MIN:
             buffer = Buffer(disk.pread(handle, segment.octets, 0), disk.path(path), 0)
         else:
-            # Never closed by hand: Arrow arrays may outlive this function, and each keeps its buffer.
+            # Not closed here: Arrow arrays may outlive this function, and each keeps its buffer alive.
             mapped = mmap.mmap(handle, 0, prot=mmap.PROT_READ)
             mapped.madvise(mmap.MADV_SEQUENTIAL if whole else mmap.MADV_RANDOM)
             buffer = Buffer(mapped, disk.path(path), 0)
@@ -177,13 +180,16 @@ def read_segment_blocks(
 
 
 def check_same(segment: Segment, span: FileSpan, path: str) -> None:
-    """Vanished if a longer segment, which stands for this one and others, has its name by now."""
+    """Raise Vanished if a longer segment, merged from this one and others, has taken the file's name."""
     if (segment.first, segment.end) != (span.first, span.end):
         raise Vanished(path)
 
 
 def read_index(disk: Disk, queue: int, span: FileSpan) -> list[SegmentEntry]:
-    """The blocks of a segment, none of which is read; Vanished if it is another one by now."""
+    """Return the index of a segment's blocks without reading the blocks.
+
+    Raises Vanished if another segment has taken the file's name.
+    """
     path = segment_path(queue, span.first)
     with opened(disk, path) as handle:
         segment = parse_segment(disk, path, handle)
@@ -192,7 +198,7 @@ def read_index(disk: Disk, queue: int, span: FileSpan) -> list[SegmentEntry]:
 
 
 class FileBlock(NamedTuple):
-    """The place of a block of the WAL; `file` is the number of its file."""
+    """The place of a block in the WAL; `file` is the number of the WAL file."""
 
     base: int
     records: int
@@ -203,7 +209,7 @@ class FileBlock(NamedTuple):
 
 
 def read_wal(disk: Disk, path: str, places: Sequence[FileBlock]) -> Iterator[BlockView]:
-    """Read these blocks of one file of the WAL, in their order; neighbours are read at once."""
+    """Yield the blocks at these places of one WAL file, in their order, reading neighbouring blocks at once."""
     with opened(disk, path) as handle:
         at = 0
         while at < len(places):
@@ -217,7 +223,7 @@ def read_wal(disk: Disk, path: str, places: Sequence[FileBlock]) -> Iterator[Blo
 
 
 def neighbours(places: Sequence[FileBlock], at: int) -> int:
-    """The number of places from there on that are worth one read."""
+    """Return how many places from index `at` on are close enough together to be read at once."""
     first = last = places[at]
     for count, place in enumerate(places[at + 1 :], 1):
         hole = place.position - last.position - last.octets
@@ -228,7 +234,10 @@ def neighbours(places: Sequence[FileBlock], at: int) -> int:
 
 
 def view_of(buffer: Buffer, at: int, base: int, records: int) -> BlockView:
-    """The block that is to be there."""
+    """Return the block at a position of the buffer.
+
+    Raises CorruptFile if it does not have this base and number of records.
+    """
     block = BlockView(buffer, at)
     if block.base != base or block.count != records:
         raise CorruptFile(buffer.source, buffer.origin + at, f"not the block of offset {base}")
@@ -236,7 +245,7 @@ def view_of(buffer: Buffer, at: int, base: int, records: int) -> BlockView:
 
 
 class WalBlocks:
-    """A file of the WAL that is open, and the walk over its frames."""
+    """An open WAL file, whose frames can be iterated."""
 
     def __init__(self, disk: Disk, path: str, handle: int) -> None:
         self.disk = disk
@@ -258,9 +267,9 @@ class WalBlocks:
         return self.chunk[skip : skip + octets]
 
     def frames(self, checked: bool) -> Iterator[tuple[int, int, memoryview]]:
-        """Position, flags and octets of every frame up to the first that is not whole.
+        """Yield position, flags and bytes of every frame up to the first that is not complete.
 
-        checked  by its checksums too; else only by its head, which suffices for frames known to be on the disk
+        checked  whether to verify the checksums too; the head alone suffices for frames known to be on disk
         """
         position, lsn = FILE_HEAD_OCTETS, self.head.first_lsn
         while position < self.octets:
@@ -275,7 +284,7 @@ class WalBlocks:
                 if checked:
                     parse_frame(bytes(view), 0, self.head.salt)
             except BadFrame:
-                return  # the end of the log: zeros, or a write that is still on its way
+                return  # the end of the log: zeros, or a frame that is being written
             yield position, flags, view
             position += octets
             lsn += 1

@@ -1,4 +1,4 @@
-"""The logs of a data directory, read without the broker's help; it may run meanwhile or not."""
+"""Reads the logs of a data directory without the broker, which may be running or not."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from forebay.spark.directory.sift import sifted
 from forebay.spark.reading.logs import LogAccess, LogEnd, cut_off, lost, recreated
 from forebay.spark.reading.plan import Range
 
-LOOK_S: Final = 0.25  # between two looks at files while nothing comes
-REST_FACTOR: Final = 10  # and so many times as long as a look took: it reads the head of every segment
+LOOK_S: Final = 0.25  # pause between two scans of the files while there are no new records
+REST_FACTOR: Final = 10  # the pause is also at least this many times the duration of a scan, which reads the head of every segment
 
 
 class LocalLogs(LogAccess):
-    """The logs under one data directory, each as it was when it was looked at last."""
+    """The logs under one data directory, each as it was at its last scan."""
 
     def __init__(self, root: str) -> None:
         self.disk = ReadOnlyDisk(root)
@@ -58,7 +58,7 @@ class LocalLogs(LogAccess):
         places = self.places(queue)
         blocks = landmarks(self.disk, places, timestamp_us)
         later = bisect_left(blocks, timestamp_us, key=lambda block: block.stamp_us)
-        # The first block that begins late enough, or the end of the one before it.
+        # The record is in the last block that begins earlier, or else it is the first of the block after that.
         if later > 0:
             before = blocks[later - 1]
             for block in places.read(self.disk, before.base, before.base + before.records, False):
@@ -89,7 +89,8 @@ class LocalLogs(LogAccess):
     def found(
         self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None, share: object, whole: bool
     ) -> Iterator[BlockView]:
-        """The blocks, looked for again where files went before they were read."""
+        """Yield the blocks of [first, end). Scan the directory again if files were removed before they could be read.
+        """
         # The planner has seen these offsets on the disk, so the frames need no second check; the blocks get theirs.
         places = share if isinstance(share, Places) else self.known.get(queue)
         wanted = first
@@ -119,7 +120,7 @@ class LocalLogs(LogAccess):
 
 
 def check_there(places: Places, queue: str, first: int, end: int, id: int | None) -> None:
-    """DataLost unless the records of [first, end) are those of the log that is meant, and there."""
+    """Raise DataLost unless all records of [first, end) are present, in the log with this id."""
     if id is not None and places.id != id:
         raise recreated(queue)
     if places.start > first:

@@ -1,11 +1,12 @@
-"""A look at a data directory: what of a queue lies where.
+"""Scans a data directory, to find which files hold which records of a queue.
 
-A broker may be running on it: WAL files grow, are copied to segments and go; segments are merged. So a look at the
-directory lists the WAL first and reads it last: whatever left the WAL meanwhile is in a segment. Where a file went
-between listing and opening, the look is taken again.
+A broker may be running on the directory: WAL files grow, are copied to segments and removed, and segments are merged.
+So a scan lists the WAL first and reads it last: whatever left the WAL meanwhile is in a segment. If a file is removed
+between listing and opening, the scan is repeated.
 
-Of a segment the head is enough to plan a read by: what it stands for. Its index is read by who reads its blocks, a
-task that was told which segments are its own; and where these were merged meanwhile, by a look of its own.
+The heads of the segments, which say what offsets they cover, are enough to plan a read. The index of a segment is read
+by the task that reads its blocks. The plan tells a task its segments; if these were merged meanwhile, the task scans
+the directory itself.
 """
 
 from __future__ import annotations
@@ -39,26 +40,28 @@ from forebay.spark.directory.files import (
 
 WAL: Final = "wal"
 QUEUES: Final = "queues"
-# The heads of log/frame.py and log/block.py, to be read out of a view.
+# The heads of log/frame.py and log/block.py, to be unpacked from a memoryview.
 PIECE: Final = struct.Struct("<B3xIII")
 BLOCK_HEAD: Final = struct.Struct("<4sIIIqq")  # magic, checksum, octets, count, base, timestamp
 START_PAYLOAD: Final = struct.Struct("<qq")
-LOOKS_MAX: Final = 20  # housekeeping removes files about once a second: a second look nearly always does
+LOOKS_MAX: Final = 20  # housekeeping removes files about once a second, so a second scan nearly always succeeds
 
 
 def wal_path(number: int) -> str:
-    """Name of a WAL file, below the data directory."""
+    """Return the name of a WAL file, relative to the data directory."""
     return f"{WAL}/{number:016d}.wal"
 
 
 @dataclass(slots=True)
 class Places:
-    """The places of the blocks of a queue, or of a part of it: picklable, so that a task need not look itself.
+    """The places of a queue's blocks, or of a part of them.
 
-    id          of the log
-    start, end  as the broker would say: `start` is the first offset that can still be read
-    spans       the segments that count, in the order of their offsets, which no two of them have
-    wal         the blocks behind these, in their order
+    It can be pickled, so that a task need not scan the directory.
+
+    id          id of the log
+    start, end  the log's bounds as the broker reports them: `start` is the first offset that can still be read
+    spans       the segments in use, in order of their offsets, without overlaps
+    wal         the blocks after the segments, in order of their offsets
     """
 
     id: int
@@ -68,7 +71,7 @@ class Places:
     wal: list[FileBlock] = field(default_factory=list)
 
     def part(self, first: int, end: int) -> Places:
-        """The places of the records [first, end)."""
+        """Return the places of the records [first, end)."""
         low = bisect_right(self.spans, first, key=lambda span: span.end)
         high = bisect_left(self.spans, end, lo=low, key=lambda span: span.first)
         return Places(self.id, self.start, self.end, self.spans[low:high], self.wal_part(first, end))
@@ -78,9 +81,9 @@ class Places:
         return self.wal[low : bisect_left(self.wal, end, lo=low, key=lambda place: place.base)]
 
     def read(self, disk: ReadOnlyDisk, first: int, end: int, whole: bool = True) -> Iterator[BlockView]:
-        """The blocks with records of [first, end); one file is open at a time.
+        """Yield the blocks that hold records of [first, end). At most one file is open at a time.
 
-        whole  nearly all of each will be read
+        whole  whether nearly all of each block will be read
         """
         part = self.part(first, end)
         for span in part.spans:
@@ -89,21 +92,23 @@ class Places:
             yield from read_wal(disk, wal_path(number), list(places))
 
     def octets(self) -> int:
-        """About how much all of them take."""
+        """Return the approximate size of all blocks, in bytes."""
         return sum([span.octets for span in self.spans]) + sum([place.octets for place in self.wal])
 
 
 class Look:
-    """One look at a queue.
+    """One scan of the files of a queue.
 
-    checked  find out how far the log goes; else only what is known to be there will be read
+    checked  whether to find the log's end by checking the WAL's frames; if not, the caller reads only records known to
+      be
+      on disk
     """
 
     def __init__(self, disk: ReadOnlyDisk, queue: str, checked: bool) -> None:
         self.disk = disk
         self.queue = queue
         self.noted = (0, 0)
-        self.covered = 0  # blocks of the WAL up to here are older than the segments, and count no more
+        self.covered = 0  # WAL blocks below this offset are in segments
         self.wal: list[FileBlock] = []
         numbers = [int(name[:-4]) for name in disk.list(WAL) if name.endswith(".wal") and name[:-4].isdigit()]
         self.id = find_queue(disk, queue)
@@ -113,7 +118,7 @@ class Look:
             with opened(disk, wal_path(number)) as handle:
                 self.add_wal(WalBlocks(disk, wal_path(number), handle), number, checked and last)
                 if last and checked:
-                    # The broker may have written but not yet synced it: now it is on the disk as far as we have seen.
+                    # The broker may have written frames and not yet synced them: sync what this scan has read.
                     disk.sync(handle)
         start, end = self.noted
         self.wal.sort()
@@ -125,21 +130,21 @@ class Look:
         self.places.start = max(start, self.first_record())
 
     def segments(self) -> list[FileSpan]:
-        """The segments that count, in the order of their offsets."""
+        """Return the segments in use, in order of their offsets."""
         folder = queue_folder(self.id)
         found: list[FileSpan] = []
-        for name in self.disk.list(folder):  # which are in the order of their first offsets
+        for name in self.disk.list(folder):  # the names sort by first offset
             if not name.endswith(".seg"):
                 continue
             span = read_span(self.disk, f"{folder}/{name}")
-            # One that was made of several stands for them; they may still be there.
+            # A merged segment replaces several, whose files may not be removed yet.
             if span.end > self.covered:
                 found.append(span)
                 self.covered = span.end
         return found
 
     def first_record(self) -> int:
-        """The offset of the first record that is there; the end where there is none."""
+        """Return the offset of the first record that is present, or the log's end if there is none."""
         start = self.places.start
         for span in self.places.spans:
             for entry in read_index(self.disk, self.id, span):
@@ -169,10 +174,12 @@ class Look:
 
 
 def look(disk: ReadOnlyDisk, queue: str, checked: bool) -> Places:
-    """A consistent look at a queue's files.
+    """Scan the files of a queue until a scan is consistent, and return the places of its blocks.
 
-    checked  find out how far the log goes; else only what is known to be there will be read
-    raises   RequestError(NOT_FOUND), naming the queues there are
+    checked  whether to find the log's end by checking the WAL's frames; if not, the caller reads only records known to
+      be
+      on disk
+    raises   RequestError(NOT_FOUND), naming the queues there are; StorageError if the folder is no data directory
     """
     if not os.path.isdir(disk.path(WAL)):
         raise StorageError(f"{disk.root}: no data directory of a broker: there is no folder '{WAL}' in it")
@@ -185,7 +192,7 @@ def look(disk: ReadOnlyDisk, queue: str, checked: bool) -> Places:
 
 
 class Landmark(NamedTuple):
-    """A block by its first record."""
+    """A block, identified by its first record: offset, number of records, timestamp."""
 
     base: int
     records: int
@@ -193,7 +200,9 @@ class Landmark(NamedTuple):
 
 
 def landmarks(disk: ReadOnlyDisk, places: Places, timestamp_us: int) -> list[Landmark]:
-    """Blocks in their order: the last that begins before a time is among them, and the first that does not.
+    """Return blocks around a time, in order.
+
+    Among them are the last block that begins before it and the first that does not.
 
     Timestamps never decrease, so few segments have to be opened.
     """
@@ -206,7 +215,7 @@ def landmarks(disk: ReadOnlyDisk, places: Places, timestamp_us: int) -> list[Lan
         return indexes[at]
 
     def filled(numbers: Iterable[int]) -> list[SegmentEntry]:
-        """The blocks of the first of these segments that has any."""
+        """Return the blocks of the first of these segments that has any."""
         return next((index(at) for at in numbers if index(at)), [])
 
     def stamp(at: int) -> int:
@@ -220,7 +229,7 @@ def landmarks(disk: ReadOnlyDisk, places: Places, timestamp_us: int) -> list[Lan
 
 
 def queue_names(disk: ReadOnlyDisk) -> dict[str, int]:
-    """Number of each queue by its name."""
+    """Return the number of each queue by its name."""
     names: dict[str, int] = {}
     for folder in disk.list(QUEUES):
         try:

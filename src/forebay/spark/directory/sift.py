@@ -1,4 +1,4 @@
-"""Content filters over blocks that no broker has sifted: those of a data directory."""
+"""Applies content filters to blocks of a data directory, which no broker has filtered."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from forebay.message.subject import RecordSubject
 from forebay.spark.arrow.batches import BlockView, WholeRun, as_readers_see, block_of, numbers, same_text, view_of
 from forebay.spark.filters.columns import conditions, needed, properties_in
 
-ONLY_RECORDS: Final = "failures"  # a property that no table has: 0 here, as nobody knows
+ONLY_RECORDS: Final = "failures"  # a property that no table has; it is 0 here, as the directory does not record it
 
 
 def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[BlockView]:
-    """The records of each block that match, as a broker answers a fetch with a filter."""
+    """Yield the matching records of each block, as a broker answers a fetch with a filter."""
     parsed = parse(filter)
     by_record = ONLY_RECORDS in properties_in(parsed.root)
     for stored in blocks:
@@ -35,7 +35,9 @@ def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[Blo
 
 
 def places_of(view: BlockView, root: FilterNode, queue: str) -> list[int]:
-    """The places in the block of the records that match: asked once for all records that say the same."""
+    """Return the places in the block of the matching records, evaluating the filter once for all records that look
+    equal.
+    """
     arrays = arrays_of(view, root, queue)
     held = conditions(root, list(arrays), list(arrays.values()))
     places: list[int] = np.flatnonzero(held == YES).tolist()
@@ -43,7 +45,7 @@ def places_of(view: BlockView, root: FilterNode, queue: str) -> list[int]:
 
 
 def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Array]:
-    """The fields of `Rows` that a filter asks for, of all records of a block; at least one."""
+    """Return the fields of `Rows` that a filter needs, for all records of a block. Returns at least one field."""
     count = int(view.count)
     run = WholeRun(view, 0, count)
     properties = properties_in(root)
@@ -79,13 +81,13 @@ def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Arr
 
 
 def matching(block: Block, filter: Filter, queue: bytes) -> list[int]:
-    """The places in the block of the records that match, one by one."""
+    """Return the places in the block of the matching records, evaluating the filter record by record."""
     now_us = time.time_ns() // 1000
     return [place for place in range(int(block.count)) if filter.matches(RecordSubject(queue, block, place, now_us))]
 
 
 def picked(block: Block, places: list[int]) -> BlockView:
-    """A block of these records only."""
+    """Return a block of the records at these places only."""
     writer = BlockWriter()
     for _, run in groupby(enumerate(places), lambda pair: pair[1] - pair[0]):
         found = [place for _, place in run]

@@ -1,1 +1,1 @@
-"""Content filters over tables of Spark, with the result that the broker gives."""
+"""Evaluates content filters over Spark tables, with the same result as the broker."""

@@ -1,7 +1,7 @@
-"""Filters as Spark Columns over a table of records, with the result that the broker gives.
+"""Filters as Spark Columns over a table of records, with the same result as the broker.
 
-What Spark's own expressions can say exactly (`native`) stays in the JVM, and Spark looks at it first; what is left of a
-conjunction is evaluated by our own code over Arrow batches, once for all of it.
+Conditions that Spark's own expressions can state exactly (`native`) stay in the JVM, where Spark evaluates them first.
+The rest of a conjunction is evaluated by forebay's code over Arrow batches, in one step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from forebay.message.subject import DEATH_NAMES, PROPERTY_NAMES
 from forebay.spark.arrow.properties import bitmap, fixed_array, integers
 from forebay.spark.filters.native import condition, joined
 
-# The columns of a table that say what a filter asks for. Of `failures` no table knows.
+# The columns of a table that hold each property of a filter. No table has `failures`.
 SAID: Final = ("raw_properties", "format")
 PROPERTY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "queue": ("topic",),
@@ -47,18 +47,18 @@ PROPERTY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(DEATH_NAMES, SAID),
 }
 SQL_NAME: Final = "forebay_matches"
-# Columns whose values differ from row to row: by all others a filter is evaluated once for each kind of row.
+# Columns whose values differ from row to row. Over other columns, a filter is evaluated once per distinct row.
 OWN_FIELDS: Final = frozenset({"bodies", "octets", "offsets", "timestamps_us"})
 COLUMNS: Final = tuple(dict.fromkeys(name for names in PROPERTY_COLUMNS.values() for name in names))
 
 
 def matching(filter: str, frame: DataFrame | None = None, /, **names: str) -> Column:
-    """A filter as a Column: TRUE where it holds, FALSE where it does not, NULL where nobody knows.
+    """Return a filter as a Column: TRUE if it matches, FALSE if not, NULL if unknown.
 
-    frame   the table to check: without it Spark says what is missing, when the Column is used
-    names   of the table's columns that are called otherwise than the source's: `value="payload"`
-    raises  RequestError(INVALID) with position and word where the text is no filter; OptionError where it asks for what
-            no table has, where a name is none of COLUMNS, and where the frame lacks a column, which is named
+    frame   the table to check for missing columns; without it Spark reports them when the Column is used
+    names   the table's columns that are named otherwise than the source's: `value="payload"`
+    raises  RequestError(INVALID) with position and word if the text is no filter; OptionError if the filter needs a
+      property that no table has, if a name is none of COLUMNS, or if the frame lacks a column, which is named
     """
     known = {name: name for name in COLUMNS}
     for name, theirs in names.items():
@@ -77,19 +77,22 @@ def matching(filter: str, frame: DataFrame | None = None, /, **names: str) -> Co
 
 
 def needs(filter: str) -> list[str]:
-    """The columns of the source that a filter needs, for `.schema(…)`; errors as of `matching`."""
+    """Return the columns of the source that a filter needs, for `.schema(…)`. Raises the same errors as `matching`."""
     return needed(conjuncts(parse(filter).root))
 
 
 def conjuncts(root: FilterNode) -> list[FilterNode]:
-    """The conditions that must all hold."""
+    """Return the conditions that must all hold, with nested ANDs flattened."""
     if not isinstance(root, And):
         return [root]
     return [each for part in root.parts for each in conjuncts(part)]
 
 
 def needed(parts: Sequence[FilterNode]) -> list[str]:
-    """The columns, in the order of COLUMNS, that conditions ask for; OptionError for a property that no table has."""
+    """Return the columns that conditions need, in the order of COLUMNS.
+
+    Raises OptionError for a property that no table has.
+    """
     found = {name for part in parts for name in columns_of(part)}
     return [name for name in COLUMNS if name in found]
 
@@ -114,12 +117,12 @@ def lacks(name: str, columns: Sequence[str]) -> str:
     return f"filter: it needs the column {name!r}; the table has {', '.join(columns)}"
 
 
-# ---- our own evaluation
+# ---- evaluation in Python
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A column handed to the evaluation: where it goes in `Rows`, and what it is in Spark."""
+    """A column passed to the evaluation: the field of `Rows` that it fills, and its expression in Spark."""
 
     field: str
     column: Column
@@ -133,7 +136,7 @@ def inputs_of(parts: Sequence[FilterNode], names: Mapping[str, str]) -> list[Inp
         if name == "timestamp":
             found.append(Input("timestamps_us", F.unix_micros(theirs)))
         elif name == "value":
-            # The length alone need not bring the body with it.
+            # For the length alone the body need not be transferred.
             if "octets" in properties:
                 found.append(Input("octets", F.octet_length(theirs)))
             if None in properties:
@@ -157,7 +160,7 @@ FIELDS: Final = {
 
 
 def properties_in(node: FilterNode) -> set[str | None]:
-    """The properties that a part asks for; None is a path within the body."""
+    """Return the properties that a condition uses; None stands for a path within the body."""
     if isinstance(node, MessageProperty):
         return {node.name}
     if isinstance(node, Path):
@@ -166,19 +169,22 @@ def properties_in(node: FilterNode) -> set[str | None]:
 
 
 def evaluated(filter: str, left: tuple[int, ...], parts: list[FilterNode], names: Mapping[str, str]) -> Column:
-    """Some of a filter's conjuncts by our own code, as one Column."""
+    """Return some conjuncts of a filter, evaluated in Python, as one Column.
+
+    left  indices of these conjuncts in the filter
+    """
     inputs = inputs_of(parts, names)
     made: Column = udf_of(evaluator(filter, left, [each.field for each in inputs]))(*[each.column for each in inputs])
     return made
 
 
 def udf_of(function: Callable[..., pa.Array]) -> Any:
-    make: Any = arrow_udf  # its types want a kind that it then finds out by the function's own types
+    make: Any = arrow_udf  # its type stubs require an argument that it infers from the function's annotations
     return make(function, BooleanType())
 
 
 def evaluator(filter: str, left: tuple[int, ...], fields: list[str]) -> Callable[..., pa.Array]:
-    """The function that runs in the executors: pickled, so it keeps the filter's text and not its tree."""
+    """Return the function that runs in the executors. It is pickled, so it holds the filter's text and not its tree."""
 
     def forebay_filter(*arrays: pa.Array) -> pa.Array:
         parts = parts_of(filter)
@@ -189,7 +195,7 @@ def evaluator(filter: str, left: tuple[int, ...], fields: list[str]) -> Callable
 
 @lru_cache(maxsize=64)
 def parts_of(filter: str) -> list[FilterNode]:
-    """A filter's conjuncts, parsed once in a process."""
+    """Return a filter's conjuncts, parsed once per process."""
     return conjuncts(parse(filter).root)
 
 
@@ -198,9 +204,9 @@ def conjunction(parts: list[FilterNode]) -> FilterNode:
 
 
 def conditions(root: FilterNode, fields: Sequence[str], arrays: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
-    """The condition for each row of a batch.
+    """Evaluate a condition for each row of a batch.
 
-    fields, arrays  those of `Rows` that it needs, at least one
+    fields, arrays  names and values of the fields of `Rows` that the condition needs, at least one
     """
     if OWN_FIELDS.isdisjoint(fields):
         firsts, which = distinct_rows(arrays)
@@ -218,7 +224,7 @@ def rows_of(fields: Sequence[str], arrays: Sequence[pa.Array]) -> Rows:
 
 
 def distinct_rows(arrays: Sequence[pa.Array]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The first row of each kind, and of which kind each row is."""
+    """Return the index of the first row of each distinct kind, and the kind of each row."""
     which = np.zeros(len(arrays[0]), np.int64)
     firsts = which[:0]
     for array in arrays:
@@ -237,15 +243,16 @@ def boolean_array(conditions: npt.NDArray[np.uint8]) -> pa.Array:
 
 
 def register_matches(spark: SparkSession) -> None:
-    """Give a session the SQL function `forebay_matches('filter', struct(*))`.
+    """Register the SQL function `forebay_matches('filter', struct(*))` with a session.
 
-    It is all our own evaluation: `matching` is faster where a part of the filter can be said in Spark's words.
+    It evaluates the whole filter in Python; `matching` is faster if Spark's expressions can state a part of the filter.
     """
     spark.udf.register(SQL_NAME, udf_of(matches_of))
 
 
 def matches_of(filters: pa.Array, rows: pa.Array) -> pa.Array:
-    """The result of each row's filter, mostly the same in all: a struct of columns of a table."""
+    """Evaluate each row's filter over its row, a struct of columns of a table. Fast if most rows have the same filter.
+    """
     held = np.full(len(rows), UNKNOWN, np.uint8)
     encoded = filters.dictionary_encode(null_encoding="encode")
     which = integers(encoded.indices)

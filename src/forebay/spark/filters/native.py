@@ -1,8 +1,8 @@
-"""Conditions of filters in Spark's own expressions, where they give the same for every row that can be.
+"""Conditions of filters in Spark's own expressions, where they give the same result for every possible row.
 
-A part of a filter that is not said here is left to our own evaluation (`columns`). Left out on purpose: all that looks
-into the body (no JSON parser of Spark takes what ours takes), headers and properties, LIKE (Java's patterns are
-others), the case of letters (so are its tables), and texts that are read as numbers.
+A part of a filter that is not translated here is evaluated in Python (`columns`). Not translated on purpose: all that
+looks into the body (no JSON parser of Spark accepts exactly what ours does), headers and properties, LIKE (Java's
+patterns differ), case folding (Java's tables differ), and texts that are read as numbers.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from forebay.message.formats.table import FORMATS
 
 TEXT: Final = "text"
 NUMBER: Final = "number"
-TIME: Final = "time"  # milliseconds, of which the table has a timestamp
+TIME: Final = "time"  # milliseconds; the table's column is a timestamp
 LONG_MOST: Final = (1 << 63) - 1
-# Milliseconds that any timestamp of Spark lies between, as it counts microseconds.
+# The bound of a Spark timestamp in milliseconds, as Spark counts microseconds in 64 bits.
 TIME_MS_MOST: Final = LONG_MOST // 1000 - 1
 TURNED: Final = {EQUAL: EQUAL, UNEQUAL: UNEQUAL, LESS: GREATER, GREATER: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 
 
 class Nothing(Subject):
-    """The message of which nothing is asked: parts without properties and paths are constants."""
+    """A message without content, for evaluating constants: parts of a filter without properties and paths."""
 
     def property(self, name: str) -> object:
         raise AssertionError(name)
@@ -60,7 +60,7 @@ NOTHING: Final = Nothing()
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One side of a comparison: a column of a kind, or a constant where `column` is None."""
+    """One side of a comparison: a column with its kind, or a constant if `column` is None."""
 
     kind: str
     column: Column | None
@@ -68,16 +68,16 @@ class Operand:
 
 
 def is_constant(node: FilterNode) -> bool:
-    """True if a part asks nothing of a message."""
+    """Return whether a part of a filter uses nothing of a message."""
     return not isinstance(node, MessageProperty | Path) and all(is_constant(part) for part in node.parts)
 
 
 def condition(
     node: FilterNode, names: Mapping[str, str]
 ) -> Column | None:  # tidy: dispatcher, one branch a kind of node
-    """A condition in Spark's words, NULL where it is neither true nor false; None where Spark has none.
+    """Return a condition as a Spark expression, NULL if it is neither true nor false; None if Spark cannot state it.
 
-    names  of the table's columns, by our names for them
+    names  the table's columns, by the source's names for them
     """
     if is_constant(node):
         return truth(condition_of(node.evaluate(NOTHING)))
@@ -106,7 +106,7 @@ def condition(
 
 
 def joined(all_of: bool, parts: list[Column]) -> Column:
-    """AND or OR of them, as a tree that is no deeper than need be: Spark walks it by recursion."""
+    """Return the AND or OR of the parts as a balanced tree, as Spark walks it by recursion."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
@@ -119,7 +119,7 @@ def truth(value: object) -> Column:
 
 
 def operand(node: FilterNode, names: Mapping[str, str]) -> Operand | None:
-    """A value in Spark's words; None where it has none."""
+    """Return a value as an operand of Spark's expressions, or None if Spark cannot state it."""
     if is_constant(node):
         constant = first(node.evaluate(NOTHING))
         return None if is_broken_text(constant) else Operand("", None, constant)
@@ -127,12 +127,12 @@ def operand(node: FilterNode, names: Mapping[str, str]) -> Operand | None:
 
 
 def is_broken_text(constant: object) -> bool:
-    """True if it has half a surrogate pair: Java cannot be told."""
+    """Return whether the constant is a text with half a surrogate pair, which cannot be passed to Java."""
     return isinstance(constant, str) and constant != constant.encode("utf-8", "replace").decode()
 
 
 def property(name: str, names: Mapping[str, str]) -> Operand | None:
-    """A property that the table has, or that follows from what it has."""
+    """Return a property as an operand if the table has it or it follows from the table's columns, else None."""
     if name in TEXT_PROPERTIES:
         return Operand(TEXT, present(F.col(names[TEXT_PROPERTIES[name]])))
     if name in {"offset", "deliveries"}:
@@ -151,7 +151,7 @@ TEXT_PROPERTIES: Final = {"queue": "topic", "exchange": "exchange", "routing_key
 
 
 def address_property(name: str, names: Mapping[str, str]) -> Operand | None:
-    """The property that follows from the format of a record: `records.subject.address_property`."""
+    """Return `protocol`, `qos` or `topic`, derived from a record's format as in `records.subject.address_property`."""
     if name not in {"protocol", "qos", "topic"}:
         return None
     format = F.coalesce(F.col(names["format"]), F.lit(0))
@@ -170,7 +170,7 @@ def address_property(name: str, names: Mapping[str, str]) -> Operand | None:
 
 
 def present(words: Column) -> Column:
-    """An empty text is none."""
+    """Return NULL in place of an empty text."""
     return F.nullif(words, F.lit(""))
 
 
@@ -201,12 +201,12 @@ def compared_text(comparison: int, words: Column, constant: object) -> Column | 
     if isinstance(constant, str):
         return sign(comparison, words, F.lit(constant))
     if isinstance(constant, int | float) and not isinstance(constant, bool):
-        return None  # the text may be a number
+        return None  # the column's text may be a number
     return truth(None)
 
 
 def compared_number(comparison: int, value: Operand, constant: object) -> Column:
-    """An integer column beside a constant."""
+    """Compare a column of integers or times with a constant."""
     assert value.column is not None
     if isinstance(constant, str):
         read = number_in(constant)
@@ -215,13 +215,13 @@ def compared_number(comparison: int, value: Operand, constant: object) -> Column
         low, high = math.floor(constant), math.ceil(constant)
         if low != high and comparison in {EQUAL, UNEQUAL}:
             return where_known(value.column, comparison == UNEQUAL)
-        # No integer lies between the two.
+        # Round to the neighbour that gives the same result for integers: none lies between `low` and `high`.
         constant = low if comparison in {AT_MOST, GREATER} else high
     if is_whole(constant, TIME_MS_MOST if value.kind == TIME else LONG_MOST):
         if value.kind == TIME:
             return compared_time(comparison, value.column, constant)
         return sign(comparison, value.column, F.lit(constant).cast("long"))
-    # Beyond all that the column can be, or no number at all: the same for each of its values.
+    # Out of the column's range, or no number at all: every value of the column gives the same result.
     return where_known(value.column, compare_single(comparison, 0, constant))
 
 
@@ -230,7 +230,9 @@ def is_whole(constant: object, most: int) -> TypeGuard[int]:
 
 
 def compared_time(comparison: int, stored: Column, constant_ms: int) -> Column:
-    """Milliseconds, of which the table has microseconds; in a form that Spark can hand to a source."""
+    """Compare a timestamp in microseconds with a constant in milliseconds, in a form that Spark can push down to a
+    source.
+    """
     start = F.timestamp_micros(F.lit(constant_ms * 1000).cast("long"))
     after = F.timestamp_micros(F.lit(constant_ms * 1000 + 1000).cast("long"))
     if comparison == EQUAL:
@@ -245,7 +247,7 @@ def compared_time(comparison: int, stored: Column, constant_ms: int) -> Column:
 
 
 def where_known(value: Column, held: object) -> Column:
-    """The same for all that is not NULL."""
+    """Return the constant `held` where the value is not NULL, and NULL elsewhere."""
     return F.when(value.isNotNull(), truth(held))
 
 
@@ -277,7 +279,7 @@ def contained(value: Operand | None, items: list[Operand | None]) -> Column | No
 
 
 def affixed(node: Affix, value: Operand | None, affix: Operand | None) -> Column | None:
-    """BEGINS WITH and ENDS WITH a constant."""
+    """Return BEGINS WITH or ENDS WITH a constant as a Spark expression, or None if Spark cannot state it."""
     if value is None or affix is None or affix.column is not None or value.column is None:
         return None
     words = text(affix.constant)

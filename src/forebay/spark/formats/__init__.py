@@ -1,1 +1,1 @@
-"""Bodies that are not JSON, as columns: Avro and Protobuf."""
+"""Decodes Avro and Protobuf bodies into columns."""

@@ -1,6 +1,6 @@
 """Avro bodies: one record each, in the binary encoding of the Avro specification 1.11, without a file's header.
 
-Types become those that Spark's own `from_avro` makes of them, time of day included (its number, not its words).
+Types map to the types that Spark's own `from_avro` makes of them, including time of day, which becomes its number.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ LOGICAL: Final[dict[tuple[str, str], DataType]] = {
     ("long", "local-timestamp-millis"): TimestampNTZType(),
     ("long", "local-timestamp-micros"): TimestampNTZType(),
 }
-PRECISION_MAX: Final = 38  # of Spark's decimals
-# Unions whose values one type holds; of others a column would have to say which it is.
+PRECISION_MAX: Final = 38  # the highest precision of Spark's decimals
+# Unions whose values fit one wider type. Other unions would need a second column for the type.
 WIDER: Final = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
 MICROSECONDS: Final = 1_000_000
 
@@ -60,10 +60,10 @@ Change = Callable[[Any], Any]
 
 
 class AvroFormat(BodyFormat):
-    """Avro records of one schema, that of their writer.
+    """A body format of Avro records with one schema, that of their writer.
 
     text    the schema as JSON
-    raises  OptionError: it is no schema of a record, or has what no column can hold
+    raises  OptionError if it is no schema of a record, or has a type that no column can hold
     """
 
     def __init__(self, text: str) -> None:
@@ -103,7 +103,7 @@ class AvroFormat(BodyFormat):
     # ---- types
 
     def type_of(self, schema: Schema, place: str, within: tuple[str, ...]) -> DataType:
-        """The column's type for a schema; `within` are the records that it stands in."""
+        """Return the column type of a schema; `within` names the records that enclose it."""
         if isinstance(schema, list):
             return self.type_of_union(schema, place, within)
         schema = self.looked_up(schema)
@@ -150,7 +150,7 @@ class AvroFormat(BodyFormat):
         return self.type_of(chosen, place, within)
 
     def chosen(self, schemas: Sequence[Schema]) -> Schema | None:
-        """The one schema of a union that holds all its values; None where there is none."""
+        """Return the one schema of a union that can hold all its values, or None if there is none."""
         others = [each for each in schemas if kind_of(self.looked_up(each)) != "null"]
         if not others:
             return "null"
@@ -164,7 +164,7 @@ class AvroFormat(BodyFormat):
     # ---- values
 
     def change(self, schema: Schema) -> Change | None:
-        """The function that makes a column's value of what the library has read; None where it is that already."""
+        """Return the function that converts a decoded value to a column's value, or None if no conversion is needed."""
         if isinstance(schema, list):
             return nullable(self.change(self.chosen(schema)))
         schema = self.looked_up(schema)
@@ -194,7 +194,10 @@ class AvroFormat(BodyFormat):
 
 
 def parse(schema: Schema) -> tuple[Schema, dict[str, Schema]]:
-    """A schema as the library takes it, and those in it that have names; OptionError naming what is missing."""
+    """Return a schema as fastavro parses it, and its named types.
+
+    Raises OptionError if it is invalid or fastavro is missing.
+    """
     try:
         from fastavro import parse_schema
         from fastavro.schema import SchemaParseException
@@ -208,7 +211,7 @@ def parse(schema: Schema) -> tuple[Schema, dict[str, Schema]]:
 
 
 def kind_of(schema: Schema) -> str:
-    """The word for a schema's type."""
+    """Return the name of a schema's type."""
     kind = schema["type"] if isinstance(schema, dict) else "union" if isinstance(schema, list) else schema
     return kind if isinstance(kind, str) else kind_of(kind)
 
@@ -218,7 +221,7 @@ def has_logical_type(schema: Schema) -> bool:
 
 
 def micros_of(value: time) -> int:
-    """Microseconds since midnight."""
+    """Return a time of day in microseconds since midnight."""
     return ((value.hour * 60 + value.minute) * 60 + value.second) * MICROSECONDS + value.microsecond
 
 
@@ -227,12 +230,12 @@ def nullable(change: Change | None) -> Change | None:
 
 
 def of_each(change: Change | None) -> Change | None:
-    """The change of a list whose items are changed so."""
+    """Return a conversion of lists that applies `change` to each item."""
     return None if change is None else lambda value: [change(each) for each in value]
 
 
 def of_values(change: Change | None) -> Change:
-    """The change of a map, which Arrow takes as pairs."""
+    """Return a conversion of maps to the pairs that Arrow takes, applying `change` to each value."""
     if change is None:
         return lambda value: list(value.items())
     return lambda value: [(key, change(each)) for key, each in value.items()]

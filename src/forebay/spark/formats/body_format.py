@@ -1,4 +1,4 @@
-"""One format of bodies, and how an executor makes a column of them."""
+"""The interface of a body format, and the executor's code that makes a column of bodies."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ Read = Callable[[bytes], Fields]
 
 
 class BadBody(Exception):
-    """A body cannot be read; its text says why, for people."""
+    """A body cannot be read; the text gives the reason, for people."""
 
 
 class BodyFormat(ABC):
-    """A format with a schema. Spark sends it to executors, so it holds what can be pickled."""
+    """A format of bodies with its schema. It can be pickled, as Spark sends it to executors."""
 
     @abstractmethod
     def columns(self) -> StructType:
-        """The columns that bodies become; every one may be NULL."""
+        """Return the columns that a body is decoded to; every one may be NULL."""
 
     @abstractmethod
     def reader(self) -> Read:
-        """The function that reads a body, made once a task; whatever it raises says that the body is bad."""
+        """Return a function that decodes one body. Called once per task.
+
+        Whatever exception that function raises means that the body is bad.
+        """
 
 
 class BodyReading:
-    """Adds what bodies say, and what is wrong with them, to the rows of one task; executor.
+    """Adds decoded bodies and decoding errors as columns to the rows of one task. Runs on executors.
 
-    skip   octets in front of each body that are no part of it
+    skip   bytes to skip at the start of each body
     value  index of the column of bodies
     """
 
@@ -60,7 +63,7 @@ class BodyReading:
             yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, *self.names])
 
     def read(self, read: Read, octets: bytes | str | None) -> tuple[Fields | None, str | None]:
-        """The fields of a body, or what is wrong with it."""
+        """Decode a body, and return its fields and None, or None and an error text."""
         if octets is None:
             return None, "there is no body"
         if isinstance(octets, str):
@@ -74,11 +77,12 @@ class BodyReading:
 
 
 def column_of(found: list[Fields | None], errors: list[str | None], kind: pa.DataType) -> pa.Array:
-    """The column of these bodies. One that does not fit its type is bad, too, and is noted in `errors`."""
+    """Return decoded bodies as a column. A body that does not fit the type becomes NULL, and is recorded in `errors`.
+    """
     try:
         return pa.array(found, kind)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        pass  # it does not say whose: each by itself
+        pass  # the error does not say which body is bad: try each
     for index, fields in enumerate(found):
         try:
             pa.array([fields], kind)
@@ -88,7 +92,7 @@ def column_of(found: list[Fields | None], errors: list[str | None], kind: pa.Dat
 
 
 def words_of(error: Exception) -> str:
-    """An error in one line."""
+    """Return an error as one line of text."""
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else ""
     if not isinstance(error, BadBody):

@@ -1,7 +1,7 @@
 """Protobuf bodies: one message each, as `SerializeToString` writes it.
 
-Types become those of Spark's own `from_protobuf`, but for two that would lose something: unsigned numbers keep their
-sign, and a field of proto3 that was not sent since it is 0 or empty is 0 or empty, not NULL.
+Types map to those of Spark's own `from_protobuf`, with two exceptions that avoid a loss: unsigned numbers stay
+unsigned, and an absent proto3 field without presence is 0 or empty, not NULL.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ Value = Callable[[Any], Any]
 
 
 class ProtobufFormat(BodyFormat):
-    """Messages of one type.
+    """A body format of Protobuf messages of one type.
 
-    message     its full name
+    message     full name of the message type
     descriptor  a FileDescriptorSet, or the path of one: `protoc --include_imports --descriptor_set_out=FILE`
-    raises      OptionError: there is no such message, or it has what no column can hold
+    raises      OptionError if there is no such message, or it has a type that no column can hold
     """
 
     def __init__(self, message: str, descriptor: str | Path | bytes) -> None:
@@ -89,7 +89,7 @@ class ProtobufFormat(BodyFormat):
         return self.types
 
     def found(self) -> Descriptor:
-        """The message's description."""
+        """Return the message type's descriptor. Raises OptionError if it is not in the set, or protobuf is missing."""
         try:
             from google.protobuf import descriptor_pb2, descriptor_pool
             from google.protobuf.message import DecodeError
@@ -129,7 +129,7 @@ class ProtobufFormat(BodyFormat):
 
 
 def type_of_message(found: Descriptor, place: str, within: tuple[str, ...]) -> StructType:
-    """The columns of a message; `within` are those that it stands in."""
+    """Return the columns of a message type; `within` names the message types that enclose it."""
     if found.full_name in within:
         raise OptionError(f"schema: {place}: the message {found.full_name} holds itself, which no column can")
     inner = (*within, found.full_name)
@@ -166,7 +166,7 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def message_of(field: FieldDescriptor) -> Descriptor:
-    """The message that a field holds."""
+    """Return the descriptor of the message type that a field holds."""
     found = field.message_type
     assert found is not None
     return found
@@ -176,7 +176,7 @@ def message_of(field: FieldDescriptor) -> Descriptor:
 
 
 def value_of_message(found: Descriptor) -> Value:
-    """The function that makes a column's value of a message."""
+    """Return a function that converts a message to a column's value."""
     takes = [(field.name, value_of(field), field.has_presence) for field in found.fields]
 
     def take(message: Message) -> Fields:
