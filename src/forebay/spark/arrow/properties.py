@@ -108,7 +108,9 @@ def maps_of(distinct: list[Properties]) -> pa.Array:
 
 
 def entries_of(properties: Properties) -> list[tuple[str, bytes | None]]:
-    """Return all properties and headers by the names that filters use. Of headers with the same name, the first counts.
+    """Return all properties and headers by the names that filters use.
+
+    Of headers with the same name, the first counts.
     """
     entries: dict[str, object] = {name: stated_property(properties, NUMBERS[name]) for name in PROPERTY_NAMES}
     found = {name: octets_of(value) for name, value in entries.items() if value is not None}

@@ -43,7 +43,7 @@ FRAME_HEAD: Final = struct.Struct("<4sIqqIIq")
 READ_OCTETS: Final = 4 << 20
 # A shorter segment is read: a mapped file stays open as long as its blocks live, and a batch may take many short ones.
 MAP_OCTETS_MIN: Final = 1 << 20
-READ_HOLE_OCTETS: Final = 64 << 10  # two blocks with at most this many bytes of other queues between them are read at once
+READ_HOLE_OCTETS: Final = 64 << 10  # largest gap in bytes between two blocks that are read at once
 
 
 class Vanished(StorageError):

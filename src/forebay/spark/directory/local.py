@@ -19,7 +19,7 @@ from forebay.spark.reading.logs import LogAccess, LogEnd, cut_off, lost, recreat
 from forebay.spark.reading.plan import Range
 
 LOOK_S: Final = 0.25  # pause between two scans of the files while there are no new records
-REST_FACTOR: Final = 10  # the pause is also at least this many times the duration of a scan, which reads the head of every segment
+REST_FACTOR: Final = 10  # the least pause in durations of a scan, which reads the head of every segment
 
 
 class LocalLogs(LogAccess):
@@ -89,7 +89,9 @@ class LocalLogs(LogAccess):
     def found(
         self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None, share: object, whole: bool
     ) -> Iterator[BlockView]:
-        """Yield the blocks of [first, end). Scan the directory again if files were removed before they could be read.
+        """Yield the blocks of [first, end).
+
+        Scan the directory again if files were removed before they could be read.
         """
         # The planner has seen these offsets on the disk, so the frames need no second check; the blocks get theirs.
         places = share if isinstance(share, Places) else self.known.get(queue)

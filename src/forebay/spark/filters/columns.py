@@ -251,7 +251,9 @@ def register_matches(spark: SparkSession) -> None:
 
 
 def matches_of(filters: pa.Array, rows: pa.Array) -> pa.Array:
-    """Evaluate each row's filter over its row, a struct of columns of a table. Fast if most rows have the same filter.
+    """Evaluate each row's filter over its row, a struct of columns of a table.
+
+    Fast if most rows have the same filter.
     """
     held = np.full(len(rows), UNKNOWN, np.uint8)
     encoded = filters.dictionary_encode(null_encoding="encode")

@@ -77,7 +77,9 @@ class BodyReading:
 
 
 def column_of(found: list[Fields | None], errors: list[str | None], kind: pa.DataType) -> pa.Array:
-    """Return decoded bodies as a column. A body that does not fit the type becomes NULL, and is recorded in `errors`.
+    """Return decoded bodies as a column.
+
+    A body that does not fit the type becomes NULL, and is recorded in `errors`.
     """
     try:
         return pa.array(found, kind)

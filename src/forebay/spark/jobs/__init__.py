@@ -1,1 +1,1 @@
-"""Jobs of Spark with queues beyond reading and writing them; `forebay spark` is their command line."""
+"""Spark jobs over queues, beyond reading and writing them; `forebay spark` is their command line."""

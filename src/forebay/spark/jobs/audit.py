@@ -1,11 +1,11 @@
-"""An audit of queues against what was published to them: gaps, duplicates, order, lag, and what became of the messages.
+"""Audits queues against what was published to them: gaps, duplicates, order, lag, and where the messages went.
 
     found = audit(spark, ["orders"], {"forebay.servers": "localhost:5672"}, producer="app_id", sequence="int(type)")
     print(found.text())
     found.duplicates.show()
 
-An offset is given once and never again, so what is missing between the first and the last was there: the broker says
-whether somebody had settled it. What nobody has settled and is not there is lost.
+An offset is assigned once and never again. So every offset missing from the log once had a message, and the broker
+knows whether that message was settled. A message that is missing and not settled is lost.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ READ: Final = (
     "app_id",
     "properties",
 )
-# When a message was sent: by a header of the publisher's in milliseconds, or AMQP's property in seconds.
+# When a message was sent: from a header set by the publisher in milliseconds, or from AMQP's property in seconds.
 SENT: Final = """coalesce(
     timestamp_millis(bigint(properties['header.sent-ms'])), timestamp_seconds(bigint(properties['timestamp']))
 )"""
 SHARES: Final = (0.5, 0.95, 0.99)
-ACCURACY: Final = 1000  # of percentiles: a thousandth of the rank
+ACCURACY: Final = 1000  # of percentiles: exact to a thousandth of the rank
 DUPLICATES_SHOWN: Final = 1000
 SETTLED: Final = "settled"
 RETENTION: Final = "retention"
@@ -66,13 +66,14 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The findings, as tables; `faults` has a sentence for each thing that should not be.
+    """The findings of an audit as tables; `faults` has a sentence for each fault.
 
-    queues      one row a queue: published, present, settled, waiting, held, dead (letters that first died there), lost
+    queues      one row a queue: published, present, settled, waiting, held, dead (dead letters that first died there),
+      lost
     gaps        offsets [first, end) that are not in the log, with the reason: settled, retention, lost
-    duplicates  keys that are there more than once, with how often, and the first and last offset
+    duplicates  keys that occur more than once, with how often, and the first and last offset
     order       one row a producer: messages, first and last number, those missing, repeated, and out of order
-    lag         one row a queue: milliseconds from sending to storing: p50, p95, p99, most, and of how many messages
+    lag         one row a queue: number of messages, and milliseconds from sending to storing: p50, p95, p99, most
     """
 
     queues: DataFrame
@@ -83,12 +84,12 @@ class AuditReport:
     faults: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """The report: the tables that are short, and the faults."""
+        """Return the report as text: the tables that are short, and the faults."""
         parts = [f"{name}\n{shown(frame)}" for name, frame in (("queues", self.queues), ("lag in ms", self.lag))]
         return "\n".join([*parts, *(self.faults or ["no faults were found"])])
 
     def to_dict(self) -> dict[str, object]:
-        """The same for programs, with the gaps, the producers, and as many duplicates as are worth reading."""
+        """Return the report for programs, with the gaps, the producers, and at most DUPLICATES_SHOWN duplicates."""
         return {
             "queues": dictionaries(self.queues),
             "lag": dictionaries(self.lag),
@@ -114,11 +115,12 @@ def audit(
     sent: str = SENT,
     columns: str = "",
 ) -> AuditReport:
-    """Look a queue's records over, from the first that there is to the last that is on disk now.
+    """Audit the records of queues, from the first that is in the log to the last that is on disk now.
 
-    key       expression of SQL that is another for each message; NULL where a message has none
-    producer, sequence  expressions: who published a message, and its number with that producer, which ascends by 1
-    sent      expression: the time when it was published
+    key       SQL expression that differs for each message; NULL if a message has no key
+    producer, sequence  SQL expressions for a message's publisher, and its number with that publisher, which ascends by
+      1
+    sent      SQL expression for the time when the message was published
     columns   fields of the JSON bodies that the expressions use, such as `device string, number bigint`
     raises    OptionError naming the expression that Spark does not understand; RequestError
     """
@@ -162,7 +164,7 @@ STATE_COLUMNS: Final = """queue string, published bigint, present bigint, settle
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The offsets of one queue: how many were ever given, and what became of them."""
+    """The offsets of one queue: how many were assigned, and what became of them."""
 
     queue: str
     published: int
@@ -173,17 +175,17 @@ class State:
 
     @property
     def lost(self) -> int:
-        """Offsets that nobody has settled and that are not there."""
+        """Return the number of offsets that are not settled and not in the log."""
         return sum(end - first for first, end, reason in self.gaps if reason == LOST)
 
     def row(self, dead: int) -> tuple[object, ...]:
-        """The row with the columns of `STATE_COLUMNS`."""
+        """Return the row with the columns of `STATE_COLUMNS`."""
         settled = self.published - self.waiting
         return (self.queue, self.published, self.present, settled, self.waiting, self.held, dead, self.lost)
 
 
 def runs_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The runs of consecutive offsets of a task's rows, which ascend; executor, once a task."""
+    """Yield the runs of consecutive offsets in a task's rows, whose offsets ascend. Runs on executors, once a task."""
     schema = pa.schema([("queue", pa.string()), ("first", pa.int64()), ("end", pa.int64())])
     for batch in batches:
         if not batch.num_rows:
@@ -201,9 +203,11 @@ def runs_of(rows: Iterable[Row], queue: str) -> list[Range]:
 
 
 def state_of(broker: Broker, administrator: Administrator, queue: str, end: int, present: list[Range]) -> State:
-    """The fate of a queue's offsets below `end`, of which these are in the log.
+    """Return what became of a queue's offsets below `end`.
 
-    What nobody has settled is asked for after the log was read: only what was wanted all the while can be lost.
+    Queries the unsettled offsets after the log was read, so that a message settled meanwhile does not count as lost.
+
+    present  the offsets that are in the log, merged
     """
     fields = administrator.run("queue.show", queue=queue)
     unsettled = waiting_in(broker, administrator, queue).ranges
@@ -221,7 +225,7 @@ def count(ranges: Iterable[Range]) -> int:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same offsets in as few ranges as can be, ascending."""
+    """Return the same offsets in as few ranges as possible, ascending."""
     found: list[Range] = []
     for first, end in sorted(ranges):
         if found and first <= found[-1][1]:
@@ -232,7 +236,7 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 
 def without(ranges: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
-    """The offsets of some ranges that are not in others; all are merged."""
+    """Return the offsets of `ranges` that are not in `taken`. Both must be merged."""
     left: list[Range] = []
     place = 0
     for first, end in ranges:
@@ -243,7 +247,7 @@ def without(ranges: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
                 left.append((at, low))
             at = max(at, high)
             if high > end:
-                break  # the next range may have some of it
+                break  # the next range may overlap with it too
             place += 1
         if at < end:
             left.append((at, end))
@@ -251,7 +255,7 @@ def without(ranges: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
 
 
 def dead_by_origin(spark: SparkSession, broker: Broker, administrator: Administrator) -> dict[str, int]:
-    """The number of dead letters that wait anywhere, by the queue in which they died first."""
+    """Return the number of waiting dead letters in all queues, by the queue in which they died first."""
     queues = [str(item["queue"]) for item in listed(administrator, "dlq.list") if item["messages"]]
     if not queues:
         return {}
@@ -271,7 +275,7 @@ def listed(administrator: Administrator, operation: str) -> Iterator[dict[str, o
 
 
 def column_named(table: DataFrame, name: str, expression: str) -> DataFrame:
-    """The table with an expression of the caller's as a column; OptionError naming it where Spark refuses."""
+    """Add an expression of the caller's to the table as a column. Raises OptionError naming it if Spark refuses it."""
     try:
         return table.withColumn(name, F.expr(expression))
     except PySparkException as error:
@@ -285,7 +289,7 @@ def duplicates_in(keyed: DataFrame) -> DataFrame:
 
 
 def order_in(numbered: DataFrame) -> DataFrame:
-    """The order in which the numbers of each producer's messages stand in each queue."""
+    """Return, for each producer and queue, how many of the producer's numbers are missing, repeated or out of order."""
     before = Window.partitionBy("queue", "producer").orderBy("offset")
     known = numbered.where("producer IS NOT NULL AND number IS NOT NULL")
     late = F.col("number") < F.max("number").over(before.rowsBetween(Window.unboundedPreceding, -1))
@@ -302,7 +306,7 @@ def order_in(numbered: DataFrame) -> DataFrame:
 
 
 def lag_in(stamped: DataFrame) -> DataFrame:
-    """The milliseconds from sending to storing."""
+    """Return percentiles of the milliseconds from sending to storing, by queue."""
     milliseconds: Column = F.unix_micros("timestamp") / 1000 - F.unix_micros("sent") / 1000
     known = stamped.where("sent IS NOT NULL").withColumn("lag", milliseconds).groupBy("queue")
     shares = [F.percentile_approx("lag", share, ACCURACY).alias(f"p{round(100 * share)}") for share in SHARES]
@@ -310,7 +314,10 @@ def lag_in(stamped: DataFrame) -> DataFrame:
 
 
 def faults_of(found: AuditReport, states: Sequence[State], ordered: bool) -> list[str]:
-    """The faults, in a sentence each."""
+    """Return a sentence for each fault.
+
+    ordered  whether to look for faults of order
+    """
     faults = [
         f"queue {state.queue}: lost: {end - first} offsets from {first} to below {end}, which nobody has settled"
         for state in states
@@ -328,7 +335,7 @@ def faults_of(found: AuditReport, states: Sequence[State], ordered: bool) -> lis
 
 
 def shown(frame: DataFrame) -> str:
-    """A short table as text."""
+    """Return a short table as text."""
     rows = [frame.columns, *([cell_text(value) for value in row] for row in frame.collect())]
     widths = [max(len(row[at]) for row in rows) for at in range(len(frame.columns))]
     return "".join(

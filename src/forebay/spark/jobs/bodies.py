@@ -1,4 +1,4 @@
-"""JSON bodies as columns, and rows as JSON bodies."""
+"""Converts JSON bodies to columns."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ OWN_ERRORS: Final = ("forebay.core.errors.", "forebay.client.blocks.", "forebay.
 
 
 def first_line(error: PySparkException) -> str:
-    """Spark's error without plans and stack traces; where a Python source or task of ours says it, that."""
+    """Return Spark's error without plans and stack traces: the message of forebay's own error if there is one."""
     lines = str(error).strip().splitlines()
     own = [line for line in lines if line.startswith(OWN_ERRORS)]
     return own[-1].partition(": ")[2] if own else lines[0].rstrip("; ")
 
 
 def body_schema(columns: str) -> StructType:
-    """The schema of bodies, out of text such as `carrier string, delay int`; OptionError with Spark's words."""
+    """Parse the schema of bodies from text such as `carrier string, delay int`.
+
+    Raises OptionError with Spark's message.
+    """
     try:
         schema = StructType.fromDDL(columns)
     except ParseException as error:
@@ -37,7 +40,7 @@ def body_schema(columns: str) -> StructType:
 
 
 def check_names(frame: DataFrame, names: Sequence[str]) -> None:
-    """OptionError if one of these is a column already."""
+    """Raise OptionError if the frame already has a column with one of these names."""
     taken = {name.lower() for name in frame.columns}
     for name in names:
         if name.lower() in taken:
@@ -45,7 +48,7 @@ def check_names(frame: DataFrame, names: Sequence[str]) -> None:
 
 
 def with_body_columns(frame: DataFrame, columns: str) -> DataFrame:
-    """The rows with these fields of their JSON bodies as further columns; NULL where a body has none such.
+    """Add fields of the JSON bodies as columns, NULL if a body lacks the field.
 
     columns  names and types, as in CREATE TABLE; empty adds nothing
     raises   OptionError for a name that is a column already

@@ -1,4 +1,4 @@
-"""The broker that a job works with: as Spark's source and sink reach it, and as an administrator asks it."""
+"""A job's access to its broker: through Spark's source and sink, and with operations of an administrator."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ ACCESS_OPTIONS: Final = (*BROKER_OPTIONS, RETRY)
 
 
 class Broker:
-    """A running broker, named by the options that the source has for it.
+    """A running broker, given by the options of the Spark source.
 
-    options  `forebay.servers`, and others of BROKER_OPTIONS and `retryMs` where they differ from the defaults; the same
-             go to Spark's source and sink
+    options  `forebay.servers`, and others of BROKER_OPTIONS and `retryMs` if they differ from the defaults; Spark's
+      source
+      and sink get the same options
     raises   OptionError naming the option
     """
 
@@ -36,36 +37,42 @@ class Broker:
         self.access = access_of(self.options)
 
     def table(self, spark: SparkSession, queues: Sequence[str], schema: StructType, **options: str) -> DataFrame:
-        """Queues as one table; see the options of the source."""
+        """Return queues as one table.
+
+        options  further options of the source
+        """
         reader = spark.read.format("forebay").options(**self.options, subscribe=subscription_of(queues), **options)
         return reader.schema(schema).load()
 
     def look(self, queue: str) -> LogEnd:
-        """The log of a queue as it is; RequestError(NOT_FOUND) if there is none of that name."""
+        """Return the bounds of a queue's log as it is now. Raises RequestError(NOT_FOUND) if there is no such queue."""
         with RemoteLogs(self.access) as logs:
             return logs.look(queue)
 
     def administrator(self) -> Administrator:
-        """A connection for operations; the user must be an administrator."""
+        """Open a connection for operations; the user must be an administrator."""
         return Administrator(self)
 
 
 class Administrator(Closing):
-    """Runs operations one after the other. A broker that goes away meanwhile is waited for."""
+    """A connection that runs operations one after the other. Reconnects to a broker that goes away."""
 
     def __init__(self, broker: Broker) -> None:
         self.access = broker.access
         self.client = self.connect()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.client.close()
 
     def connect(self) -> ControlClient:
         return self.access.connect(ControlClient, TIMEOUT_S, vhost=False)
 
     def run(self, operation: str, **arguments: object) -> dict[str, object]:
-        """The answer to an operation that may be asked twice: nobody knows what became of it when a broker died."""
+        """Run an operation and return its answer. If the connection is lost, run the operation again.
+
+        Only for operations that may run twice, as the outcome is unknown if the broker dies.
+        """
         patience = Patience(self.access.retry_s)
         while True:
             try:
@@ -86,7 +93,7 @@ class Administrator(Closing):
                 return
 
     def portions(self, operation: str, **arguments: object) -> Iterator[dict[str, object]]:
-        """The answers of an operation that goes through a queue in portions."""
+        """Yield the answers of an operation that goes through a queue in portions."""
         place: object = 0
         while place is not None:
             answer = self.run(operation, **{**arguments, "from": place})

@@ -1,9 +1,9 @@
-"""JSON, Avro and Protobuf bodies as columns, and what becomes of bodies that are none.
+"""Decodes JSON, Avro and Protobuf bodies into columns, with a choice of what to do with bodies that cannot be decoded.
 
     flights = decode(flights, "carrier string, delay int", on_error="quarantine", quarantine={**broker, "topic": "bad"})
 
-Spark's own functions make NULL of what they cannot read, or fail the job. Here it is the caller who says: the job fails
-and names the record, a column says what is wrong, or the record goes to a queue as it is. It is counted either way.
+Spark's own functions make NULL of what they cannot read, or fail the job. Here the caller chooses: the job fails
+and names the record, a column has the error, or the record goes to a queue as it is. Bad bodies are counted either way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROTOBUF: Final = "protobuf"
 FORMATS: Final = (JSON, AVRO, PROTOBUF)
 CORRUPT: Final = "_forebay_corrupt"
 OBSERVED: Final = "forebay_decode"
-# Headers of what is put aside, beside its own body: why, and where it was.
+# Headers of a quarantined message, each from a column: the error, and the queue and offset of the original.
 HEADERS: Final = {"x-decode-error": ERROR, "x-decode-queue": "topic", "x-decode-offset": "offset"}
 
 
@@ -50,21 +50,23 @@ def decode(
     quarantine: Mapping[str, str] | None = None,
     checkpoint: str = "",
 ) -> DataFrame:
-    """The rows with the fields of their bodies, the column `value`, as further columns.
+    """Add the fields of the bodies, in the column `value`, to the rows as columns.
 
-    A field that a JSON body does not have is NULL. A body is bad that is NULL, is not of its format, or has a value
-    that is not of its field's type. A query's progress has rows and bad ones as `observedMetrics["forebay_decode"]`.
+    A field that a JSON body does not have is NULL. A body is bad if it is NULL, is not of its format, or has a value
+    that
+    is not of its field's type. A query's progress counts rows and bad bodies as `observedMetrics["forebay_decode"]`.
 
     schema      json: names and types as in CREATE TABLE, or Spark's own; avro: the writer's schema, a record, as JSON;
                 protobuf: the full name of the message
     format      json, avro or protobuf; the last two need fastavro or protobuf where executors run
     descriptor  protobuf: a FileDescriptorSet, or the path of one
-    skip        avro, protobuf: octets in front of each body, such as the 5 of a schema registry's clients
-    on_error    fail: the job ends, with queue and offset; column: `decode_error` says what is wrong, NULL where nothing
-                is; quarantine: good rows only, the bad ones are published as `quarantine` says
-    quarantine  options of the sink. Of a batch they are published at once; give it a `transactionId` to have this done
-                once. Of a stream a query of its own does so, which has to be stopped as any other
-    checkpoint  of that query
+    skip        avro, protobuf: bytes in front of each body, such as the 5 of a schema registry's clients
+    on_error    fail: the job fails, with queue and offset; column: the column `decode_error` has the error, or NULL;
+                quarantine: only good rows are returned, and bad ones are published
+    quarantine  options of the sink that bad rows are published with. In a batch they are published at once; give a
+                `transactionId` to publish them only once. In a stream, a query of its own publishes them, which must be
+                stopped like any other
+    checkpoint  checkpoint folder of that query
     raises      OptionError naming the argument
     """
     if on_error not in WAYS:
@@ -87,7 +89,7 @@ def decode(
 def read_bodies(
     frame: DataFrame, schema: str | StructType, kind: str, descriptor: str | Path | bytes, skip: int
 ) -> tuple[DataFrame, list[str]]:
-    """The rows with what their bodies say and what is wrong with these, and the names of the fields."""
+    """Return the rows with the decoded body and the decoding error as columns, and the names of the body's fields."""
     if descriptor and kind != PROTOBUF:
         raise OptionError(f"descriptor: for format={PROTOBUF!r} only, and this is {kind!r}")
     if skip and kind == JSON:
@@ -112,8 +114,8 @@ def read_bodies(
 
 
 def with_error(frame: DataFrame, fields: StructType) -> DataFrame:
-    """The rows with what their bodies say, and what is wrong with these."""
-    # A field that may not be NULL would be empty or 0 where it is missing.
+    """Return the rows with the decoded JSON body and the decoding error as columns."""
+    # Make every field nullable: Spark would fill a missing field that is not nullable with "" or 0.
     optional = [StructField(field.name, field.dataType) for field in fields.fields]
     reading = StructType([*optional, StructField(CORRUPT, StringType())])
     text = F.col("value").cast("string")
@@ -129,7 +131,7 @@ def with_error(frame: DataFrame, fields: StructType) -> DataFrame:
 
 
 def failure(frame: DataFrame) -> Column:
-    """The error of a body that cannot be read, with what is known of its place."""
+    """Return an expression that fails the job for a bad body, naming its queue and offset if known."""
     places = [
         F.concat(F.lit(f" {name} "), F.col(name).cast("string")) for name in HEADERS.values() if name in frame.columns
     ]
@@ -137,7 +139,7 @@ def failure(frame: DataFrame) -> Column:
 
 
 def put_aside(bad: DataFrame, frame: DataFrame, options: Mapping[str, str], checkpoint: str) -> None:
-    """Publish the bad rows: their bodies as they are, with headers that say why, and where they were."""
+    """Publish the bad rows with their bodies unchanged, and with headers for the error, queue and offset."""
     names = [(header, name) for header, name in HEADERS.items() if name in bad.columns]
     pairs = [part for header, name in names for part in (F.lit(header), F.col(name).cast("string"))]
     body = F.coalesce(F.col("value").cast("binary"), F.lit(b""))

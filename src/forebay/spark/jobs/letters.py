@@ -1,11 +1,11 @@
-"""Dead letters as a table, a report of why they died, and those that a condition chooses sent back.
+"""Dead letters as a table, a report of why they died, and redriving of those that match a condition.
 
     options = {"forebay.servers": "localhost:5672"}
     letters(spark, ["dead"], options).where("cause = 'rejected'").show()
     redrive(spark, "dead", options, where="delay < 30", columns="delay int")
 
-A letter is known by its queue and its offset there, which is never another's. The broker sends each back and settles
-it in one write: whatever dies in between and however often a job is run again, none goes back twice.
+A dead letter is identified by its queue and its offset there, which is never reused. The broker publishes a redriven
+letter and settles it in one write. So no letter is redriven twice, even if a job or broker dies and the job runs again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ READ: Final = ("queue", "offset", "timestamp", "exchange", "routing_key", "value
 DEATHS: Final = (
     "array<struct<count: bigint, reason: string, queue: string, exchange: string, `routing-keys`: array<string>>>"
 )
-REDRIVEN: Final = "redriven"  # the reason of the entry in x-death that tells of redrives
-# Headers in which consumers say what went wrong, the first that is there: of Spring, NServiceBus, MassTransit, MQTT.
+REDRIVEN: Final = "redriven"  # the reason of the entry in x-death that counts redrives
+# Headers in which consumers report an error (Spring, NServiceBus, MassTransit, MQTT); the first present one counts.
 EXCEPTION_HEADERS: Final = (
     "x-exception",
     "x-exception-message",
@@ -46,17 +46,17 @@ EXCEPTION_HEADERS: Final = (
 GROUPS: Final = ("queue", "cause", "origin", "origin_exchange", "origin_key")
 EXCEPTIONS_SHOWN: Final = 3
 SAMPLE_CHARACTERS: Final = 200
-OFFSETS_AT_ONCE: Final = 1000  # that one request sends back
+OFFSETS_AT_ONCE: Final = 1000  # number of offsets that one request redrives
 
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """The fate of the letters that were chosen.
+    """The outcome of a redrive, in numbers of dead letters.
 
-    done     sent back
-    held     a consumer holds them; left
-    gone     settled meanwhile, or sent back before
-    refused  they cannot go where they should, for the reason in `refusal`; left
+    done     redriven
+    held     left, as a consumer holds them
+    gone     settled meanwhile, or redriven before
+    refused  left, as their target refused them, for the reason in `refusal`
     """
 
     chosen: int = 0
@@ -69,7 +69,10 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class UnsettledOffsets:
-    """The unsettled offsets of a queue: ranges [first, end); `id` tells the queue from one made anew."""
+    """The unsettled offsets of a queue: ranges [first, end).
+
+    `id` distinguishes a queue from a later one of the same name.
+    """
 
     id: int
     ranges: tuple[tuple[int, int], ...]
@@ -87,7 +90,7 @@ def letters(
     columns: str = "",
     exception_headers: Sequence[str] = EXCEPTION_HEADERS,
 ) -> DataFrame:
-    """The letters that wait in dead-letter queues, as they are now; with `by`, a report of them.
+    """Return the letters that wait in dead-letter queues, as they are now; with `by`, a report of them.
 
     One row a letter: queue, offset, stored, died, cause, origin (the queue where it died first), origin_exchange,
     origin_key, deaths, redriven, deliveries, exception, message_id, properties, value, body, and `columns`. The report
@@ -96,7 +99,7 @@ def letters(
 
     options  see `Broker`
     columns  fields of the JSON bodies as further columns, such as `carrier string, delay int`
-    exception_headers  headers that say what went wrong, the first that is there
+    exception_headers  headers that report an error; the first that is present counts
     """
     found = letters_of(Broker(options), spark, queues, columns, exception_headers)
     return report(found, by) if by else found
@@ -110,18 +113,18 @@ def letters_of(
     exception_headers: Sequence[str] = EXCEPTION_HEADERS,
     waiting: Mapping[str, UnsettledOffsets] | None = None,
 ) -> DataFrame:
-    """The letters of these offsets; of all that wait now where none are given."""
+    """Return the dead letters at these unsettled offsets, or at all offsets unsettled now if `waiting` is None."""
     if waiting is None:
         with broker.administrator() as administrator:
             waiting = {queue: waiting_in(broker, administrator, queue) for queue in queues}
     schema = StructType([StructField(name, TYPES[name]) for name in READ])
-    # Without bounds: consumers may settle what the bounds would name, and whoever reads by offset misses it.
+    # Without bounds: a consumer may settle the records at the bounds meanwhile, and a read by offset would miss them.
     table = broker.table(spark, queues, schema, failOnDataLoss="false").mapInArrow(Sieve(waiting), schema)
     return with_body_columns(with_deaths(table, exception_headers), columns)
 
 
 def waiting_in(broker: Broker, administrator: Administrator, queue: str) -> UnsettledOffsets:
-    """The unsettled offsets of a queue whose records can be read."""
+    """Return the unsettled offsets of a queue whose records are on disk, so that they can be read."""
     ranges: list[tuple[int, int]] = []
     id = -1
     for answer in administrator.portions("queue.unsettled", queue=queue):
@@ -132,15 +135,18 @@ def waiting_in(broker: Broker, administrator: Administrator, queue: str) -> Unse
         assert isinstance(found, list)
         for first, end in found:
             ranges.append((ranges.pop()[0] if ranges and ranges[-1][1] == first else first, end))
-    readable = broker.look(queue).end  # what is not on the disk yet waits too
+    readable = broker.look(queue).end  # records not on disk yet are unsettled too, but cannot be read
     return UnsettledOffsets(id, tuple((first, min(end, readable)) for first, end in ranges if first < readable))
 
 
 class Sieve:
-    """Keeps the rows whose offsets are in the ranges of their queues; executor, once a task."""
+    """A filter that keeps the rows whose offsets are in given ranges of their queues.
+
+    Called on executors, once a task.
+    """
 
     def __init__(self, waiting: Mapping[str, UnsettledOffsets]) -> None:
-        # Ranges do not overlap: an offset is in one if more begin at or before it than end there.
+        # Ranges do not overlap: an offset is in one if more ranges begin at or before it than end there.
         self.bounds = {queue: np.array(each.ranges, np.int64).reshape(-1, 2) for queue, each in waiting.items()}
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,7 +159,7 @@ class Sieve:
 
 
 def with_deaths(table: DataFrame, exception_headers: Sequence[str]) -> DataFrame:
-    """The letters with their deaths as columns."""
+    """Return dead letters with their deaths as columns, parsed from the headers."""
     parsed = table.withColumn("steps", F.from_json(header("x-death"), DEATHS))
     deaths = F.filter("steps", lambda step: step.reason != REDRIVEN)
     redrives = F.filter("steps", lambda step: step.reason == REDRIVEN)
@@ -184,18 +190,18 @@ def header(name: str) -> Column:
 
 
 def counted(steps: str) -> Column:
-    """The number of times that what these entries tell has happened; 0 where there are none."""
+    """Return the sum of the counts of these x-death entries, or 0 if there are none."""
     total = F.aggregate(steps, F.lit(0).cast("bigint"), lambda sum, step: sum + step["count"])
     return F.coalesce(total, F.lit(0))
 
 
 def report(found: DataFrame, by: Sequence[str] = GROUPS) -> DataFrame:
-    """Letters by these columns, the most numerous first."""
+    """Group dead letters by these columns, the most numerous group first."""
     for name in by:
         if name not in found.columns:
             raise OptionError(f"by: no column {name!r}; known are {', '.join(found.columns)}")
     sample = F.struct("offset", F.substring("body", 1, SAMPLE_CHARACTERS).alias("body"))
-    # In two steps: what is collected is one entry for each exception, not for each letter.
+    # In two steps, so that the lists collected have one entry for each exception, not for each letter.
     each = found.groupBy(*by, "exception").agg(
         F.count("*").alias("count"),
         F.min("died").alias("oldest"),
@@ -220,7 +226,7 @@ def report(found: DataFrame, by: Sequence[str] = GROUPS) -> DataFrame:
     return grouped.orderBy(F.desc("count"), *by)
 
 
-# ---- sending them back
+# ---- redriving
 
 
 def redrive(
@@ -235,14 +241,15 @@ def redrive(
     dry_run: bool = False,
     exception_headers: Sequence[str] = EXCEPTION_HEADERS,
 ) -> Redriven:
-    """Send the letters back for which a condition of SQL holds: to where each died first, or to the queue `to`.
+    """Redrive the letters that match a SQL condition: each to the queue where it died first, or all to the queue `to`.
 
-    Only letters that wait when the job begins are looked at: one that dies again stays. Those of the lowest offsets
-    go first. A broker that dies meanwhile is waited for (`retryMs`), and its answers are asked for again.
+    Only letters that wait when the job begins are considered, so a letter that dies again stays. Letters with the
+    lowest
+    offsets go first. If the broker dies, the job waits for it (`retryMs`) and repeats its requests.
 
     where    over the columns of `letters`; empty chooses all
-    limit    how many at most; 0 is no limit
-    dry_run  count them only
+    limit    how many to redrive at most; 0 is no limit
+    dry_run  whether only to count the letters
     raises   OptionError for a condition that Spark does not understand; RequestError
     """
     broker = Broker(options)
@@ -258,7 +265,10 @@ def redrive(
 
 
 def chosen_letters(found: DataFrame, where: str) -> DataFrame:
-    """The letters for which a condition of SQL holds; all for none. OptionError with Spark's words."""
+    """Return the letters that match a SQL condition; an empty condition matches all.
+
+    Raises OptionError with Spark's message.
+    """
     try:
         return found.where(where) if where else found
     except PySparkException as error:
@@ -266,7 +276,10 @@ def chosen_letters(found: DataFrame, where: str) -> DataFrame:
 
 
 def chosen_offsets(found: DataFrame, where: str, limit: int) -> list[int]:
-    """The offsets for which the condition holds, ascending."""
+    """Return the offsets of the letters that match a SQL condition, ascending.
+
+    limit  how many to return at most; 0 is no limit
+    """
     chosen = chosen_letters(found, where).select("offset").orderBy("offset")
     table = (chosen.limit(limit) if limit else chosen).toArrow()
     offsets: list[int] = table.column("offset").to_pylist()
@@ -274,7 +287,7 @@ def chosen_offsets(found: DataFrame, where: str, limit: int) -> list[int]:
 
 
 def send_back(administrator: Administrator, queue: str, id: int, offsets: Sequence[int], to: str) -> Redriven:
-    """Have the broker send letters back, request by request."""
+    """Redrive letters by their offsets, request by request, and return the outcome."""
     totals = dict.fromkeys(("done", "held", "gone", "refused"), 0)
     refusal = ""
     for at in range(0, len(offsets), OFFSETS_AT_ONCE):
@@ -288,7 +301,7 @@ def send_back(administrator: Administrator, queue: str, id: int, offsets: Sequen
 
 
 def ranges_of(offsets: Sequence[int]) -> list[list[int]]:
-    """Ascending offsets as ranges [first, end)."""
+    """Return ascending offsets as ranges [first, end)."""
     ranges: list[list[int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset:

@@ -1,4 +1,4 @@
-"""Rows published by a job itself, as transactions that it numbers: where the sink of a stream does not do."""
+"""Publishes rows in transactions that a job numbers itself, for jobs that cannot use the stream sink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGED: Final = StructType([StructField("part", StringType()), StructField("rows
 
 
 class RowStager:
-    """Stages the rows of one task; executor."""
+    """A function that stages the rows of one task. Called on executors."""
 
     def __init__(self, stager: WriteTarget, query: str, batch: int) -> None:
         self.stager = stager
@@ -30,7 +30,10 @@ class RowStager:
 
 
 def publish(rows: DataFrame, stager: WriteTarget, query: str, batch: int) -> int:
-    """Publish rows in their order as one batch of a query, once however often; how many this call staged."""
+    """Publish rows in order as one batch of a query, and return the number of rows that this call staged.
+
+    A batch is published once, even if it is passed again.
+    """
     staged = rows.mapInArrow(RowStager(stager, query, batch), STAGED).collect()
     parts = [WrittenPart(query, row["part"], row["rows"]) for row in staged]
     stager.commit(query, batch, parts)

@@ -1,10 +1,10 @@
-"""A range of a queue's past, out of its log or a table, once more into a queue, at a chosen rate.
+"""Replays a range of a queue's past, from its log or a table, into a queue at a chosen rate.
 
     replay(spark, "flights", "flights-test", options, checkpoint="/jobs/replay", starting="2026-11-01", rate=500)
 
-The range is cut into chunks of offsets. What the chunks are is written down in the checkpoint before the first of them
-is published; each is a transaction of the sink, numbered. A job that dies and is run again asks the broker which chunk
-was the last, and goes on with the next: every row is published once.
+The range is cut into chunks of offsets. The plan of the chunks is written to the checkpoint before the first chunk is
+published. Each chunk is a numbered transaction of the sink. A job that dies and runs again asks the broker for the
+last committed chunk and continues with the next, so every row is published once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 PLAN: Final = "replay.json"
 READ: Final = ("queue", "offset", "timestamp", "exchange", "routing_key", "format", "raw_properties", "value")
-# Properties that a message keeps: not its expiration, which may be over, nor the user, which is the job's now.
+# Properties that a message keeps. Not its expiration, which may have passed, nor the user, which is the job's now.
 KEPT: Final = (
     "durable",
     "priority",
@@ -59,13 +59,13 @@ KEPT: Final = (
     "app_id",
     "body_is_text",
 )
-# Headers that would send it elsewhere too, or later, or have it dropped because the broker has seen it.
+# Headers that would route the message to more queues, delay it, or make the broker drop it as a duplicate.
 DROPPED: Final = frozenset({"CC", "BCC", "x-delay", "x-producer-id", "x-sequence", "x-deduplication-key"})
 WAS: Final = "x-replay-"
-CHUNK_OFFSETS: Final = 500_000  # of a replay that has no rate
+CHUNK_OFFSETS: Final = 500_000  # chunk size of a replay without a rate
 RATE_MAX: Final = 1e9
 BOUNDS: Final = (STARTING_OFFSETS, ENDING_OFFSETS)
-HOLD_S_MIN: Final = 600.0  # of the records that are still to come; renewed with every chunk
+HOLD_S_MIN: Final = 600.0  # bounds of the hold on records not replayed yet, which is renewed with every chunk
 HOLD_S_MAX: Final = 86_000.0
 MICROSECONDS: Final = 1_000_000
 MILLISECOND: Final = 1000  # in microseconds
@@ -73,12 +73,12 @@ MILLISECOND: Final = 1000  # in microseconds
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The plan of a replay, decided once.
+    """The plan of a replay, decided when it first runs.
 
-    transaction  its name in the broker
-    first, end   the offsets of the source that are replayed
-    chunk        how many of them go at once
-    done         chunks that are known to be published: the broker forgets transactions that rest for long
+    transaction  name of the transactions in the broker
+    first, end   the offsets of the source to replay, `end` not included
+    chunk        number of offsets in one transaction
+    done         chunks known to be published; needed as the broker forgets transactions that are idle for long
     """
 
     transaction: str
@@ -93,18 +93,18 @@ class ReplayPlan:
 
     @property
     def chunks(self) -> int:
-        """The number of chunks."""
+        """Return the number of chunks."""
         return -(-(self.end - self.first) // self.chunk)
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """The offsets of one chunk."""
+        """Return the offsets [first, end) of one chunk."""
         first = self.first + number * self.chunk
         return first, min(first + self.chunk, self.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The result of one run: rows published, out of chunks, of all that there are; `first` and `end` are offsets."""
+    """The result of one run: rows and chunks published, the number of chunks in the plan, and offsets [first, end)."""
 
     rows: int
     chunks: int
@@ -126,19 +126,20 @@ def replay(
     rate: float = 0,
     where: str = "",
 ) -> Replayed:
-    """Publish the records of a range again, in their order, each once; back when all are published.
+    """Publish the records of a range again, in order, each once. Returns when all are published.
 
-    A row keeps its body, headers and properties, but for an expiration, and gets headers that say where it was:
-    x-replay-queue, x-replay-offset, x-replay-timestamp-ms, x-replay-exchange, x-replay-routing-key. While it runs, the
-    broker keeps what is still to come.
+    A row keeps its body, headers and properties, but not its expiration, and gets headers with its origin:
+    x-replay-queue, x-replay-offset, x-replay-timestamp-ms, x-replay-exchange, x-replay-routing-key. During the replay
+    the
+    broker keeps the records not replayed yet.
 
-    into      a queue that is there
-    checkpoint  folder in which the job remembers what it is about; run again with the same, it goes on
-    table     folder of a table to which `source` was tiered: what is no longer in the queue comes from there
+    into      a queue that exists
+    checkpoint  folder in which the job keeps its plan; a job run again with the same folder continues
+    table     folder of a table to which `source` was tiered; records no longer in the queue are read from the table
     starting, ending  earliest, latest, an offset, or a time in ISO 8601; the end is not included
-    rate      offsets of the source a second at most; 0 is as fast as can be
+    rate      offsets of the source per second at most; 0 is as fast as possible
     where     a filter (docs/reference/filters.md)
-    raises    OptionError naming the argument; RequestError; DataLost where records of the range are gone
+    raises    OptionError naming the argument; RequestError; DataLost if records of the range are gone
     """
     if not 0 <= rate < RATE_MAX:
         raise OptionError(f"rate: {rate} is not from 0 to {RATE_MAX}")
@@ -156,11 +157,11 @@ def replay(
     return Replay(broker, rows, plan, file).run(rate)
 
 
-# ---- what it is about
+# ---- the plan
 
 
 def check_filter(where: str) -> None:
-    """OptionError for what is no filter."""
+    """Raise OptionError if the text is no filter."""
     try:
         parse(where or "TRUE")
     except RequestError as error:
@@ -168,7 +169,10 @@ def check_filter(where: str) -> None:
 
 
 def read_plan(file: Path, asked: ReplayPlan) -> ReplayPlan:
-    """The plan in the checkpoint; what was asked for where there is none. OptionError where it is another job's."""
+    """Return the plan in the checkpoint, or `asked` if there is none.
+
+    Raises OptionError if the plan is another job's.
+    """
     if not file.exists():
         return asked
     plan = ReplayPlan(**json.loads(file.read_text(encoding="utf-8")))
@@ -182,7 +186,7 @@ def read_plan(file: Path, asked: ReplayPlan) -> ReplayPlan:
 
 
 def write_plan(file: Path, plan: ReplayPlan) -> None:
-    """Put it where a crash leaves the old or the new one."""
+    """Write the plan to the checkpoint atomically, so that a crash leaves the old plan or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     with new.open("w", encoding="utf-8") as out:
@@ -193,7 +197,7 @@ def write_plan(file: Path, plan: ReplayPlan) -> None:
 
 
 class ReplayRows:
-    """The records that may be replayed, as rows of the sink."""
+    """The records that may be replayed, as rows for the sink."""
 
     def __init__(self, spark: SparkSession, broker: Broker, source: str, table: str, where: str) -> None:
         self.spark = spark
@@ -203,11 +207,14 @@ class ReplayRows:
         self.where = where
 
     def bounds(self, starting: str, ending: str) -> tuple[int, int]:
-        """The offsets of the range."""
+        """Return the offsets [first, end) of the range."""
         return self.place("starting", starting), self.place("ending", ending)
 
     def place(self, name: str, text: str) -> int:
-        """The offset that a word, a number or a time means."""
+        """Return the offset that a word, a number or a time stands for.
+
+        name  the argument's name, `starting` or `ending`
+        """
         log = self.broker.look(self.source)
         if text == "latest":
             return log.end
@@ -228,7 +235,7 @@ class ReplayRows:
             return logs.offset_at(self.source, round(moment.timestamp() * MICROSECONDS))
 
     def first_after(self, moment: datetime | None) -> int:
-        """The first offset of table and queue from a time on; the queue's end where there is none."""
+        """Return the first offset in table and queue at or after a time, or the queue's end if there is none."""
         whole = read_tiered(self.spark, self.source, self.table, self.broker.options)
         if moment is not None:
             whole = whole.where(F.col("timestamp") >= F.lit(moment))
@@ -237,7 +244,7 @@ class ReplayRows:
         return self.broker.look(self.source).end if row[0] is None else int(row[0])
 
     def chunk(self, first: int, end: int) -> DataFrame:
-        """The records of [first, end) that the filter wants, with the columns READ."""
+        """Return the records of [first, end) that match the filter, with the columns READ."""
         if self.table:
             tiered = read_tiered(self.spark, self.source, self.table, self.broker.options, first, end)
             lacking = [name for name in READ if name not in tiered.columns]
@@ -253,33 +260,33 @@ class ReplayRows:
 
 
 class ReplayEncoder(BlockEncoder):
-    """Makes blocks of records as they were stored; executor."""
+    """An encoder that makes blocks of records as they were stored. Runs on executors."""
 
     def properties(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The properties of each row, and where it was."""
+        """Return the encoded properties of each row, with headers for its origin."""
         columns = [python_values(batch.column(name)) for name in READ[:-1]]
         return [EXCHANGE_FORMAT.encode(replayed(*row)) for row in zip(*columns, strict=True)]
 
 
 class ReplayStager(WriteTarget):
-    """Stages records as they were stored."""
+    """A write target that stages records as they were stored."""
 
     def encoder(self) -> BlockEncoder:
-        """See `ReplayEncoder`."""
+        """Return an encoder that takes properties from the stored record."""
         made = ReplayEncoder(self.options, self.columns)
-        made.said = [HEADERS]  # rows have something to say
+        made.said = [HEADERS]  # makes the encoder call `properties` for each batch
         return made
 
 
 def replayed(
     queue: str, offset: int, timestamp_us: int, exchange: str, routing_key: str, format: int, raw: bytes
 ) -> Properties:
-    """The properties of a message that is published again."""
+    """Return the properties of a message to publish again, with headers for its origin."""
     said = properties_of(format, raw)
     made = Properties()
     for name in KEPT:
         setattr(made, name, getattr(said, name))
-    # One that was replayed before says where it was last.
+    # A message replayed before gets new headers, for its latest origin.
     made.headers = [(name, value) for name, value in said.headers if name not in DROPPED and not name.startswith(WAS)]
     was = {
         "queue": queue,
@@ -292,11 +299,11 @@ def replayed(
     return made
 
 
-# ---- doing it
+# ---- running the plan
 
 
 class Replay:
-    """One run of a plan."""
+    """One run of a replay's plan."""
 
     def __init__(self, broker: Broker, rows: ReplayRows, plan: ReplayPlan, file: Path) -> None:
         self.rows = rows
@@ -306,7 +313,7 @@ class Replay:
         self.options = parse_sink({**broker.options, TOPIC: plan.into})
 
     def run(self, rate: float) -> Replayed:
-        """Publish the chunks that are left."""
+        """Publish the chunks that are left, at most `rate` offsets per second; 0 is no limit."""
         plan = self.plan
         with connect(self.access) as client:
             first = max(plan.done, client.last_batch(plan.transaction) + 1)
@@ -326,6 +333,6 @@ class Replay:
         return Replayed(published, max(0, plan.chunks - first), plan.chunks, plan.first, plan.end)
 
     def publish(self, number: int, rows: DataFrame) -> int:
-        """One chunk, as one transaction; how many rows it has."""
+        """Publish one chunk as one transaction, and return its number of rows."""
         stager = ReplayStager(self.options, {VALUE: rows.columns.index(VALUE)})
         return publish(rows, stager, self.plan.transaction, number)

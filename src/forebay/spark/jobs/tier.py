@@ -1,11 +1,11 @@
-"""Queues tiered into a table, exactly once, continuously or once.
+"""Tiers queues into a table, exactly once, as a stream or in one run.
 
     query = tier(spark, ["flights"], {"forebay.servers": "localhost:5672"}, into="/lake/flights", format="delta")
 
-A micro-batch is a range of offsets for each queue. Tasks write the records of their ranges into files (tier_source.py);
-then the driver commits the files to the table, with the query's id and the batch's number in the same commit, and Spark
-notes in its checkpoint that the batch is done. Whatever dies in between, the batch is run again with the same ranges,
-and the table says whether it has it. A job without its checkpoint begins where the table ends.
+A micro-batch is a range of offsets for each queue. Tasks write the records of their ranges into files (tier_source.py).
+Then the driver commits the files to the table, with the query's id and the batch's number in the same commit, and Spark
+records in its checkpoint that the batch is done. After a crash the batch is run again with the same ranges, and the
+table knows whether it has the batch already. A job without its checkpoint begins where the table ends.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NAMES: Final = (
 COMPRESSIONS: Final = ("none", "snappy", "zstd", "lz4", "gzip")
 OCTETS: Final = 128 << 20
 OCTETS_MIN: Final = 1 << 16
-COMPACT_FILES: Final = 64  # a stream merges neighbours when there are so many
+COMPACT_FILES: Final = 64  # a stream merges neighbours when there are this many
 HOUSEKEEPING_S: Final = 60.0
 SAFE_S: Final = 3600.0
 STREAM: Final = "stream"
@@ -73,7 +73,7 @@ _registered: WeakSet[SparkSession] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Tiered:
-    """The result of a run."""
+    """The result of a run: numbers of batches, rows and files, and bytes."""
 
     batches: int = 0
     rows: int = 0
@@ -99,20 +99,22 @@ def tier(
     catalog: Any = None,
     safe_s: float = SAFE_S,
 ) -> StreamingQuery | Tiered:
-    """Put what is in queues, and what comes, into a table. Later runs go on where earlier ones ended.
+    """Copy the records of queues into a table, and go on with new ones.
+
+    A later run continues where an earlier one ended.
 
     queues         several go into one table; empty with the option `subscribePattern`
     options        of the source: the broker, limits of a micro-batch, holds
     into           the table's folder, which all executors see; with a catalog its name there
-    format         parquet (of a new table, if nothing is said), delta or iceberg
-    once           end with what is there now
+    format         parquet (the default for a new table), delta or iceberg
+    once           whether to end after the records that are there now
     partition_by   beside `queue`: day, hour (in UTC, of the timestamp), columns of text such as routing_key
-    columns        of the source, in their order; offset and timestamp are always there
-    compact        merge small files
-    truncate       of streams: forget in the broker what the table has
-    checkpoint     of Spark; beside the table if not given
-    safe_s         replaced files are kept for so long for those who are reading them
-    returns        the running query; if once, what was done
+    columns        of the source, in their order; offset and timestamp are always included
+    compact        whether to merge small files
+    truncate       streams only: whether to remove from the broker the records that the table has
+    checkpoint     Spark's checkpoint folder; beside the table by default
+    safe_s         seconds for which replaced files are kept for their readers
+    returns        the running query; if `once`, the result of the run
     raises         OptionError, naming the option; TableError if the table has other columns
     """
     names = [queues] if isinstance(queues, str) else list(queues)
@@ -144,7 +146,7 @@ def tier(
 def stream_of(
     spark: SparkSession, table: LakeTable, given: Mapping[str, str], names: list[str], writing: WriteOptions
 ) -> DataFrame:
-    """The stream of written files; a new one begins where the table ends."""
+    """Return the stream of written files. A stream without a checkpoint begins where the table ends."""
     if spark not in _registered:  # Spark warns of a second time
         spark.dataSource.register(TierSource)
         _registered.add(spark)
@@ -159,7 +161,7 @@ def stream_of(
 
 
 class Committer:
-    """Commits each micro-batch to the table. Called on the driver, by Spark."""
+    """Commits each micro-batch to the table. Spark calls it on the driver."""
 
     def __init__(
         self,
@@ -178,17 +180,17 @@ class Committer:
         self.broker = broker
         self.done = Tiered()
         self.app_id = ""
-        self.uncompacted = COMPACT_FILES  # an earlier run may have left some
+        self.uncompacted = COMPACT_FILES  # compact after the first batch: an earlier run may have left small files
         self.tidied_s = time.monotonic()
         self.swept_s = self.tidied_s
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Write one micro-batch."""
-        # Of the checkpoint: a job that lost its own counts batches anew, and is another one.
+        """Commit one micro-batch."""
+        # The id is the checkpoint's: a job without its checkpoint gets a new id, as it counts batches from 0 again.
         self.app_id = self.app_id or self.spark.sparkContext.getLocalProperty(QUERY_PROPERTY) or ""
         assert self.app_id, "Spark does not say which query this is"
         if self.table.last_batch(self.app_id) >= number:
-            return  # it died after the commit to the table, before Spark's own
+            return  # the job died between the commit to the table and Spark's own
         files = [DataFile.from_json(row["file"]) for row in batch.collect()]
         files.sort(key=lambda file: (file.queue, file.first))
         if not self.table.commit(self.app_id, number, files):
@@ -205,7 +207,10 @@ class Committer:
         self.housekeep()
 
     def truncate(self, broker: Broker, queues: list[str]) -> None:
-        """Forget in the broker what is in the table, and on its disk; one that is away does so after the next batch."""
+        """Remove from the broker the records that the table has on disk.
+
+        If the broker is away, the next batch does so.
+        """
         ends = self.table.ends()
         try:
             with broker.administrator() as administrator:
@@ -215,7 +220,7 @@ class Committer:
             LOGGER.warning("not truncated: %s", error)
 
     def housekeep(self) -> None:
-        """Merge files when there are many, and give up the past now and then."""
+        """Merge files if there are many, and from time to time remove old files and old versions of the table."""
         if self.compact and self.uncompacted >= COMPACT_FILES:
             compact_files(self.table, self.writing, self.merge, COMPACT_FILES)
             self.uncompacted = 0
@@ -228,7 +233,7 @@ class Committer:
             self.table.forget(time.time() - self.safe_s)
 
     def finish(self) -> None:
-        """The end of a run."""
+        """Merge and remove files at the end of a run."""
         if self.compact:
             compact_files(self.table, self.writing, self.merge)
             sweep(self.table, self.safe_s)
@@ -245,10 +250,10 @@ def compact(
     catalog: Any = None,
     safe_s: float = SAFE_S,
 ) -> Compacted:
-    """Merge all small files of a table, and remove what nobody has referred to for a safe time; jobs may be running.
+    """Merge all small files of a table, and remove files that the table has not used for `safe_s`. Jobs may be running.
 
     table   its folder, or its name in the catalog
-    safe_s  longer than anybody reads one list of files, and than a job's batch takes
+    safe_s  seconds; longer than any reader uses one list of files, and than a job's batch takes
     """
     there = open_table(table, catalog=catalog)
     writing = WriteOptions(compression, target_octets, there.with_partitions)
@@ -258,7 +263,7 @@ def compact(
 
 
 def merge_by_spark(spark: SparkSession, root: str, merges: list[Merge], writing: WriteOptions) -> Iterator[DataFile]:
-    """A file for each run of files, made by as many tasks as there are."""
+    """Merge each run of files into one file, in as many tasks as there are runs, and return the new files."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -273,7 +278,9 @@ def merge_by_spark(spark: SparkSession, root: str, merges: list[Merge], writing:
 
 
 def check_streams(given: Mapping[str, str], names: list[str]) -> None:
-    """Only a stream's records are not somebody's to settle."""
+    """Raise OptionError unless all queues are streams: in any other queue, truncating removes messages not consumed
+    yet.
+    """
     access = Broker(access_of(given)).access
     with RemoteLogs(access) as logs:
         for queue in names:
@@ -287,6 +294,6 @@ def access_of(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def checkpoint_name(names: list[str], given: Mapping[str, str]) -> str:
-    """The same for the same queues: two jobs with different ones may write to one table."""
+    """Return a checkpoint's name derived from the queues, so that jobs with different queues can write to one table."""
     text = ",".join(sorted(names)) or given.get(PATTERN, "")
     return f"{quote(text, safe='')[:80]}-{blake2b(text.encode(), digest_size=6).hexdigest()}"

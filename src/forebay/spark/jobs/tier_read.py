@@ -1,4 +1,4 @@
-"""A queue's past and present as one table: what was tiered, and from there on what is in the broker."""
+"""Reads a queue's past and present as one table: tiered records, followed by the records still in the broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OFFSET_MAX: Final = (1 << 63) - 1
 TIME_MAX: Final = (1 << 63) - 1
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# This module sets the options for the begin and the end of the live part.
+# This module itself sets the options for the start and the end of the live part.
 TAKEN: Final = (
     *(SUBSCRIBE, "subscribePattern", "filter", "includeHeaders", "startingOffsetsByTimestampStrategy"),
     *(STARTING_OFFSETS, STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP),
@@ -56,15 +56,16 @@ def read_tiered(
     ending_time: datetime | None = None,
     catalog: Any = None,
 ) -> DataFrame:
-    """Every record of a queue once, with the table's columns: its part in the table, and live from where that ends.
+    """Return every record of a queue once, with the table's columns: from the table, then live from where the table
+    ends.
 
     table    its folder, or its name in the catalog
     options  of the source: the broker or the data directory, failOnDataLoss, minPartitions
     starting_offset, ending_offset, starting_time, ending_time
-             what is to be read, the ends not included: other files are not opened, other records not fetched.
-             Conditions on the DataFrame leave out as much of the files, but not of what is in the broker
-    returns  the queue as it was when this was called; call it again to see more
-    raises   DataLost if records between the two parts are gone, with their offsets, unless failOnDataLoss is false
+             bounds of the read, the ends not included: other files are not opened, other records not fetched.
+             Conditions on the DataFrame exclude files as well, but not records in the broker
+    returns  the queue as it was at the time of the call; call again to see more
+    raises   DataLost naming the offsets lost between the two parts, unless failOnDataLoss is false
     """
     given = known_options(options, OPTIONS, "read of a tiered queue")
     given[SUBSCRIBE] = subscription_of([queue])
@@ -105,7 +106,7 @@ def read_tiered(
 
 
 def microseconds(option: str, time: datetime | None, default: int) -> int:
-    """A time as records have it."""
+    """Return a time in microseconds since 1970, or `default` for None. Raises OptionError if it has no time zone."""
     if time is None:
         return default
     if time.tzinfo is None:
@@ -114,7 +115,10 @@ def microseconds(option: str, time: datetime | None, default: int) -> int:
 
 
 def look_at_both(logs: LogAccess, queue: str, table: LakeTable) -> tuple[LogEnd, list[DataFile], int]:
-    """The log, the queue's files, and where these end, with no records moved from one to the other in between."""
+    """Return the log's bounds, the queue's files and the offset where these end, as a consistent pair.
+
+    Repeats the look if records were moved from the log to the table in between.
+    """
     known = -1
     while True:
         files = [file for file in table.files() if file.queue == queue]
@@ -127,7 +131,7 @@ def look_at_both(logs: LogAccess, queue: str, table: LakeTable) -> tuple[LogEnd,
 
 
 def check_gap(queue: str, folder: str, end: int, log: LogEnd, starting_offset: int) -> None:
-    """True if the two parts meet."""
+    """Raise DataLost unless the table and the log meet without a gap."""
     advice = f"Set {FAIL_ON_DATA_LOSS} to false to read what there is."
     if log.start > max(end, starting_offset):
         raise DataLost(
@@ -142,18 +146,18 @@ def check_gap(queue: str, folder: str, end: int, log: LogEnd, starting_offset: i
 
 
 def tier_part(spark: SparkSession, table: LakeTable, files: list[DataFile]) -> DataFrame:
-    """The rows of these files."""
+    """Return the rows of these files."""
     layout = table.layout
     if not files:
         return spark.createDataFrame([], layout.spark_schema())
-    # By name: what is committed or merged meanwhile is not seen, and the files stay for a safe time.
+    # Read files by name: later commits and merges are not seen, and replaced files are kept for a safe time.
     reader = spark.read.schema(layout.spark_schema()).option("basePath", table.folder)
     rows = reader.parquet(*[table.path(file) for file in files])
     return keys_filled(rows, layout).select(*layout.spark_schema().names)
 
 
 def keys_filled(rows: DataFrame, layout: Layout) -> DataFrame:
-    """No folder has an empty name: what is empty or null there is empty text in both parts."""
+    """Return the rows with "" for NULL in the key columns, as a folder's name cannot distinguish empty from NULL."""
     for key in layout.keys:
         rows = rows.withColumn(key, F.coalesce(F.col(key), F.lit("")))
     return rows
@@ -162,7 +166,7 @@ def keys_filled(rows: DataFrame, layout: Layout) -> DataFrame:
 def live_part(
     spark: SparkSession, given: Mapping[str, str], layout: Layout, queue: str, first: int, last: int
 ) -> DataFrame:
-    """Records of the broker with the table's columns."""
+    """Return records of the broker with the table's columns."""
     reader = spark.read.format("forebay").options(**given)
     reader = reader.option(STARTING_OFFSETS, json.dumps({queue: {"0": first}}))
     reader = reader.option(ENDING_OFFSETS, json.dumps({queue: {"0": last}}))

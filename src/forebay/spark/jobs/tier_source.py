@@ -1,4 +1,4 @@
-"""A stream of what a tier job's tasks have written: they read ranges of queues, write files, and Spark sees a row each.
+"""A stream source for tier jobs: its tasks read ranges of queues and write files, and Spark gets one row for each file.
 
 So records go from the broker's blocks into Parquet within one Python process, in columns, and never through the JVM.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from forebay.spark.options import ReadOptions
     from forebay.spark.tables.layout import DataFile
 
-TARGET: Final = "tier"  # the option with the target in it
+TARGET: Final = "tier"  # the option that holds the target as JSON
 FILE_SCHEMA: Final = StructType([StructField("file", StringType())])
 
 
 @dataclass(frozen=True, slots=True)
 class TierTarget:
-    """The table that tasks write to, and the way they do.
+    """The table that tasks write to, and how they write it.
 
     columns, partitions  of the table's layout
-    octets               about how long a file becomes
-    with_partitions      the partition columns are in the files too
+    octets               approximate size of a file, in bytes
+    with_partitions      whether the files contain the partition columns too
     """
 
     folder: str
@@ -52,33 +52,33 @@ class TierTarget:
 
 
 class TierSource(DataSource):
-    """Options as those of `forebay`, and a target."""
+    """The Spark data source of tier jobs. Its options are those of `forebay`, and a target."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format; nobody but a tier job loads it."""
+        """Return the name of the format; only tier jobs load it."""
         return "forebay-tier"
 
     def schema(self) -> StructType:
-        """A file as JSON."""
+        """Return the schema: one column, a file as JSON."""
         return FILE_SCHEMA
 
     def streamReader(self, schema: StructType) -> TierReader:  # noqa: N802  PySpark's name
-        """The stream of the options."""
+        """Return the stream reader for the options."""
         options = parse_options({name: value for name, value in self.options.items() if name.lower() != TARGET})
         check_stream(options)
         return TierReader(options, schema, TierTarget.from_json(self.options[TARGET]))
 
 
 class TierReader(ForebayStreamReader):
-    """Plans as the source does; its tasks write what they read."""
+    """A stream reader that plans as the source does; its tasks write what they read to files."""
 
     def __init__(self, options: ReadOptions, schema: StructType, target: TierTarget) -> None:
         super().__init__(options, schema)
         self.target_files = target
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The files that the range was written to. Runs on the executors."""
+        """Write a range to files, and yield these as rows. Runs on the executors."""
         from forebay.spark.reading.reader import RangePartition
         from forebay.spark.tables.layout import Layout
         from forebay.spark.tables.writing import PartitionWriter, WriteOptions
@@ -103,7 +103,7 @@ class TierReader(ForebayStreamReader):
 
 
 def file_rows(files: list[DataFile]) -> pa.RecordBatch:
-    """Files as rows."""
+    """Return files as rows."""
     import numpy as np
     import pyarrow as pa
 

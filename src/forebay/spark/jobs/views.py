@@ -1,4 +1,4 @@
-"""Views: a query of SQL over queues, kept up to date, whose result is published to a queue.
+"""Views: SQL queries over queues, kept up to date, whose results are published to a queue.
 
     publish_view(
         spark,
@@ -49,9 +49,10 @@ class Source:
     """A queue as a table of a view.
 
     columns     fields of the JSON bodies, such as `carrier string, delay int, at timestamp`
-    event_time  the column whose time counts: the broker's by default, or one of `columns`
-    watermark   how late a row may come after a later one of its table, such as `10 seconds`; without one, no state of
-                a window or a join is ever forgotten, and the mode append has no windows
+    event_time  the column that has a row's time: the broker's timestamp by default, or one of `columns`
+    watermark   how late a row may come after a later row of its table, such as `10 seconds`; without a watermark the
+      state
+                of windows and joins is never released, and the mode append cannot have windows
     options     further options of the source, such as startingOffsets (earliest by default) or filter
     """
 
@@ -77,17 +78,17 @@ def publish_view(
     trigger: str = TRIGGER,
     once: bool = False,
 ) -> StreamingQuery:
-    """Run a query for as long as it is not stopped, and publish what comes of it.
+    """Start a streaming query and publish its results, until the query is stopped.
 
     sql       over the names of `sources`. A table has queue, offset, timestamp, routing_key, value and the fields of
-              its bodies; other columns of the source (message_id, properties, ...) where the query names them
-    into      the queue for the result, made as a stream where there is none: an administrator's right
-    mode      append: each row once, when nothing can change it any more; update: a row whenever it has changed;
-              complete: all rows each time
-    key       column of the result that tells rows apart: the header `x-view-key`, and the end of the routing key
-              where there is an exchange
-    exchange  publish to this one instead, with the routing key `into`, or `into.<key>`
-    once      end when all that is there now is in the view; otherwise every `trigger`
+              its bodies; other columns of the source (message_id, properties, ...) if the query names them
+    into      the queue for the result; created as a `queue_type` if it does not exist, which needs an administrator
+    mode      append: each row once, when it is final; update: a row whenever it has changed; complete: all rows each
+      time
+    key       column of the result that identifies a row: sent as the header `x-view-key`, and at the end of the routing
+              key if there is an exchange
+    exchange  publish to this exchange instead, with the routing key `into`, or `into.<key>`
+    once      whether to end when the records there now are in the view; if not, run every `trigger`
     raises    OptionError naming the argument; RequestError
     """
     if mode not in MODES:
@@ -101,7 +102,7 @@ def publish_view(
         rows = messages_of(spark.sql(sql), into, key, exchange)
         where = {**broker.options, **({EXCHANGE: exchange} if exchange else {TOPIC: into})}
         writer = rows.writeStream.outputMode(mode).option("checkpointLocation", checkpoint).queryName(f"view {into}")
-        if mode == UPDATE:  # Spark refuses it to every sink that is written in Python
+        if mode == UPDATE:  # Spark does not allow this mode for sinks written in Python
             writer = writer.foreachBatch(Updates(parse_sink(where)))
         else:
             writer = writer.format("forebay").options(**where)
@@ -111,7 +112,10 @@ def publish_view(
 
 
 def query(spark: SparkSession, sql: str, sources: Mapping[str, Source | str], options: Mapping[str, str]) -> DataFrame:
-    """The same of what the queues have now, once: a table; see `publish_view`."""
+    """Run a query once over the queues as they are now, and return the result as a table.
+
+    The arguments are those of `publish_view`.
+    """
     make_tables(spark, Broker(options), sources, sql, False)
     try:
         return spark.sql(sql)
@@ -120,16 +124,16 @@ def query(spark: SparkSession, sql: str, sources: Mapping[str, Source | str], op
 
 
 def latest_sql(table: str, key: str, columns: str) -> str:
-    """The query for the last row of each key, by the broker's time; for the mode update.
+    """Return a query for the last row of each key by the broker's timestamp, for the mode update.
 
-    columns  names of what is wanted of it, with commas between
+    columns  names of the columns to select, separated by commas
     """
     latest = f"SELECT {key}, max_by(struct({columns}), struct(timestamp, offset)) AS latest FROM {table} GROUP BY {key}"
     return f"SELECT {key}, latest.* FROM ({latest})"
 
 
 def make_queue(broker: Broker, name: str, type: str) -> None:
-    """Make a queue where there is none of the name; one that is there stays as it is."""
+    """Create a queue unless one of the name exists; an existing queue is not changed."""
     try:
         broker.look(name)
     except RequestError as error:
@@ -142,7 +146,7 @@ def make_queue(broker: Broker, name: str, type: str) -> None:
 def make_tables(
     spark: SparkSession, broker: Broker, sources: Mapping[str, Source | str], sql: str, streams: bool
 ) -> None:
-    """Make the names of the sources known to a session's SQL, as streams or as they are now."""
+    """Register the sources as temporary views of a session's SQL, as streams or as they are now."""
     for name, source in sources.items():
         if not NAME.fullmatch(name):
             raise OptionError(f"sources: {name!r} is no name for a table: give it one, as in orders=my.orders")
@@ -152,7 +156,7 @@ def make_tables(
 
 
 def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str, streams: bool) -> DataFrame:
-    """A source as rows; of the columns that cost something, those that the query names."""
+    """Return a source as rows. Of the columns that are costly to read, only those that the query names are included."""
     words = set(NAME.findall(sql)) | {source.event_time}
     names = [name for name in TYPES if name in ALWAYS or name in words]
     schema = StructType([StructField(name, TYPES[name]) for name in names])
@@ -176,20 +180,23 @@ def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str, stre
 
 
 class Updates:
-    """Publishes each micro-batch as the sink does, under the query's id and the batch's number; driver."""
+    """Publishes each micro-batch as the sink does, under the query's id and the batch's number.
+
+    Spark calls it on the driver.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        """Write one micro-batch."""
+        """Publish one micro-batch."""
         query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
         assert query, "Spark says which query this is"
         publish(rows, WriteTarget(self.options, sink_columns(rows.schema, self.options)), query, number)
 
 
 def messages_of(result: DataFrame, into: str, key: str, exchange: str) -> DataFrame:
-    """Rows of the result as rows of the sink."""
+    """Return rows of the result as rows for the sink."""
     body = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("value")
     kind = F.lit("application/json").alias("content_type")
     if not key:

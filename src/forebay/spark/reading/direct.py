@@ -1,7 +1,7 @@
-"""Queues as a DataFrame without Spark's data source between: the way of a batch read that costs least.
+"""Reads queues into a DataFrame without Spark's data source API, at the least cost for a batch read.
 
-Spark turns what a data source in Python yields into rows, and these into rows of its own. A function over Arrow batches
-it takes as they are: here over the numbers of the tasks, each of which reads the range of that number.
+Spark converts the rows that a Python data source yields twice. It takes the output of a function over Arrow batches as
+it is. So the DataFrame here is such a function over the numbers of the tasks; each task reads the range of its number.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-COUNTED_AT_ONCE: Final = 65_536  # rows: each time costs as much as some thousand of them
+COUNTED_AT_ONCE: Final = 65_536  # rows; one count costs as much as some thousand rows
 COUNT: Final = "count"
 
 
 class RangeTasks:
-    """Reads the ranges whose numbers come; pickled into every task."""
+    """A function that reads the ranges with given numbers. It is pickled into every task."""
 
     def __init__(self, options: ReadOptions, schema: StructType, partitions: list[RangePartition]) -> None:
         self.options = options
@@ -44,7 +44,10 @@ class RangeTasks:
 
 
 class CountTasks(RangeTasks):
-    """Counts the rows of its ranges that are alike: values, some of them repeatedly, and how many rows have them."""
+    """A function that counts equal rows in its ranges.
+
+    It yields values, some repeatedly, and how many rows have them.
+    """
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return counts_of(super().__call__(numbers))
@@ -57,9 +60,9 @@ def read(
     *,
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Queues as they are now, as `spark.read.format("forebay")` has them, with less work for the JVM.
+    """Return queues as they are now, as `spark.read.format("forebay")` does, with less work for the JVM.
 
-    The read is planned at once, in this process, which therefore has to reach the broker.
+    The read is planned at once, in this process, which must therefore be able to reach the broker.
 
     queue    as the option `subscribe`, or a list of names; empty with the option `subscribePattern`
     options  of the source (docs/reference/spark.md)
@@ -76,9 +79,9 @@ def count_by(
     *,
     by: Sequence[str],
 ) -> DataFrame:
-    """The numbers of rows with the same values: `read(…).groupBy(…).count()`, counted where the rows are read.
+    """Count the rows with equal values, like `read(…).groupBy(…).count()`, in the tasks that read the rows.
 
-    The JVM gets each value once for many rows, and no rows.
+    The JVM gets one row for many equal rows.
 
     by       columns whose values are simple: no headers, no properties
     raises   as `read`
@@ -99,7 +102,10 @@ def planned(
     columns: Sequence[str] | None,
     count: str | None,
 ) -> DataFrame:
-    """The tasks of a read; `count` names the column of counts where these are wanted instead of rows."""
+    """Plan a read and return it as a DataFrame.
+
+    count  name of the column of counts, to count equal rows; None returns the rows
+    """
     given = {name: str(value) for name, value in (options or {}).items()}
     if queue:
         given[SUBSCRIBE] = queue if isinstance(queue, str) else subscription_of(queue)
@@ -117,7 +123,7 @@ def planned(
 
 
 def counts_of(batches: Iterable[pa.RecordBatch], at_once: int = COUNTED_AT_ONCE) -> Iterator[pa.RecordBatch]:
-    """The rows that are alike among so many at once, and their number in the column COUNT."""
+    """Yield the distinct rows among each `at_once` rows, and how often each occurs in the column COUNT."""
     parts: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -136,14 +142,14 @@ def counted(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
 
     table = pa.Table.from_batches(parts)
     names = table.column_names
-    # In this thread: the tasks of a worker have its core.
+    # In this thread only: each task of a worker has one core.
     found = table.group_by(names, use_threads=False).aggregate([([], "count_all")])
     columns = [found[name].combine_chunks() for name in (*names, "count_all")]
     return pa.RecordBatch.from_arrays(columns, names=[*names, COUNT])
 
 
 def schema_of(columns: Sequence[str]) -> StructType:
-    """The columns of these names; OptionError at one that no queue has."""
+    """Return the schema with these columns. Raises OptionError for a column that no queue has."""
     for name in columns:
         if name not in TYPES:
             raise OptionError(f"columns: no column {name!r}; known are {', '.join(TYPES)}")

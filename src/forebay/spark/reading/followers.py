@@ -1,7 +1,8 @@
-"""Reads from the nodes of a cluster that do not lead: which of them is asked, and when another one is.
+"""Chooses the followers of a cluster that a read is served by, and another one when a follower fails.
 
-The leader is asked first, by each task: it checks rights and offsets, and names the followers that may serve the range.
-One that is away, hangs, is slow or has damaged records is left for the next; where none is left the leader serves.
+Each task asks the leader first: it checks permissions and offsets, and names the followers that may serve the range.
+A follower that is unreachable, hangs, is slow or has damaged records is replaced by the next one. When none is left,
+the leader serves the range.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from forebay.core.errors import CorruptFile, ForebayError, OutcomeUnknown, Reque
 from forebay.spark.access import Access
 
 LOGGER: Final = logging.getLogger("forebay.spark")
-AVOIDED_S: Final = 10.0  # for which a node that did not answer is not asked: each task would wait for it
+AVOIDED_S: Final = 10.0  # how long to avoid a node that did not answer, as each task would wait for it
 
-# When nodes may be asked again that did not answer, by their address; of all reads in this process.
+# When a node that did not answer may be tried again, by its address; shared by all reads in this process.
 _avoided: dict[str, float] = {}
 
 
 class FollowersAsked:
-    """The followers as one read knows them.
+    """The followers that one read has tried.
 
-    failed  nodes that it asks no more
-    node    that it reads from now; "" for the one that leads
+    failed  names of nodes that this read does not try again
+    node    the node that it reads from now; "" for the leader
     """
 
     def __init__(self, access: Access) -> None:
@@ -37,7 +38,10 @@ class FollowersAsked:
         self.client: GrantedClient | None = None
 
     def reach(self, grant: ReadGrant) -> BlockClient | None:
-        """A connection to the first of the nodes that answers; None where the leader is to be asked."""
+        """Connect to the first follower of the grant that answers, and return the connection.
+
+        Returns None if no follower answers, so that the leader must serve the read.
+        """
         self.leave()
         for node, servers in grant.nodes.items():
             server = server_of(servers, self.access.tls)
@@ -53,9 +57,11 @@ class FollowersAsked:
         return None
 
     def lose(self, error: ForebayError, has_served: bool) -> None:
-        """Go on without the node that is read from.
+        """Disconnect from the current follower after an error, and stop using it for this read.
 
-        has_served  it has sent records: that it refuses more may be because its grant has ended
+        has_served  whether it has sent records; then a refusal may only mean that its grant has ended, and it may be
+          tried
+          again
         """
         is_damaged = isinstance(error, CorruptFile | StoredDataError)
         LOGGER.log(
@@ -68,7 +74,7 @@ class FollowersAsked:
         self.leave()
 
     def leave(self) -> None:
-        """End the connection to the node that is read from."""
+        """Close the connection to the current follower."""
         if self.client is not None:
             self.client.close()
         self.client = None

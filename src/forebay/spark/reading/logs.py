@@ -1,4 +1,4 @@
-"""The records' origin: the same questions to a broker and to a data directory."""
+"""Access to the logs of queues, with one interface for a broker and a data directory."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from forebay.spark.reading.plan import Range
 
 LOGGER: Final = logging.getLogger("forebay.spark")
 ADVICE: Final = "Set failOnDataLoss to false to read what there is."
-PAUSE_S: Final = 0.05  # before a lost broker is tried again; doubled each time
+PAUSE_S: Final = 0.05  # before the first reconnect to a broker; doubled each time
 PAUSE_S_MAX: Final = 1.0
 
 T = TypeVar("T")
 
 
 class DataLost(ForebayError):
-    """Records that were asked for are not there any more, and the read may not do without them."""
+    """Requested records no longer exist, and the read must not skip them."""
 
 
 class LogEnd(NamedTuple):
-    """A log as it is just now.
+    """The bounds of a log as it is now.
 
-    id      another one where the queue was deleted and made anew
-    start, end  the offsets there are, of records that are on disk
-    octets  about how much they take
+    id      id of the log; differs if the queue was deleted and declared anew
+    start, end  first offset, and last offset plus one, of the records that are on disk
+    octets  approximate size of the records, in bytes
     """
 
     id: int
@@ -55,12 +55,12 @@ class LogEnd(NamedTuple):
     octets: int
 
     def octets_of(self, count: int) -> int:
-        """About how much so many of its records take."""
+        """Return the approximate size of `count` of its records, in bytes."""
         return self.octets * max(0, count) // max(1, self.end - self.start)
 
 
 class CheckedAnswer(NamedTuple):
-    """One answer of blocks, checked; the fields are those of the client's."""
+    """One answer with blocks, whose checksums are verified; the other fields are those of the client's answer."""
 
     next: int
     start: int
@@ -72,22 +72,25 @@ class LogAccess(Closing):
 
     @abstractmethod
     def names(self, pattern: str) -> list[str]:
-        """The queues whose whole name matches a regular expression, in their order."""
+        """Return the queues whose whole name matches a regular expression, sorted."""
 
     @abstractmethod
     def look(self, queue: str) -> LogEnd:
-        """One queue as it is; RequestError(NOT_FOUND) if there is none of that name."""
+        """Return the bounds of one queue's log as it is now.
+
+        Raises RequestError(NOT_FOUND) if there is no such queue.
+        """
 
     @abstractmethod
     def ends(self, after: Mapping[str, int], wait_s: float) -> dict[str, LogEnd]:
-        """The ends of these queues as they are; those that do not exist are left out.
+        """Return the bounds of these queues' logs, waiting for new records. Queues that do not exist are left out.
 
-        after   by queue: while every end is at most this, the answer waits
-        wait_s  but no longer
+        after   by queue: wait while no log's end is beyond the given offset
+        wait_s  longest wait, in seconds
         """
 
     def ends_of_existing(self, queues: Iterable[str]) -> dict[str, LogEnd]:
-        """The ends of these queues as they are, at once; those that do not exist are left out."""
+        """Return the bounds of these queues' logs as they are now. Queues that do not exist are left out."""
         found: dict[str, LogEnd] = {}
         for queue in queues:
             try:
@@ -98,16 +101,19 @@ class LogAccess(Closing):
         return found
 
     def bounds(self, queue: str) -> tuple[int, int]:
-        """First offset and end of what is on disk; RequestError(NOT_FOUND) if there is no such queue."""
+        """Return first offset and end of the records on disk.
+
+        Raises RequestError(NOT_FOUND) if there is no such queue.
+        """
         found = self.look(queue)
         return found.start, found.end
 
     @abstractmethod
     def offset_at(self, queue: str, timestamp_us: int) -> int:
-        """First offset whose record is at or after the time; the end where there is none."""
+        """Return the first offset whose record is at or after the time, or the log's end if there is none."""
 
     def share(self, range: Range) -> object:
-        """All that a task needs to know of a range beside it, to be pickled; None where that is nothing."""
+        """Return what a task needs to read a range, besides the range itself; pickled. None if it needs nothing."""
         return None
 
     @abstractmethod
@@ -122,22 +128,22 @@ class LogAccess(Closing):
         share: object = None,
         columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
-        """The blocks with the records of [first, end), in order; some may be in two of them, one after the other.
+        """Yield the blocks with the records of [first, end), in order. Consecutive blocks may repeat some records.
 
-        id      the log that is meant; None for the one of that name
-        filter  only records that match; the blocks then hold no others
-        share   as the planner's `share` gave it
-        columns  those of a block, by the block protocol's names, that will be read; all by default
-        raises  DataLost if records of the range went before they were read, unless told not to fail
+        id      id of the log that is expected; None for the queue's current log
+        filter  content filter; the blocks then hold only matching records
+        share   result of the planner's call of `share`
+        columns  columns of a block that will be read, by the block protocol's names; all by default
+        raises  DataLost if records of the range were removed before they could be read, if `fail_on_data_loss`
         """
 
     @abstractmethod
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
-        """The number of deliveries by offset of [first, end); None where nobody knows."""
+        """Return the number of deliveries of the records of [first, end), by offset; None if unknown."""
 
 
 class Patience:
-    """The time for which a broker that is away is waited for."""
+    """The time that remains for reconnecting to a broker, with increasing pauses."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -145,7 +151,7 @@ class Patience:
         self.deadline: float | None = None
 
     def wait(self, error: ForebayError) -> None:
-        """Pause before the next attempt, or raise the error of the last."""
+        """Pause before the next attempt, or raise the last attempt's error if the time is over."""
         now = time.monotonic()
         if self.deadline is None:
             self.deadline = now + self.limit_s
@@ -161,12 +167,12 @@ _idle: Final = IdleConnections[BlockClient]()
 
 
 class RemoteLogs(LogAccess):
-    """The logs of a running broker. One that is away is waited for, from the first question on."""
+    """The logs of a running broker. If the broker is away, each request waits for it, from the first one on."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
         self.client: BlockClient | None = None
-        self.is_used = False  # the client has come from `_idle`, where it may have grown old
+        self.is_used = False  # the client comes from `_idle`, so that its connection may be broken
 
     def names(self, pattern: str) -> list[str]:
         return self.patiently(lambda client: [found.queue for found in client.queues(pattern)])
@@ -188,7 +194,7 @@ class RemoteLogs(LogAccess):
         return self.patiently(lambda client: client.offset_at(queue, timestamp_us))
 
     def hold(self, queue: str, group: str, offset: int, ttl_s: float) -> int:
-        """Keep what is from an offset on; the first that is kept indeed."""
+        """Hold the records from an offset on for `ttl_s` seconds. Returns the first offset that is held indeed."""
         granted, _ = self.patiently(lambda client: client.hold(queue, group, offset, ttl_s))
         return granted
 
@@ -227,7 +233,7 @@ class RemoteLogs(LogAccess):
                     elif not followers.node and (wanted == before or wanted < end):
                         break
                 except (Unreachable, OutcomeUnknown) as error:
-                    # Nothing of the answer that was cut off has been handed on: the next one begins where it did.
+                    # No records of an incomplete answer were yielded: the next request begins at the same offset.
                     if followers.node:
                         followers.lose(error, wanted > before)
                     else:
@@ -243,7 +249,7 @@ class RemoteLogs(LogAccess):
             raise cut_off(queue, wanted, end)
 
     def find(self, followers: FollowersAsked, queue: str, first: int, end: int) -> LogEnd:
-        """The log as it is, and the way on to the node that serves its records from `first` on."""
+        """Return the log's bounds, and connect to a follower that may serve its records from `first` on."""
         followers.leave()
         if not self.access.from_followers:
             return self.look(queue)
@@ -265,7 +271,7 @@ class RemoteLogs(LogAccess):
         filter: str,
         columns: Collection[str] | None,
     ) -> Iterator[CheckedAnswer]:
-        """The answers of the node that serves them, checked: whoever takes them need not look elsewhere any more."""
+        """Yield the answers of the serving node with verified checksums, so that the caller can rely on them."""
         parts = None if columns is None else sum(COLUMNS[name] for name in columns)
         if followers.client is not None:
             client: BlockClient = followers.client
@@ -284,7 +290,7 @@ class RemoteLogs(LogAccess):
         return self.patiently(lambda client: client.deliveries(queue, first, end))
 
     def patiently(self, ask: Callable[[BlockClient], T]) -> T:
-        """The answer of a broker, waited for through its restart."""
+        """Return the broker's answer to a request, repeating it while the broker is away."""
         patience = Patience(self.access.retry_s)
         while True:
             try:
@@ -302,7 +308,10 @@ class RemoteLogs(LogAccess):
         return self.client
 
     def lose(self, patience: Patience, error: ForebayError) -> None:
-        """Go on without a connection that broke: at once if it was an old one, else after a pause."""
+        """Close a connection that broke.
+
+        Pause before the next one, unless the connection was an old one from the idle pool.
+        """
         if self.client is not None:
             self.client.close()
             self.client = None
@@ -313,7 +322,7 @@ class RemoteLogs(LogAccess):
             patience.wait(error)
 
     def close(self) -> None:
-        """Leave the connection to whoever comes next."""
+        """Return the connection to the idle pool, or close it if it is in use."""
         if self.client is not None:
             if self.client.is_idle:
                 _idle.leave(self.access, self.client)
@@ -324,7 +333,7 @@ class RemoteLogs(LogAccess):
 
 @contextmanager
 def naming(access: Access) -> Iterator[None]:
-    """Errors of the broker say whose request it was."""
+    """Add user and vhost to the text of the broker's errors."""
     try:
         yield
     except RequestError as error:
@@ -335,7 +344,7 @@ def naming(access: Access) -> Iterator[None]:
 
 
 def lost(queue: str, wanted: int, available: int) -> DataLost:
-    """The error for records that retention, a purge or acknowledgements removed."""
+    """Return the error for records removed by retention, a purge or acknowledgements."""
     return DataLost(
         f"offsets {wanted} to {available - 1} of queue {queue!r} are gone: retention, a purge or acknowledgements "
         f"removed them. {ADVICE}"
@@ -343,17 +352,17 @@ def lost(queue: str, wanted: int, available: int) -> DataLost:
 
 
 def recreated(queue: str) -> DataLost:
-    """The error for a queue that is not the one which was read before."""
+    """Return the error for a queue that was deleted and declared anew since it was read."""
     return DataLost(f"queue {queue!r} was deleted and made anew since it was read. {ADVICE}")
 
 
 def deleted(queue: str) -> DataLost:
-    """The error for a queue that was read before and is not there any more."""
+    """Return the error for a queue that was read before and does not exist any more."""
     return DataLost(f"queue {queue!r}, which was read before, was deleted. {ADVICE}")
 
 
 def cut_off(queue: str, end: int, wanted: int) -> DataLost:
-    """The error for a log that ends before what was read or planned."""
+    """Return the error for a log that ends before what was read or planned."""
     return DataLost(
         f"queue {queue!r}: offsets to below {wanted} were there before, but the log ends at {end}: it was restored "
         f"from older files, or the queue was deleted and made anew. {ADVICE}"

@@ -1,4 +1,4 @@
-"""The progress of a stream as Spark keeps it in the checkpoint, and the sharing out of a limit."""
+"""A stream's progress as Spark stores it in the checkpoint, and the division of a limit among queues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from forebay.core.errors import OptionError
 
-OFFSET: Final = "0"  # as Spark's Kafka source has it: a queue has the one partition 0
+OFFSET: Final = "0"  # as in Spark's Kafka source: a queue has one partition, 0
 ID: Final = "id"
 GROUP: Final = "group"
 FROM: Final = "from"
@@ -16,9 +16,9 @@ FROM: Final = "from"
 class Mark(NamedTuple):
     """The progress of the read of one queue.
 
-    offset  everything below it
-    id      of the log: another one where the queue was deleted and made anew
-    jump    where the batch that ends here began, if not where the one before it ended; else -1
+    offset  the offset after the last record read
+    id      id of the log; differs if the queue was deleted and declared anew
+    jump    first offset of the batch that ends here, if it is not the end of the batch before; else -1
     """
 
     offset: int
@@ -27,7 +27,9 @@ class Mark(NamedTuple):
 
 
 def encode_marks(marks: Mapping[str, Mark], group: str) -> dict[str, Any]:
-    """Marks as Spark keeps them; equal marks give equal JSON, by which Spark knows that nothing is new.
+    """Encode marks as Spark stores them.
+
+    Equal marks give equal JSON: Spark compares it to see whether there are new records.
 
     group  name of the stream's retention pins: it stays the same over restarts
     """
@@ -41,7 +43,10 @@ def encode_marks(marks: Mapping[str, Mark], group: str) -> dict[str, Any]:
 
 
 def decode_marks(encoded: Mapping[str, Any]) -> tuple[dict[str, Mark], str]:
-    """The marks, and the name of the retention pins, empty where there is no queue; OptionError at another source's."""
+    """Decode the marks, and the name of the retention pins, which is empty if there is no queue.
+
+    Raises OptionError if the checkpoint is another source's.
+    """
     marks: dict[str, Mark] = {}
     group = ""
     try:
@@ -54,9 +59,9 @@ def decode_marks(encoded: Mapping[str, Any]) -> tuple[dict[str, Mark], str]:
 
 
 def share(limit: int, sizes: Mapping[str, int], turn: int) -> dict[str, int]:
-    """A limit shared out in proportion to the sizes, and used up to the last: min(limit, sum of sizes) in all.
+    """Divide a limit in proportion to the sizes. The shares add up to min(limit, sum of sizes).
 
-    turn  counts calls: where the limit is below one for each, they take turns
+    turn  number of the call: if the limit is below one for each, the names take turns
     """
     total = sum(sizes.values())
     if total <= limit:
@@ -64,7 +69,7 @@ def share(limit: int, sizes: Mapping[str, int], turn: int) -> dict[str, int]:
     shares = {name: limit * size // total for name, size in sizes.items()}
     left = limit - sum(shares.values())
     names = [name for name, size in sizes.items() if size > 0]
-    # First those who would get nothing: a short queue must not wait until the long ones are read.
+    # First the names that would get nothing: a short queue must not wait until the long ones are read.
     starved = [name for name in names if shares[name] == 0]
     start = turn % max(len(starved), 1)
     order = [*starved[start:], *starved[:start], *[name for name in names if shares[name] > 0]]

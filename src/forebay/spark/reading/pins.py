@@ -1,7 +1,7 @@
-"""Retention pins of a stream: what it has not read yet stays, whatever retention and other consumers do.
+"""Retention pins of a stream, which keep unread records in the broker despite retention and other consumers.
 
-Renewed by a thread with a connection of its own: a batch may take longer than a pin lives. Nothing releases them: a
-query that ends or dies leaves them for their time, so that it finds everything when it is started again.
+A thread with its own connection renews them, as a batch may take longer than a pin lives. Pins are never released
+early: after a query ends or dies they live for their time, so that the query finds all records when it is restarted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ LOGGER = logging.getLogger("forebay.spark")
 
 
 class PinKeeper:
-    """Keeps a stream's pins alive for as long as the process runs.
+    """Renews a stream's retention pins for as long as the process runs.
 
-    ttl_s  how long they outlive it
+    ttl_s  seconds for which the pins outlive the process
     """
 
     def __init__(self, access: Access, ttl_s: float) -> None:
@@ -34,9 +34,9 @@ class PinKeeper:
         self.thread: threading.Thread | None = None
 
     def move(self, group: str, offsets: Mapping[str, int]) -> None:
-        """Pin these queues from these offsets on; returns at once but for the first time.
+        """Pin these queues from these offsets on. Blocks only on the first call.
 
-        Later the thread follows: until it does, more is held than has to be.
+        Later calls leave it to the thread to move the pins; until then more records are pinned than needed.
         """
         if offsets == self.offsets and group == self.group:
             return
@@ -50,7 +50,7 @@ class PinKeeper:
             self.moved.set()
 
     def keep(self) -> None:
-        """The thread."""
+        """Move and renew the pins forever. Runs in the thread."""
         while True:
             moved = self.moved.wait(self.ttl_s / 3)
             self.moved.clear()
@@ -62,7 +62,7 @@ class PinKeeper:
                 LOGGER.warning("retention pins of %s are not renewed: %s", self.group, error)
 
     def renew(self, offsets: Mapping[str, int]) -> None:
-        """Ask for the pins; of a queue that cannot be pinned the log says so once."""
+        """Set the pins in the broker. For a queue that cannot be pinned, log a warning once."""
         for queue, offset in offsets.items():
             try:
                 self.logs.hold(queue, self.group, offset, self.ttl_s)

@@ -1,4 +1,4 @@
-"""A read cut into tasks, each with a range of offsets."""
+"""Divides a read into tasks, each with a range of offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from typing import Final
 
-# A task costs some 25 ms of a core before its first row; where there are fewer records, and they are short, another
+# A task costs about 25 ms of a core before its first row; for fewer records than this, if they are short, another
 # task does not pay.
 TASK_ROWS_MIN: Final = 16_384
 TASK_OCTETS_MIN: Final = 16 << 20
@@ -18,8 +18,8 @@ TASK_OCTETS_MAX: Final = 512 << 20
 class Range:
     """The records of one queue with offsets from `first` to below `end`.
 
-    id      of the log that is meant; None for whichever the queue has
-    octets  about how much the records take; 0 where nobody knows
+    id      id of the log that is expected; None for the queue's current log
+    octets  approximate size of the records, in bytes; 0 if unknown
     """
 
     queue: str
@@ -30,17 +30,17 @@ class Range:
 
     @property
     def count(self) -> int:
-        """The number of offsets; records may be fewer, where the log was compacted."""
+        """Return the number of offsets; records may be fewer, if the log was compacted."""
         return self.end - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The largest size of tasks, and their least number.
+    """The largest size of tasks, and the least number of them.
 
-    tasks_min   where there are enough records; 0 where the user did not say
+    tasks_min   if there are enough records; 0 if the user set none
     rows_max    of one task; 0 is no limit
-    octets_max  about how much a task reads
+    octets_max  approximate number of bytes that a task reads
     """
 
     tasks_min: int = 0
@@ -49,9 +49,9 @@ class BatchLimits:
 
 
 def plan(ranges: list[Range], cores: int, limits: BatchLimits) -> list[Range]:
-    """Cut ranges into about one task a core, equal in records, and none larger than the limits say.
+    """Divide ranges into about one task a core, with equally many records each and none larger than the limits.
 
-    cores  tasks that run at once
+    cores  number of tasks that run at once
     """
     ranges = [each for each in ranges if each.count > 0]
     total = sum(each.count for each in ranges)
@@ -66,13 +66,13 @@ def plan(ranges: list[Range], cores: int, limits: BatchLimits) -> list[Range]:
 
 
 def parts_min(whole: Range, limits: BatchLimits) -> int:
-    """Into how many tasks a range has to be cut, so that none is too large."""
+    """Return the least number of tasks that a range must be divided into, so that none exceeds the limits."""
     by_rows = -(-whole.count // limits.rows_max) if limits.rows_max else 1
     return min(whole.count, max(1, by_rows, -(-whole.octets // limits.octets_max)))
 
 
 def share_out(ranges: list[Range], counts: list[int], left: int) -> None:
-    """Add to the counts what rounding down has left over, where tasks are longest."""
+    """Add `left` tasks to the counts in place, one by one where tasks are longest."""
     if left <= 0:
         return
     longest = [(-each.count / counts[place], place) for place, each in enumerate(ranges)]
@@ -84,7 +84,7 @@ def share_out(ranges: list[Range], counts: list[int], left: int) -> None:
 
 
 def cut(whole: Range, parts: int) -> list[Range]:
-    """A range in so many pieces, equal within one record."""
+    """Divide a range into this many parts, equal within one record."""
     edges = [whole.first + whole.count * place // parts for place in range(parts + 1)]
     return [
         Range(whole.queue, first, end, whole.id, whole.octets * (end - first) // whole.count)

@@ -1,4 +1,4 @@
-"""The batch reader: offsets are resolved once, on the driver; each task reads one range of them."""
+"""The batch reader: offsets are resolved once, on the driver, and each task reads one range of them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class RangePartition(InputPartition):
-    """One task's share; no range where there is nothing to read.
+    """The range of one task; None if there is nothing to read.
 
-    share  of the data directory: where the task's own records are
+    share  for a data directory, the places of the task's records
     """
 
     def __init__(self, range: Range | None, share: object = None) -> None:
@@ -35,10 +35,10 @@ class RangePartition(InputPartition):
 
 
 class ForebayReader(DataSourceReader):
-    """Reads queues as they are when the query is planned.
+    """A batch reader of queues, as they are when the query is planned.
 
-    It takes no conditions of Spark's: a reader that did is used again, by Spark 4.3, for the next query over the same
-    DataFrame, which may have none. What is to be left out before Spark sees it is the option `filter`.
+    It accepts no pushed-down conditions: Spark 4.3 reuses a reader with conditions for the next query over the same
+    DataFrame, which may have none. Records are filtered before Spark sees them only by the option `filter`.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -47,27 +47,27 @@ class ForebayReader(DataSourceReader):
 
     @plainly()
     def partitions(self) -> list[InputPartition]:
-        """One range of offsets a task. Runs on the driver."""
+        """Plan the read, one range of offsets a task. Runs on the driver."""
         with open_logs(self.options.access) as logs:
             queues = self.options.queues or logs.names(self.options.pattern)
             ranges = [resolve(logs, self.options, queue) for queue in queues]
-            # Spark takes an empty list for one partition of its own making.
+            # For an empty list Spark would make up a partition of its own.
             return partitions_of(logs, ranges, self.options) or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of one range. Runs on the executors."""
+        """Yield the batches of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
         with plainly():
             yield from read_range(self.options, self.schema, partition)
 
 
 def partitions_of(logs: LogAccess, ranges: list[Range], options: ReadOptions) -> list[InputPartition]:
-    """The tasks that read these ranges."""
+    """Return the tasks that read these ranges."""
     return [RangePartition(part, logs.share(part)) for part in plan(ranges, tasks_at_once(), options.limits)]
 
 
 def read_range(options: ReadOptions, schema: StructType, partition: RangePartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one range, in a task."""
+    """Yield the rows of one range. Runs in a task."""
     range = partition.range
     if range is None:
         return
@@ -75,7 +75,7 @@ def read_range(options: ReadOptions, schema: StructType, partition: RangePartiti
     from forebay.spark.schema import DELIVERY_COUNT, block_columns
 
     with open_logs(options.access) as logs:
-        # Asked before the records: while these come, the connection takes no question.
+        # Requested before the records: while these arrive, the connection takes no other request.
         is_asked = DELIVERY_COUNT in schema.names
         deliveries = logs.deliveries(range.queue, range.first, range.end) if is_asked else None
         maker = BatchMaker(schema, range.queue, deliveries)
@@ -93,7 +93,7 @@ def read_range(options: ReadOptions, schema: StructType, partition: RangePartiti
 
 
 def open_logs(access: Access) -> LogAccess:
-    """The broker or the data directory that the options name."""
+    """Open the logs of the broker or data directory that `access` selects."""
     if access.data:
         from forebay.spark.directory.local import LocalLogs
 
@@ -104,12 +104,12 @@ def open_logs(access: Access) -> LogAccess:
 
 
 def resolve(logs: LogAccess, options: ReadOptions, queue: str) -> Range:
-    """The offsets of one queue that the options ask for."""
+    """Return the offsets of one queue that the options select."""
     log = logs.look(queue)
     position = options.start_of(queue, EARLIEST)
     first = first_offset(logs, options, queue, log.start, log.end, EARLIEST)
     last = end_offset(logs, options, queue, log.end)
-    # Only where both were asked for as offsets: times, or what was lost, can leave an empty range.
+    # Only if both are given as offsets: times, or lost records, may leave an empty range.
     if 0 <= options.end_of(queue).offset < position.offset and position.timestamp_us is None:
         raise OptionError(
             f"{position.option}: {position.offset} for queue {queue!r} is after the end of the read, {last}"
@@ -118,9 +118,10 @@ def resolve(logs: LogAccess, options: ReadOptions, queue: str) -> Range:
 
 
 def first_offset(logs: LogAccess, options: ReadOptions, queue: str, start: int, end: int, default: int) -> int:
-    """The first offset of the read of a queue.
+    """Return the offset at which the read of a queue starts.
 
-    default  where the user did not say
+    start, end  bounds of the log
+    default  the position if no option gives one
     """
     position = options.start_of(queue, default)
     if position.timestamp_us is not None:
@@ -145,7 +146,10 @@ def first_offset(logs: LogAccess, options: ReadOptions, queue: str, start: int, 
 
 
 def end_offset(logs: LogAccess, options: ReadOptions, queue: str, end: int) -> int:
-    """The offset at which the read of a queue ends."""
+    """Return the offset at which the read of a queue ends.
+
+    end  the log's end
+    """
     position = options.end_of(queue)
     if position.timestamp_us is not None:
         return logs.offset_at(queue, position.timestamp_us)
@@ -155,7 +159,10 @@ def end_offset(logs: LogAccess, options: ReadOptions, queue: str, end: int) -> i
 
 
 def within_end(options: ReadOptions, position: Position, queue: str, end: int) -> int:
-    """An offset that was asked for, which must not be beyond what there is."""
+    """Return a requested offset, limited to the log's end.
+
+    Raises DataLost if it is beyond and the read fails on data loss.
+    """
     if position.offset > end and options.fail_on_data_loss:
         from forebay.spark.reading.logs import ADVICE, DataLost
 

@@ -1,4 +1,7 @@
-"""The streaming reader. Spark keeps one for a query on the driver, which plans; tasks read as those of a batch do."""
+"""The streaming reader.
+
+Spark keeps one instance per query on the driver to plan batches; tasks read ranges as in a batch.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ NAME_CHARACTERS: Final = 12
 
 
 class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads queues as they grow.
+    """A streaming reader of queues as they grow.
 
-    Everything but `read` runs on the driver, in one process for as long as the query runs; `read` is called on a copy
-    that was made before any of it.
+    All methods but `read` run on the driver, in one process for as long as the query runs. `read` is called on a copy
+    pickled before any other method was called.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -56,11 +59,11 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.batch_s = time.monotonic()  # when a batch was planned last
         self.warned: set[tuple[str, str]] = set()
 
-    # ---- what Spark asks, in this order
+    # ---- called by Spark, in this order
 
     @plainly()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  PySpark's name
-        """The start of a new query. Spark asks twice: "latest" must not be another one then."""
+        """Return the start of a new query. Spark calls twice, and "latest" must then be the same offset both times."""
         if self.initial is None:
             logs = self.opened()
             marks = {}
@@ -73,7 +76,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  PySpark's name
-        """The limit of the options that comes first; `latestOffset` applies all of them."""
+        """Return the first limit that the options set; `latestOffset` applies all of them."""
         stream = self.options.stream
         if stream.offsets_max:
             return ReadMaxRows(stream.offsets_max)
@@ -85,16 +88,16 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  PySpark's name
-        """The query ends with what is there now."""
+        """Make the query end at the records that are there now."""
         logs = self.opened()
         self.target = logs.ends(dict.fromkeys(self.names(), 0), 0.0)
 
     @plainly()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  PySpark's name
-        """The end of the next batch, `start` where there is none. Waits a little for records if there are none."""
+        """Return the end of the next batch, or `start` if there are no records, after a short wait for some."""
         marks, group = decode_marks(start)
         group = group or self.new_group()
-        # Spark asks for the next batch when the one before it is committed in the checkpoint.
+        # When Spark calls this, the batch that ends at `start` is committed in the checkpoint.
         self.pin(marks, group)
         names = self.names()
         self.ends = self.target if self.target is not None else self.wait(names, marks)
@@ -119,21 +122,21 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if mark is None or mark.id != end.id or mark.offset != first:
                 after[queue] = Mark(first + count, end.id, first)
             else:
-                # As it was where nothing is new, jump included: Spark compares the text.
+                # Without new records the mark stays the same, jump included, as Spark compares the JSON text.
                 after[queue] = Mark(first + count, end.id) if count else mark
         return encode_marks(after, group)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  PySpark's name
-        """The ends of the queues, for the progress of the query: what is missing to them is its lag."""
+        """Return the ends of the queues, from which the query's progress derives the lag."""
         return {queue: {OFFSET: self.ends[queue].end} for queue in sorted(self.ends)} or None
 
     @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a batch; after a restart also of one that was planned before it."""
+        """Return the tasks of a batch. After a restart the batch may have been planned before it."""
         before, group = decode_marks(start)
         after, _ = decode_marks(end)
         self.pin(before, group)
-        if not self.ends:  # Spark asks for a batch that was planned before it was started anew
+        if not self.ends:  # after a restart, for a batch that was planned before it
             self.ends = self.opened().ends(dict.fromkeys(after, 0), 0.0)
         ranges = []
         for queue, mark in after.items():
@@ -147,20 +150,23 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partitions_of(self.opened(), ranges, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one range. Runs on the executors."""
+        """Yield the rows of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
         with plainly():
             yield from read_range(self.options, self.schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
+        """Do nothing.
+
+        Spark calls this a batch late, and never for the last batch; `latestOffset` knows of the commit in time.
+        """
 
     def stop(self) -> None:
-        """The pins stay for their time: see reading/pins.py."""
+        """Close the connection. The pins live on for their time: see reading/pins.py."""
         if self.logs is not None:
             self.logs.close()
 
-    # ---- what is there
+    # ---- the queues
 
     def opened(self) -> LogAccess:
         if self.logs is None:
@@ -168,11 +174,14 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.logs
 
     def names(self) -> list[str]:
-        """The queues that are read just now."""
+        """Return the names of the queues to read now."""
         return list(self.options.queues) or self.opened().names(self.options.pattern)
 
     def wait(self, names: list[str], marks: dict[str, Mark]) -> dict[str, LogEnd]:
-        """The ends of the queues, at once if one has grown since."""
+        """Return the bounds of the queues' logs, after a wait for new records.
+
+        Return at once if a queue is new or has grown.
+        """
         known = all(queue in marks for queue in names)
         after = {queue: marks[queue].offset if queue in marks else 0 for queue in names}
         if not names:
@@ -181,7 +190,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.opened().ends(after, self.options.stream.poll_s if known else 0.0)
 
     def pin(self, marks: dict[str, Mark], group: str) -> None:
-        """Keep what is not read yet."""
+        """Hold unread records in the broker."""
         if self.options.stream.hold_s == 0 or self.options.access.data or not marks:
             return
         if self.pins is None:
@@ -191,17 +200,19 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.pins.move(group, {queue: mark.offset for queue, mark in marks.items()})
 
     def new_group(self) -> str:
-        """A name for the pins, kept with the first marks; Spark tells a source nothing that names its query."""
+        """Return a new name for the pins, to be kept with the first marks, as Spark does not give a source the query's
+        name.
+        """
         return self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
 
     # ---- where a batch begins and ends
 
     def begin(self, queue: str, mark: Mark | None, end: LogEnd) -> int:
-        """The start of the next batch in a queue: the end of the last one, unless data was lost."""
+        """Return the start of the next batch in a queue: the end of the last one, unless data was lost."""
         from forebay.spark.reading.logs import cut_off, lost, recreated
 
         if mark is None:
-            return end.start  # it has joined: all that it has is new
+            return end.start  # a queue that has joined: all its records are new
         if mark.id != end.id:
             self.lose(queue, recreated(queue))
             return end.start
@@ -209,14 +220,14 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self.target is None:
                 self.lose(queue, cut_off(queue, end.end, mark.offset))
                 return end.end
-            return mark.offset  # read further than this query is to go
+            return mark.offset  # already read beyond this query's target
         if end.start > mark.offset:
             self.lose(queue, lost(queue, mark.offset, end.start))
             return end.start
         return mark.offset
 
     def missed(self, queue: str, mark: Mark | None) -> None:
-        """A queue that is to be read and is not there."""
+        """Handle a queue that should be read and does not exist."""
         if mark is not None:
             from forebay.spark.reading.logs import deleted
 
@@ -225,7 +236,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise RequestError(NOT_FOUND, f"no queue {queue!r}")
 
     def lose(self, queue: str, error: Exception) -> None:
-        """Fail, or say once what is not there."""
+        """Raise the error if the read fails on data loss; if not, log it once."""
         if self.options.fail_on_data_loss:
             raise error
         if (queue, str(error)) not in self.warned:
@@ -233,7 +244,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             LOGGER.warning("%s", error)
 
     def limited(self, sizes: dict[str, int]) -> dict[str, int]:
-        """The number of offsets of each queue that the options let into a batch."""
+        """Return how many offsets of each queue the options allow in a batch."""
         stream = self.options.stream
         waited = time.monotonic() - self.batch_s >= stream.delay_s
         if self.target is None and not waited and sum(sizes.values()) < stream.offsets_min:
@@ -246,7 +257,10 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return counts
 
     def fitting(self, sizes: dict[str, int], octets_max: int) -> dict[str, int]:
-        """The number of offsets that take about so many octets, by the queue's average record; at least one."""
+        """Return how many offsets of each queue take about `octets_max` bytes in all, by the queues' average records.
+
+        Returns at least one offset.
+        """
         means = {}
         for queue in sizes:
             end = self.ends[queue]
