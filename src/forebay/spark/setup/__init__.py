@@ -1,1 +1,1 @@
-"""A session that suits queues: its settings, its workers' Python, and how many tasks it runs at once."""
+"""Sets up a Spark session for queues: its settings, its workers' Python, and the number of tasks it runs at once."""

@@ -1,10 +1,11 @@
-"""An archive for `--py-files`: of forebay what executors import, so that it need not be installed where they run.
+"""Builds an archive for `--py-files` with the modules of forebay that executors import.
 
     python -m forebay.spark.setup.archive forebay-spark.zip
 
-It is pure: it runs with any Python from 3.11 on that has PySpark, PyArrow and NumPy. The compiled packages that
-forebay uses beside these (crc32c, librt, msgspec, mypy_extensions) are taken where they are installed, and have
-stand-ins in the archive otherwise: slow ones, so workers that have crc32c read faster.
+With the archive, forebay need not be installed where executors run. The archive is pure Python: it runs with any Python
+from 3.11 on that has PySpark, PyArrow and NumPy. Other compiled packages that forebay uses (crc32c, librt, msgspec,
+mypy_extensions) are used where they are installed. The archive has stand-ins for them, which are slow: workers that
+have crc32c read faster.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 
 import forebay
 
-# Where imports are followed from: all that Spark is sent by reference, and finds by itself.
+# Modules from which imports are followed: those that Spark pickles by reference, and the one it finds by its name.
 ROOTS: Final = (
     "pyspark_forebay",
     "forebay.spark.source",
@@ -35,10 +36,10 @@ ROOTS: Final = (
     "forebay.spark.tables.compaction",
 )
 STANDINS: Final = "forebay.spark.setup.standins"
-# Packages that the Python of an executor must have besides.
+# Packages that the executors' Python must have.
 NEEDED: Final = frozenset({"numpy", "py4j", "pyarrow", "pyspark"})
-EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of every file in the archive: the same sources give the same octets
-# Behind the path that there is, so that what is installed goes before it.
+EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # date of every file in the archive, so that equal sources give equal archives
+# Appended to the path, so that installed packages take precedence over stand-ins.
 PATH: Final = f"""
 import sys
 
@@ -47,7 +48,7 @@ sys.path.append(__path__[0] + "/{"/".join(STANDINS.split(".")[1:])}")
 
 
 def build(path: Path) -> list[str]:
-    """Write the archive; the names of the modules in it."""
+    """Write the archive, and return the names of the modules in it."""
     modules = closure(ROOTS)
     standins = Path(source_of(STANDINS) or "").parent
     for file in standins.rglob("*.py"):
@@ -70,7 +71,10 @@ def add(archive: zipfile.ZipFile, place: str, text: str) -> None:
 
 
 def closure(roots: Iterable[str]) -> dict[str, Path]:
-    """The modules of this package that these import, at once or when they are called, and their files."""
+    """Return the modules of this package that the roots import, directly or indirectly, with their files.
+
+    Imports inside functions count too.
+    """
     found: dict[str, Path] = {}
     left = list(roots)
     while left:
@@ -84,7 +88,7 @@ def closure(roots: Iterable[str]) -> dict[str, Path]:
 
 
 def source_of(name: str) -> Path | None:
-    """The source of a module of this package; None for all else, such as a name in a module."""
+    """Return the source file of a module of this package, or None if `name` is anything else."""
     top = Path(forebay.__file__).parent.parent
     if name.partition(".")[0] not in {"forebay", "pyspark_forebay"}:
         return None
@@ -93,7 +97,10 @@ def source_of(name: str) -> Path | None:
 
 
 def imports_of(node: ast.AST) -> Iterator[str]:
-    """The names that a module imports when it runs, not those for a type checker; `from a import b` is a and a.b."""
+    """Yield the names that a module imports at run time, not those for type checkers.
+
+    `from a import b` gives a and a.b.
+    """
     for part in ast.iter_child_nodes(node):
         if isinstance(part, ast.Import):
             yield from [each.name for each in part.names]
@@ -107,7 +114,7 @@ def imports_of(node: ast.AST) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the archive to the path of the command line."""
+    """Write the archive to the path on the command line."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "forebay-spark.zip")
     count = len(build(path))
     sys.stdout.write(f"{path}: {count} modules, {path.stat().st_size:,} octets; it needs {', '.join(sorted(NEEDED))}\n")

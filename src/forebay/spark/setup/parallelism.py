@@ -1,9 +1,8 @@
-"""The number of tasks that run at once, known where a read is planned.
+"""The number of tasks that run at once, made available to the process that plans a read.
 
-Spark plans in a process of Python that has neither the session nor the number of cores of a cluster. So the driver
-answers there: a thread that says `defaultParallelism` as it is just then, at a Unix socket whose path is in the
-environment. Where nobody answers (a session of somebody else's, a server of Spark Connect), it is the cores of the
-driver's machine.
+Spark plans a read in a Python process that has neither the session nor the number of a cluster's cores. So a thread
+of the driver serves the current `defaultParallelism` at a Unix socket, whose path is in the environment. If no driver
+serves it (a session that forebay did not create, a server of Spark Connect), the number of the machine's cores is used.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ADDRESS: Final = "PYSPARK_FOREBAY_DRIVER"  # not FOREBAY_…, which is an option of a broker that this process starts
-ANSWER_S_MAX: Final = 5.0  # the driver asks its JVM, which may be busy
+ANSWER_S_MAX: Final = 5.0  # the driver gets the number from its JVM, which may be busy
 ANSWER_OCTETS_MAX: Final = 32
 
 
 class Answers:
-    """Answers each connection with a number, or with nothing where there is none."""
+    """A Unix socket server that answers each connection with a number, or with nothing if there is none."""
 
     def __init__(self, ask: Callable[[], int]) -> None:
-        folder = tempfile.mkdtemp(prefix="forebay-")  # for this user only
+        folder = tempfile.mkdtemp(prefix="forebay-")  # accessible to this user only
         self.path = str(Path(folder) / "driver")
         self._ask = ask
         self._socket = socket.socket(socket.AF_UNIX)
@@ -41,7 +40,7 @@ class Answers:
         threading.Thread(target=self.serve, name="forebay-parallelism", daemon=True).start()
 
     def serve(self) -> None:
-        """The thread."""
+        """Accept and answer connections until the socket is closed. Runs in the thread."""
         while True:
             try:
                 connection, _ = self._socket.accept()
@@ -53,10 +52,10 @@ class Answers:
 
 
 def answer(connection: socket.socket, ask: Callable[[], int]) -> None:
-    """Say what `ask` says; nothing where the session has ended, or whoever asked is gone."""
+    """Send the number that `ask` returns. Send nothing if the session has ended or the peer is gone."""
     try:
         connection.sendall(b"%d" % ask())
-    except Exception:  # noqa: BLE001  py4j's errors have no common base; the asker does without
+    except Exception:  # noqa: BLE001  py4j's errors have no common base; without an answer the peer uses a default
         return
 
 
@@ -67,12 +66,12 @@ def end(listener: socket.socket, folder: str) -> None:
 
 @cache
 def driver_answers() -> Answers:
-    """The answers of this process, for its one Spark context at a time."""
+    """Return this process's server, which answers for the one Spark context active at a time."""
     return Answers(parallelism_of_context)
 
 
 def parallelism_of_context() -> int:
-    """`defaultParallelism` of the context that is active; an error where there is none."""
+    """Return `defaultParallelism` of the active Spark context. Raises AssertionError if there is none."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -81,14 +80,18 @@ def parallelism_of_context() -> int:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """The number of tasks that the cluster of a session runs at once; the cores of this machine of Spark Connect."""
+    """Return the number of tasks that a session's cluster runs at once; for Spark Connect, this machine's number of
+    cores.
+    """
     from pyspark.sql import is_remote
 
     return len(os.sched_getaffinity(0)) if is_remote() else spark.sparkContext.defaultParallelism
 
 
 def tasks_at_once() -> int:
-    """The number of tasks that the cluster runs at once, by its driver, else by the cores of this machine."""
+    """Return the number of tasks that the cluster runs at once, from the driver, or else this machine's number of
+    cores.
+    """
     path = os.environ.get(ADDRESS)
     if path:
         try:

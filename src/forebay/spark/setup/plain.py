@@ -1,7 +1,7 @@
-"""Errors that a user can mend, said without the code that they came through.
+"""Hides the traceback of errors that a user can fix.
 
-A Python worker of Spark sends the traceback of whatever is raised in it, and Spark shows all of it. The sentence that
-says what is wrong is then the last of thirty lines.
+A Python worker of Spark sends the traceback of every exception, and Spark shows all of it. The sentence that gives the
+error would be the last of thirty lines.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Final
 
 from forebay.core.errors import ForebayError, PeerError
 
-# PySpark looks there when it writes down what a worker fails by; it ends the worker after that.
+# PySpark reads this variable when it reports a worker's exception, after which the worker ends.
 NO_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Errors of ours leave a worker as one sentence; those that may be a mistake of ours keep their traceback."""
+    """Hide the traceback in a Spark worker if the body raises a ForebayError other than PeerError.
+
+    Other errors may be bugs of forebay and keep their traceback.
+    """
     try:
         yield
     except ForebayError as error:
@@ -30,6 +33,9 @@ def plainly() -> Iterator[None]:
 
 
 def is_worker() -> bool:
-    """True in a process that Spark has started as `python -m pyspark.…`: a program's own environment stays as it is."""
+    """Return whether Spark has started this process as `python -m pyspark.…`.
+
+    Other programs' environments are not changed.
+    """
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")

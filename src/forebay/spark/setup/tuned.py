@@ -1,4 +1,4 @@
-"""A Spark session that suits queues, on this machine or on a cluster."""
+"""Creates a Spark session tuned for queues, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from forebay.spark.java import prepare_java
 from forebay.spark.setup.parallelism import ADDRESS, driver_answers
 from forebay.spark.source import ForebaySource
 
-# Sessions that a setting is for: all, Spark Connect's too; those that start a JVM here; those that run in it alone.
+# Sessions that a setting is for: all, also of Spark Connect; those that start a JVM here; those in local mode.
 EVERYWHERE: Final = "everywhere"
 OWN_JVM: Final = "own JVM"
 LOCAL: Final = "local"
 
 MIB: Final = 1 << 20
 HEAP_MIB_MIN: Final = 1024
-HEAP_MIB_MAX: Final = 8192  # blocks and Arrow batches lie outside it; more than this only collects garbage later
+HEAP_MIB_MAX: Final = 8192  # blocks and Arrow batches are outside the heap; more only delays garbage collection
 TASK_FAILURES_MAX: Final = 4
 SENT: Final = "spark.submit.pyFiles"
-PYTHON: Final = "spark.pyspark.python"  # of the workers; Spark itself reads it in its own commands only
+PYTHON: Final = "spark.pyspark.python"  # the workers' Python; Spark reads this setting only in its own commands
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSetting:
     """One of Spark's settings.
 
-    value  "" where it depends on the machine: `machine_settings`
-    why    as docs/how-to/spark-setup.md says it
+    value  "" if it depends on the machine: see `machine_settings`
+    why    the reason, as in docs/how-to/spark-setup.md
     """
 
     name: str
@@ -77,11 +77,11 @@ SETTINGS: Final = (
 def session(
     master: str = "local[*]", app_name: str = "forebay", config: Mapping[str, object] | None = None
 ) -> SparkSession:
-    """A session in which `format("forebay")` is known; that of the process where one runs already.
+    """Return a session with `format("forebay")` registered: a new one, or the running one of this process.
 
     master  local[…], spark://…, yarn, k8s://…; or sc://… of a Spark Connect server
-    config  Spark's own options, which go before the tuned ones
-    raises  OptionError without a Java that fits
+    config  Spark's own options, which override the tuned ones
+    raises  OptionError if there is no suitable Java
     """
     given = {name: str(value) for name, value in (config or {}).items()}
     if master.startswith("sc://"):
@@ -89,10 +89,10 @@ def session(
         settings = settings_for(EVERYWHERE)
     else:
         prepare_java()
-        # Otherwise the workers run the first python3 of the PATH, which may lack everything.
+        # By default the workers run the first python3 of the PATH, which may lack forebay and PySpark.
         os.environ.setdefault("PYSPARK_PYTHON", given.get(PYTHON, sys.executable))
         os.environ[ADDRESS] = driver_answers().path
-        if master.startswith("local"):  # a cluster may have to be sent the archive that is left out
+        if master.startswith("local"):  # a cluster may need the archive that this home leaves out
             prepare_home()
         builder = SparkSession.builder.master(patient(master))
         settings = settings_for(EVERYWHERE, OWN_JVM)
@@ -102,26 +102,26 @@ def session(
         builder = builder.config(name, value)
     made = builder.appName(app_name).getOrCreate()
     if SENT in given:
-        # A source that Spark finds by itself is not given what is sent to the workers.
+        # If Spark finds the source by itself, it does not send it the files for the workers.
         made.dataSource.register(ForebaySource)
     return made
 
 
 def settings_for(*where: str) -> dict[str, str]:
-    """The values of SETTINGS that do not depend on the machine."""
+    """Return the settings for these kinds of session that do not depend on the machine."""
     return {setting.name: setting.value for setting in SETTINGS if setting.where in where and setting.value}
 
 
 def patient(master: str) -> str:
-    """The master with Spark's usual number of tries for a task: in local mode it is one, whatever the settings say.
+    """Return the master with Spark's usual number of attempts for a task: in local mode the default is one attempt.
 
-    A worker that is killed, or a connection that breaks, then costs a task and not the query.
+    Then a killed worker, or a broken connection, costs a task and not the query.
     """
     return re.sub(r"^local(?:\[([0-9]+|\*)\])?$", lambda found: f"local[{found[1] or 1},{TASK_FAILURES_MAX}]", master)
 
 
 def machine_settings(master: str) -> dict[str, str]:
-    """The settings that depend on the machine, for a master that is all on it."""
+    """Return the settings that depend on the machine, for a master in local mode."""
     threads = re.match(r"local\[([0-9]+)", master)
     cores = len(os.sched_getaffinity(0)) if master.startswith("local[*") else int(threads[1]) if threads else 1
     heap_mib = min(max(memory_octets() // 4 // MIB, HEAP_MIB_MIN), HEAP_MIB_MAX)
@@ -129,7 +129,7 @@ def machine_settings(master: str) -> dict[str, str]:
 
 
 def memory_octets(cgroup: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
-    """The machine's memory, or the container's share of it."""
+    """Return the machine's memory in bytes, or the container's limit if that is less."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         limit = cgroup.read_text(encoding="ascii").strip()

@@ -1,4 +1,4 @@
-"""A look at Spark's workers, once a session: can they run what this package sends them?"""
+"""Checks, once a session, whether Spark's workers can import forebay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-# As text: a function of this module would reach the workers by its name, and they may lack the module.
+# As text: a function of this module would be pickled by name, and the workers may lack the module.
 PROBE: Final = """
 def probe(_):
     import sys
@@ -33,7 +33,7 @@ _good: set[tuple[str, str]] = set()
 
 
 def check_workers(spark: SparkSession) -> None:
-    """OptionError where the workers' Python cannot import forebay: which it is, why it cannot, and what to set."""
+    """Raise OptionError if the workers' Python cannot import forebay, naming that Python, the reason and the remedy."""
     context = spark.sparkContext
     key = str(context.applicationId), str(context.pythonExec)
     if key in _good:
@@ -48,12 +48,12 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def ask_worker(context: SparkContext) -> tuple[str, str]:
-    """The Python of a worker, and why it cannot import forebay; empty if it can."""
+    """Return the path of a worker's Python, and the error of importing forebay there; "" if it succeeds."""
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(PROBE, names)
     jvm: Any = context._jvm
     level = jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
-    context.setLogLevel("OFF")  # of a worker that cannot start, Spark tells in 150 lines
+    context.setLogLevel("OFF")  # Spark logs 150 lines about a worker that cannot start
     try:
         ((python, error),) = context.parallelize([None], 1).map(names["probe"]).collect()
     except (PySparkException, Py4JError) as failure:
@@ -64,7 +64,7 @@ def ask_worker(context: SparkContext) -> tuple[str, str]:
 
 
 def reason_of(text: str) -> str:
-    """The line of a long error that says why."""
+    """Return the line of a long error text that gives the reason."""
     found = REASON.search(text.split("\n", 1)[-1]) or REASON.search(text)
     line = found[0] if found else text.strip().split("\n", 1)[0]
     return line.strip()[:REASON_CHARACTERS_MAX]

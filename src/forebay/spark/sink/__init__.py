@@ -1,1 +1,1 @@
-"""Rows as messages: tasks stage blocks of them, and the driver's commit publishes these, once."""
+"""Writes rows as messages: tasks stage blocks of rows, and the driver's commit publishes the blocks once."""

@@ -1,7 +1,7 @@
-"""Arrow record batches to blocks, without a step per row where rows say nothing of themselves but value and address.
+"""Encodes Arrow record batches as blocks, without a step per row if rows have only values and addresses.
 
-A column of Arrow has offsets and octets as a block has them (log/block.py): both are handed over in slices, and joined
-once. What rows say in properties is encoded once for all that say the same.
+A column of Arrow has offsets and bytes as a block has them (log/block.py), so slices of both are joined once. Equal
+properties of rows are encoded once.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ PROPERTIES: Final = (
     "delay_ms",
     "timestamp",
 )
-MEMO_MAX: Final = 10_000  # distinct combinations remembered; beyond it they are forgotten together
+MEMO_MAX: Final = 10_000  # distinct combinations of properties cached; when it is full, the cache is emptied
 MICROSECONDS: Final = 1_000_000
 PRIORITY_MAX: Final = 255
 
 Offsets = npt.NDArray[np.int64]
-Block = tuple[bytes, bytes]  # its head, and all behind it
+Block = tuple[bytes, bytes]  # the head of the block, and the rest
 
 
 class Cells:
-    """A column of a block about to be made: where each value ends, and the octets of all."""
+    """A column of a block to be built: the end of each value, and the bytes of all values."""
 
     __slots__ = ("octets", "offsets")
 
@@ -50,25 +50,28 @@ class Cells:
         self.octets = octets
 
     def part(self, first: int, end: int) -> Cells:
-        """The values [first, end)."""
+        """Return the values [first, end)."""
         low, high = int(self.offsets[first]), int(self.offsets[end])
         return Cells(self.offsets[first : end + 1] - low, self.octets[low:high])
 
 
 def same(value: bytes, count: int) -> Cells:
-    """One value in every row."""
+    """Return a column with one value in every row."""
     return Cells(np.arange(count + 1, dtype=np.int64) * len(value), memoryview(value * count))
 
 
 def listed(values: list[bytes]) -> Cells:
-    """Values one by one."""
+    """Return a column of these values."""
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum([len(value) for value in values], out=offsets[1:])
     return Cells(offsets, memoryview(b"".join(values)))
 
 
 def cells_of(column: pa.Array, name: str) -> Cells:
-    """A column of text or octets as it lies in memory; OptionError naming it where a row has none."""
+    """Return a column of text or bytes without a copy of the bytes.
+
+    Raises OptionError naming the column if a row has NULL.
+    """
     if column.null_count:
         raise null_in(column, name)
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
@@ -86,9 +89,9 @@ def null_in(column: pa.Array, name: str) -> OptionError:
 
 
 class BlockEncoder:
-    """Makes the blocks of one task.
+    """An encoder that makes the blocks of one task.
 
-    columns  what each column of the batches says (`sink_columns`)
+    columns  index of each known column in the batches, by name (`sink_columns`)
     """
 
     def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
@@ -99,7 +102,7 @@ class BlockEncoder:
         self.plain = EXCHANGE_FORMAT.encode(Properties())
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[tuple[int, Block]]:
-        """Blocks of at most so many rows and octets as the options say; each with its rows."""
+        """Yield blocks with their numbers of rows, none larger than the options' limits of rows and bytes."""
         rows = batch.num_rows
         if rows == 0:
             return
@@ -118,7 +121,7 @@ class BlockEncoder:
     # ---- where rows go
 
     def address(self) -> tuple[bytes, bytes] | None:
-        """The exchange and routing key of every row; None where columns say them."""
+        """Return the exchange and routing key of every row, or None if columns give them."""
         options = self.options
         by_row = options.exchange is None and EXCHANGE in self.columns
         exchange = (options.exchange or "").encode()
@@ -127,7 +130,10 @@ class BlockEncoder:
         return exchange, (options.topic or "").encode()
 
     def addresses(self, batch: pa.RecordBatch) -> tuple[Cells, Cells]:
-        """Exchanges and routing keys; OptionError naming the column that does not say where a row goes."""
+        """Return exchanges and routing keys as columns.
+
+        Raises OptionError naming the column if a row has no destination.
+        """
         rows = batch.num_rows
         options = self.options
         if options.exchange is None and EXCHANGE in self.columns:
@@ -144,7 +150,10 @@ class BlockEncoder:
         return same(exchange, rows), keys
 
     def addresses_by_row(self, batch: pa.RecordBatch) -> tuple[Cells, Cells]:
-        """Exchange and routing key of each row, which names its exchange, or none for a queue."""
+        """Return exchanges and routing keys if each row names its exchange.
+
+        A row without an exchange goes to a queue.
+        """
         nothing: list[Any] = [None] * batch.num_rows
         exchanges = self.values(batch, EXCHANGE)
         topics = [self.options.topic] * batch.num_rows if self.options.topic else self.values(batch, TOPIC, nothing)
@@ -164,10 +173,10 @@ class BlockEncoder:
             return default
         return python_values(batch.column(self.columns[name]))
 
-    # ---- what rows say of themselves
+    # ---- properties
 
     def properties(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The properties of each row."""
+        """Return the encoded properties of each row."""
         columns = [python_values(batch.column(self.columns[name])) for name in self.said]
         memo = self.memo
         found: list[bytes] = []
@@ -183,7 +192,10 @@ class BlockEncoder:
 
 
 def properties_of(said: dict[str, Any]) -> Properties:
-    """The properties of one row's message; OptionError naming the column and the value that cannot be."""
+    """Return the properties of one row's message.
+
+    Raises OptionError naming the column and the value that is not allowed.
+    """
     properties = Properties()
     headers = [(name, value) for name, value in said.get(HEADERS) or () if value is not None]
     for name, _ in headers:
@@ -209,7 +221,7 @@ def properties_of(said: dict[str, Any]) -> Properties:
 
 
 def within(said: dict[str, Any], name: str, most: int) -> int | None:
-    """A number that must be from 0 to `most`."""
+    """Return a number of the row, or None if it has none. Raises OptionError unless it is from 0 to `most`."""
     value: int | None = said.get(name)
     if value is not None and not 0 <= value <= most:
         raise OptionError(f"column {name!r}: {value} is not a number from 0 to {most}")
@@ -217,7 +229,7 @@ def within(said: dict[str, Any], name: str, most: int) -> int | None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column, each fit to be a key of a dict; a time as microseconds since 1970."""
+    """Return the values of a column as hashable Python values; a time becomes microseconds since 1970."""
     if pa.types.is_timestamp(column.type):
         column = column.view(pa.int64())
     values: list[Any] = column.to_pylist()
@@ -233,7 +245,7 @@ def octets_of(value: str | bytes) -> bytes:
 
 
 def checked(cells: Cells, name: str) -> Cells:
-    """OptionError where a value is longer than a name in AMQP."""
+    """Return the column. Raises OptionError if a value is longer than a name in AMQP may be."""
     longest = int(np.diff(cells.offsets).max(initial=0))
     if longest > NAME_OCTETS_MAX:
         raise OptionError(f"column {name!r}: a value of {longest} octets, at most {NAME_OCTETS_MAX} can be")
@@ -244,7 +256,10 @@ def checked(cells: Cells, name: str) -> Cells:
 
 
 def block_of(count: int, columns: list[Cells]) -> Block:
-    """A block whose offsets and timestamps are zero: the broker gives them. The columns stand as log/block.py says."""
+    """Return a block with zeros as offsets and timestamps, which the broker sets.
+
+    The columns are ordered as in log/block.py.
+    """
     parts: list[Any] = [bytes(8 * count), bytes([EXCHANGE_FORMAT.number]) * count, bytes(-count & 7)]
     lengths: list[int] = []
     for cells in columns:

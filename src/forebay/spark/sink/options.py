@@ -42,15 +42,15 @@ NAMES: Final = (
     BATCH_OCTETS,
     RETRY,
 )
-OF_SPARK: Final = ("checkpointlocation", "queryname")  # options of every stream, which Spark hands over as well
-NAME_OCTETS_MAX: Final = 255  # of a queue, an exchange, a routing key, a transaction
+OF_SPARK: Final = ("checkpointlocation", "queryname")  # Spark's own options of a stream, which it passes on
+NAME_OCTETS_MAX: Final = 255  # longest name of a queue, an exchange or a transaction, and longest routing key
 ROWS_MAX: Final = 1_000_000
-OCTETS_MAX: Final = 32 << 20  # of values; the broker takes blocks of up to 64 MiB
+OCTETS_MAX: Final = 32 << 20  # total of a block's values; the broker takes blocks of up to 64 MiB
 
 VALUE: Final = "value"
 ROUTING_KEY: Final = "routing_key"
 HEADERS: Final = "headers"
-OF_KAFKA: Final = {"queue": TOPIC, "key": ROUTING_KEY}  # other names of columns, where the proper one is not there
+OF_KAFKA: Final = {"queue": TOPIC, "key": ROUTING_KEY}  # other names of columns, used if the proper one is missing
 
 _TEXT: Final = (StringType,)
 _OCTETS: Final = (StringType, BinaryType)
@@ -79,10 +79,10 @@ COLUMNS: Final[dict[str, tuple[type[DataType], ...]]] = {
 class SinkOptions:
     """All options of one write, checked.
 
-    topic, exchange  None where a column says it, if anything does
-    transaction      names a batch write, so that it can be run again; empty for none
-    commit_s         how long the commit may take, with all attempts to learn what came of it
-    rows_max, octets_max  of one block; a row that is longer has one of its own
+    topic, exchange  None if a column gives it, or nothing does
+    transaction      name of a batch write, so that it can be repeated; empty for none
+    commit_s         how long the commit may take in seconds, including all attempts to learn its outcome
+    rows_max, octets_max  limits of one block; a row that is longer has a block of its own
     """
 
     access: Access
@@ -95,9 +95,9 @@ class SinkOptions:
 
 
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
-    """The options of a write; OptionError naming the option and its value.
+    """Parse and check the options of a write. Raises OptionError naming the option and its value.
 
-    given  as Spark hands them over: names in any case
+    given  the options as Spark passes them: names in any case
     """
     ours = {name: value for name, value in given.items() if name.lower() not in OF_SPARK}
     values = known_options(ours, NAMES, "sink")
@@ -113,15 +113,16 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
 
 
 def check_stream_sink(options: SinkOptions) -> None:
-    """OptionError where a stream cannot be written as the options say."""
+    """Raise OptionError if a stream's write cannot have these options."""
     if options.transaction:
         raise OptionError(f"{TRANSACTION}: {options.transaction!r}: a stream's batches are named by its checkpoint")
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, int]:
-    """The columns of the rows by what they say: the names of COLUMNS, each with its place.
+    """Return the index of each known column of the rows, by its name in COLUMNS.
 
-    Columns of the source that say nothing to a sink are passed over: what was read can be written as it is.
+    Columns of the source that the sink does not use are skipped, so that rows read from a queue can be written
+    unchanged.
     raises  OptionError naming the column
     """
     names = schema.fieldNames()

@@ -1,7 +1,7 @@
-"""Writers of the sink: tasks stage blocks, and the driver's commit publishes what they staged, once.
+"""The sink's writers: tasks stage blocks, and the driver's commit publishes the staged blocks once.
 
 The broker remembers the last batch that each query committed (its staging.py). A batch that Spark runs again, after
-a crash of whichever part, is committed again under the same number, and nothing is published for it.
+any crash, is committed again under the same number, and the broker publishes nothing for it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from forebay.spark.sink.options import SinkOptions
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-ONLY_BATCH: Final = 0  # the number of a batch write's one batch
-CHECK: Final = "check-"  # how the name of a query begins that stages a row only to have it looked at
-OF_ONE_ROW: Final = "stage: row 0: "  # what the broker says before what is wrong with the row
+ONLY_BATCH: Final = 0  # a batch write has one batch, with this number
+CHECK: Final = "check-"  # prefix of the names of queries that stage a row only for a check
+OF_ONE_ROW: Final = "stage: row 0: "  # prefix of the broker's errors about the row
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPart(WriterCommitMessage):
-    """The result of one task; `rows` is 0 where it had nothing to stage, or all is committed already."""
+    """The result of one task; `rows` is 0 if it had nothing to stage, or the batch is committed already."""
 
     query: str
     name: str
@@ -43,12 +43,12 @@ class WrittenPart(WriterCommitMessage):
 
 
 _idle: Final = IdleConnections[StagingClient]()
-# Destinations of this process's streams that the broker has accepted.
+# Destinations that the broker has accepted, in this process.
 _checked: set[tuple[Access, tuple[bytes, bytes] | None]] = set()
 
 
 class WriteTarget:
-    """The place that a write goes to, and the way; pickled into every task.
+    """The destination and the options of a write. It is pickled into every task.
 
     columns  as `sink_columns` found them
     """
@@ -58,17 +58,17 @@ class WriteTarget:
         self.columns = columns
 
     def stage(self, query: str, batch: int, rows: Iterator[pa.RecordBatch]) -> WrittenPart:
-        """Stage the rows of one task; on an executor."""
+        """Stage the rows of one task. Runs on an executor."""
         access = self.options.access
         with naming(access):
             client, last = self.first_answer(query)
-        # Not the task's attempt: a driver that starts anew counts its tasks from 0 again.
+        # A random name, not the task's attempt: a restarted driver numbers its tasks from 0 again.
         name = uuid.uuid4().hex
         staged = 0
         kept = last < batch
         try:
             encoder = self.encoder()
-            for each in rows:  # to the end, also where nothing is kept: Spark's worker does not expect to be left
+            for each in rows:  # consume all rows even if none is kept, as Spark's worker expects
                 for count, block in encoder.blocks(each) if kept else ():
                     kept = client.stage(query, batch, name, block)
                     staged += count
@@ -81,11 +81,12 @@ class WriteTarget:
         return WrittenPart(query, name, staged if kept else 0)
 
     def check(self, query: str | None = None) -> None:
-        """Ask the broker whether it would take a row; on the driver, before any task runs.
+        """Check with the broker whether it would accept a row. Runs on the driver, before any task.
 
-        query   of a batch write: where that is committed already, nothing will be written; None of a stream, whose
-                every micro-batch comes here: one answer is enough
-        raises  RequestError where there is no such place, or the user may not publish there; Unreachable
+        query   id of a batch write: if it is committed already, nothing is checked. None for a stream, which calls this
+          for
+          every micro-batch: the broker's first acceptance is remembered
+        raises  RequestError if there is no such destination, or the user may not publish there; Unreachable
         """
         access = self.options.access
         target = self.encoder().address()
@@ -105,7 +106,7 @@ class WriteTarget:
         _checked.add((access, target))
 
     def try_row(self, client: StagingClient, exchange: bytes, key: bytes) -> None:
-        """Stage a row that is never committed."""
+        """Stage a row that is never committed. Raises RequestError if the broker refuses it."""
         query = CHECK + uuid.uuid4().hex
         row = block_of(1, [same(cell, 1) for cell in (exchange, key, self.encoder().plain, b"")])
         try:
@@ -119,17 +120,17 @@ class WriteTarget:
             raise
 
     def encoder(self) -> BlockEncoder:
-        """The encoder that makes blocks of the rows."""
+        """Return a new encoder of rows."""
         return BlockEncoder(self.options, self.columns)
 
     def first_answer(self, query: str) -> tuple[StagingClient, int]:
-        """A connection that works, and the last batch of the query that is committed."""
+        """Return a working connection, and the last committed batch of the query."""
         access = self.options.access
         client = _idle.take(access)
         if client is not None:
             try:
                 return client, client.last_batch(query)
-            except OutcomeUnknown:  # the broker was started anew since
+            except OutcomeUnknown:  # the broker has restarted since
                 client.close()
                 _idle.close(access)
         patience = Patience(access.retry_s)
@@ -141,7 +142,10 @@ class WriteTarget:
                 patience.wait(error)
 
     def commit(self, query: str, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Publish what these tasks staged; on the driver. Asks again until it knows what came of it."""
+        """Publish the blocks that these tasks staged, repeating the request until its outcome is known.
+
+        Runs on the driver.
+        """
         parts = {each.name: each.rows for each in messages if isinstance(each, WrittenPart) and each.rows}
         deadline = time.monotonic() + self.options.commit_s
         patience = Patience(self.options.commit_s)
@@ -152,31 +156,31 @@ class WriteTarget:
                     client.commit(query, batch, parts)
                     return
             except (Unreachable, OutcomeUnknown) as error:
-                # Asked twice, it is published once; and what was committed is published whoever asks.
+                # Safe to repeat: the broker publishes a batch once, whichever connection commits it.
                 patience.wait(error)
 
     def abort(self, query: str, batch: int) -> None:
-        """Throw away what was staged; on the driver."""
+        """Discard the staged blocks of a batch. Runs on the driver."""
         try:
             with connect(self.options.access) as client:
                 client.abort(query, batch)
         except (Unreachable, OutcomeUnknown):
-            return  # Spark has an error to tell already; what is staged expires
+            return  # Spark already reports an error, and staged blocks expire
         except RequestError as error:
-            # Spark aborts also after a commit that raised: what is committed stays.
+            # Spark also aborts after a commit that raised; a committed batch stays.
             if error.reason != PRECONDITION:
                 raise
 
 
 def connect(access: Access, timeout_s: float = TIMEOUT_S) -> StagingClient:
-    """A new connection to the broker of the options."""
+    """Open a new connection to the broker."""
     return access.connect(StagingClient, timeout_s)
 
 
 class ForebayWriter(DataSourceArrowWriter):
-    """A batch write: one transaction, published at the end of the job.
+    """The writer of a batch: one transaction, published at the end of the job.
 
-    Made on the driver once a write; pickled to the tasks and to the process that commits.
+    Created on the driver once a write; pickled to the tasks and to the process that commits.
     """
 
     def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
@@ -185,24 +189,24 @@ class ForebayWriter(DataSourceArrowWriter):
 
     @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write on an executor, once a task."""
+        """Stage the rows of one task. Runs on an executor."""
         return self.stager.stage(self.query, ONLY_BATCH, iterator)
 
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit on the driver, once all tasks are done."""
+        """Publish the staged rows, once all tasks are done. Runs on the driver."""
         self.stager.commit(self.query, ONLY_BATCH, messages)
 
     @plainly()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Abort on the driver, where a task or the commit failed."""
+        """Discard the staged rows after a task or the commit failed. Runs on the driver."""
         self.stager.abort(self.query, ONLY_BATCH)
 
 
 class ForebayStreamWriter(DataSourceStreamArrowWriter):
-    """A stream's writes: each micro-batch is one transaction, under the query's id and the batch's number.
+    """The writer of a stream: each micro-batch is one transaction, under the query's id and the batch's number.
 
-    Made on the driver once a micro-batch; pickled to the tasks and to the process that commits.
+    Created on the driver once a micro-batch; pickled to the tasks and to the process that commits.
     """
 
     def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
@@ -210,7 +214,7 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
     @plainly()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write on an executor, once a task."""
+        """Stage the rows of one task. Runs on an executor."""
         context = TaskContext.get()
         assert context is not None, "a task of Spark"
         query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
@@ -219,17 +223,17 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
-        """Commit on the driver, once all tasks of the micro-batch are done."""
+        """Publish the staged rows of a micro-batch, once all its tasks are done. Runs on the driver."""
         for query in queries_of(messages):
             self.stager.commit(query, batchId, messages)
 
     @plainly()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
-        """Abort on the driver, where a task or the commit failed."""
+        """Discard the staged rows after a task or the commit failed. Runs on the driver."""
         for query in queries_of(messages):
             self.stager.abort(query, batchId)
 
 
 def queries_of(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
-    """The one query that all tasks belong to; none where no task has ended well."""
+    """Return the id of the one query of all tasks, as a set, which is empty if no task succeeded."""
     return {each.query for each in messages if isinstance(each, WrittenPart)}

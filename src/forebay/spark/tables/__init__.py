@@ -1,1 +1,1 @@
-"""Tables that queues are tiered into: Parquet folders, Delta and Iceberg, behind one small interface."""
+"""Tables that queues are tiered into: Parquet folders, Delta and Iceberg, with one small interface."""

@@ -1,12 +1,11 @@
-"""Small files of a table become large ones, and what they leave behind is removed later.
+"""Merges small files of a table into large ones, and later removes the replaced files.
 
-Streams write a file for every micro-batch. Files are merged within a partition, neighbours by their offsets only, so
-that a partition stays in order and the statistics of its files narrow. The new ones take the place of the old in one
-commit.
+Streams write a file for every micro-batch. Only neighbours by offset within a partition are merged, so that a
+partition stays in order and the statistics of its files stay narrow. The new files replace the old ones in one commit.
 
-Who read the table's list of files before that still opens the old ones: they are noted beforehand under
-`_forebay/replaced/`, and removed only a safe time after, if the table does not refer to them any more. So are files
-that no commit ever named.
+Readers that listed the table's files before that commit still open the old ones. So replaced files are recorded
+beforehand under `_forebay/replaced/`, and removed only after a safe time, if the table does not refer to them any more.
+Files that no commit ever named are removed in the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from forebay.spark.tables.table import ABOUT, LakeTable, write_file
 from forebay.spark.tables.writing import OpenFile, WriteOptions
 
 REPLACED: Final = "replaced"
-MERGED_MAX: Final = 1000  # files at once: each is opened
+MERGED_MAX: Final = 1000  # most files in one merge, which opens each of them
 BATCH_ROWS: Final = 65_536
 
 Merge = list[DataFile]
@@ -35,18 +34,18 @@ Merge = list[DataFile]
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of a compaction: files that went, and those that stand for them."""
+    """The result of a compaction: the number of files replaced, and of files written."""
 
     replaced: int = 0
     written: int = 0
 
 
 def plan_merges(files: Iterable[DataFile], octets: int, files_min: int = 2) -> list[Merge]:
-    """Runs of neighbours of one partition that are worth a merge.
+    """Return runs of neighbouring files of one partition that are worth merging.
 
-    octets     how long a file should be; twice as long is the most
-    files_min  a run has at least so many; and from three on, a file joins only where those after it are as long
-               together, so that a row is rewritten about log2 times
+    octets     target size of a file in bytes; a merged file has at most twice that
+    files_min  the least number of files in a run. From three on, a file joins a run only if the files after it are as
+               long together, so that a row is rewritten about log2 times
     """
     partitions: dict[str, list[DataFile]] = {}
     for file in files:
@@ -74,7 +73,7 @@ def worth(run: Merge, files_min: int) -> list[Merge]:
 
 
 def merge(root: str, files: Sequence[DataFile], options: WriteOptions) -> DataFile:
-    """One file with the rows of several, in their order. Runs on an executor."""
+    """Write the rows of several files into one file, in order. Runs on an executor."""
     assert all(earlier.end <= later.first for earlier, later in pairwise(files)), "files overlap"
     merged: OpenFile | None = None
     try:
@@ -100,9 +99,9 @@ def compact(
     run: Callable[[list[Merge]], Iterator[DataFile]],
     files_min: int = 2,
 ) -> Compacted:
-    """Merge what is worth it.
+    """Merge the files of a table that are worth merging.
 
-    run  makes the merged file of each plan, in their order
+    run  writes the merged file of each plan, in their order
     """
     table.refresh()
     merges = plan_merges(table.files(), options.octets, files_min)
@@ -112,7 +111,7 @@ def compact(
     replaced = [file for each in merges for file in each]
     note_replaced(table, [file.path for file in replaced])
     if not table.replace(replaced, written):
-        # Another compaction was quicker; the rows are in its files.
+        # Another compaction has replaced them; the rows are in its files.
         for file in written:
             os.unlink(table.path(file))
         return Compacted()
@@ -126,14 +125,14 @@ def note_replaced(table: LakeTable, paths: list[str]) -> None:
 
 
 def sweep(table: LakeTable, safe_s: float) -> int:
-    """Remove files that the table has not referred to for a safe time; how many went.
+    """Remove files that the table has not referred to for a safe time, and return their number.
 
-    safe_s  longer than any reader takes from the list of files to the last of them, and than any batch of a job
+    safe_s  seconds; longer than any reader needs from listing the files to the last of them, and than any job's batch
     """
     before_s = time.time() - safe_s
     table.refresh()
     table.forget(before_s)
-    # Listed before the table is asked: what is committed in between is then in the answer.
+    # List files before reading the table's references: these then include files committed in between.
     there = list(data_files(table.folder))
     notes = replaced_notes(table)
     table.refresh()
@@ -164,9 +163,9 @@ def replaced_notes(table: LakeTable) -> list[tuple[str, float, list[str]]]:
 
 
 def data_files(root: str) -> Iterator[str]:
-    """Every file of data below a table's folder, whole or not, by its relative path."""
+    """Yield the relative path of every data file below a table's folder, complete or not."""
     for name in os.listdir(root):
-        # Partitions only: what begins otherwise belongs to the formats.
+        # Partitions only: other folders belong to the table's format.
         if not name.startswith("queue="):
             continue
         for folder, _, names in os.walk(os.path.join(root, name)):

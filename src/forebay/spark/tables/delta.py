@@ -1,4 +1,4 @@
-"""A Delta table, by `deltalake`: the job and its batch are a `txn` action of the commit itself."""
+"""A Delta table, using `deltalake`: the job and its batch are a `txn` action of the commit itself."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from forebay.spark.tables.writing import make_folders, sync
 
 LOG: Final = "_delta_log"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Commits come several a second: their entries go soon, and reading begins at a checkpoint not far back.
+# There are several commits a second: keep their entries only briefly, and write checkpoints often enough for readers.
 CONFIGURATION: Final = {"delta.logRetentionDuration": "interval 1 hours", "delta.checkpointInterval": "100"}
-MILLISECOND_US: Final = 1000  # statistics of times in a Delta log are no finer
+MILLISECOND_US: Final = 1000  # resolution of times in a Delta log's statistics
 
 
 class DeltaLakeTable(LakeTable):
-    """See the module. Not for two threads at a time but for the files it writes."""
+    """A Delta table. Use it from one thread at a time; data files may be written concurrently."""
 
     format = "delta"
-    with_partitions = False  # Delta's readers take them from the log
+    with_partitions = False  # Delta's readers take the partition columns from the log
 
     def __init__(self, folder: str, layout: Layout) -> None:
         super().__init__(folder, layout)
@@ -47,7 +47,9 @@ class DeltaLakeTable(LakeTable):
         self.check_schema()
 
     def check_schema(self) -> None:
-        """Check that what we write still fits: others may have changed the schema since."""
+        """Raise TableError if the table's columns no longer match the layout: other writers may have changed the
+        schema.
+        """
         names = [field.name for field in self.table.schema().fields]
         by = self.table.metadata().partition_columns
         check_columns(f"the Delta table in {self.folder}", names, by, self.layout)
@@ -84,7 +86,7 @@ class DeltaLakeTable(LakeTable):
     def append(self, app_id: str, batch: int, files: Sequence[DataFile]) -> None:
         known, version = self.files(), self.table.version()
         self.write([self.add_action(file, True) for file in files], [Transaction(app_id, batch)])
-        # The log is not read again for what we know, unless others have committed since: a table has many files.
+        # Update the cache instead of reading the log again, unless another writer has committed: a table has many files.
         if self.table.version() == version + 1:
             self.cached = version + 1, [*known, *files]
 
@@ -96,7 +98,7 @@ class DeltaLakeTable(LakeTable):
         self.write(actions, [])
 
     def write(self, actions: Sequence[AddAction | RemoveAction], transactions: list[Transaction]) -> None:
-        # No retries within: somebody else's commit may have been this very batch, or may have our offsets.
+        # No retries in deltalake: another writer may have committed this batch, or the same offsets.
         properties = CommitProperties(app_transactions=transactions, max_commit_retries=0)
         by = self.layout.partition_names
         try:
@@ -107,7 +109,7 @@ class DeltaLakeTable(LakeTable):
         self.sync()
 
     def sync(self) -> None:
-        """deltalake does not: the log's newest entry, and its name."""
+        """Sync the log's newest entry and its folder, which deltalake does not."""
         log = os.path.join(self.folder, LOG)
         sync(os.path.join(log, f"{self.table.version():020d}.json"))
         sync(log)
@@ -122,18 +124,18 @@ class DeltaLakeTable(LakeTable):
         return AddAction(file.path, file.octets, self.values(file), changed_ms, data_change, json.dumps(statistics))
 
     def values(self, file: DataFile) -> dict[str, str | None]:
-        """Delta has no empty partition value: it is none."""
+        """Return the partition values of a file, with None for empty ones, which Delta does not have."""
         return {name: value or None for name, value in file.partition.items()}
 
     def forget(self, before_s: float) -> None:
-        """Do nothing: a removed file stays in the log, which says that it is gone."""
+        """Do nothing: a removed file stays in the log, marked as removed."""
 
     def referenced(self) -> set[str]:
         return {file.path for file in self.files()}
 
 
 def iso(stamp_us: int) -> str:
-    """A time as statistics have it; later parts of a millisecond are cut off."""
+    """Return a time in the form of Delta's statistics, cut off to milliseconds."""
     return (EPOCH + timedelta(microseconds=stamp_us)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 

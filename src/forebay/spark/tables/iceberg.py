@@ -1,6 +1,6 @@
-"""An Iceberg table, by `pyiceberg`: the job's last batch is a property of the table, set in the commit of the files.
+"""An Iceberg table, using `pyiceberg`: the job's last batch is a table property, set in the commit of the files.
 
-A property and not a part of the snapshot: those expire.
+It is a property and not part of a snapshot, as snapshots expire.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMESPACE: Final = "forebay"
 CATALOG: Final = "catalog.db"
 RETRIES: Final = "commit.retry.num-retries"
 MAPPING: Final = "schema.name-mapping.default"
-# Every commit writes the table's whole description anew.
+# Every commit writes the table's whole metadata anew.
 PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -37,15 +37,15 @@ PROPERTIES: Final = {
     "write.metadata.metrics.default": "none",
 }
 METRICS: Final = "write.metadata.metrics.column."
-SNAPSHOTS_MAX: Final = 200  # kept; who reads an older one has its list of files, and the files stay
+SNAPSHOTS_MAX: Final = 200  # snapshots to keep; files of older ones are kept for a safe time for their readers
 EPOCH: Final = date(1970, 1, 1)
 
 
 class IcebergTable(LakeTable):
-    """See the module. Not for two threads at a time but for the files it writes."""
+    """An Iceberg table. Use it from one thread at a time; data files may be written concurrently."""
 
     format = "iceberg"
-    with_partitions = True  # Iceberg's readers look for every column in the file
+    with_partitions = True  # Iceberg's readers expect every column in the file
 
     def __init__(self, table: Table, layout: Layout) -> None:
         super().__init__(local_path(table.location()), layout)
@@ -54,9 +54,9 @@ class IcebergTable(LakeTable):
         self.settle()
 
     def settle(self) -> None:
-        """Set what we rely on, after each look."""
-        # Only in this object, not in the table. No retries within pyiceberg: somebody else's commit may have been this
-        # very batch, or may have our offsets.
+        """Disable pyiceberg's retries and check the columns; call after every refresh of the table."""
+        # Only in this object, not in the table. No retries in pyiceberg: another writer may have committed this
+        # batch, or the same offsets.
         self.table.metadata.properties[RETRIES] = "0"
         names = [field.name for field in self.table.schema().fields]
         by = [field.name for field in self.table.spec().fields]
@@ -73,14 +73,14 @@ class IcebergTable(LakeTable):
         snapshot = self.table.current_snapshot()
         number = snapshot.snapshot_id if snapshot is not None else None
         if number != self.cached[0]:
-            # Files that are known already are not decoded again.
+            # Reuse the decoded description of known files.
             known = self.cached[1]
             found = self.iceberg_files()
             self.cached = number, {path: known.get(path) or self.data_file(file) for path, file in found.items()}
         return list(self.cached[1].values())
 
     def iceberg_files(self) -> dict[str, IcebergFile]:
-        """The files as pyiceberg describes them, by their paths below the folder."""
+        """Return the files as pyiceberg describes them, by their paths relative to the table's folder."""
         found = [task.file for task in self.table.scan().plan_files()]
         return {os.path.relpath(local_path(file.file_path), self.folder): file for file in found}
 
@@ -125,7 +125,7 @@ class IcebergTable(LakeTable):
                     snapshot.append_data_file(file)
 
         self.write(change)
-        # The manifests are not read again for what we know: a table has many files, a commit few.
+        # Update the cache instead of reading the manifests again: a table has many files, a commit few.
         snapshot = self.table.current_snapshot()
         assert snapshot is not None
         self.cached = snapshot.snapshot_id, {**known, **{file.path: file for file in files}}
@@ -144,7 +144,7 @@ class IcebergTable(LakeTable):
         self.write(change)
 
     def described(self, files: Sequence[DataFile]) -> list[IcebergFile]:
-        """Files as Iceberg describes them, with the statistics of their own footers."""
+        """Return files as Iceberg describes them, with statistics from their footers."""
         metadata = self.table.metadata
         return [parquet_file_to_data_file(self.table.io, metadata, f"file://{self.path(file)}") for file in files]
 
@@ -158,7 +158,7 @@ class IcebergTable(LakeTable):
         self.sync()
 
     def sync(self) -> None:
-        """pyiceberg does not: what the commit wrote, and the names of it."""
+        """Sync the files that the last commit wrote, and their folder, which pyiceberg does not."""
         paths = [self.table.metadata_location]
         snapshot = self.table.current_snapshot()
         if snapshot is not None:
@@ -172,7 +172,10 @@ class IcebergTable(LakeTable):
         sync(os.path.dirname(local_path(self.table.metadata_location)))
 
     def forget(self, before_s: float) -> None:
-        """Old snapshots, and what described them. Each commit makes one, and writes the list of all of them anew."""
+        """Expire old snapshots, and remove the manifests that only they use.
+
+        Each commit adds a snapshot, and writes the list of all of them anew.
+        """
         snapshots = sorted(self.table.metadata.snapshots, key=lambda each: each.timestamp_ms)
         current = self.table.current_snapshot()
         old = [
@@ -184,7 +187,7 @@ class IcebergTable(LakeTable):
             try:
                 self.table.maintenance.expire_snapshots().by_ids(old).commit()
             except CommitFailedException:
-                return  # another time
+                return  # the next call expires them
             self.settle()
         kept = {self.table.metadata_location}
         for snapshot in self.table.metadata.snapshots:
@@ -194,7 +197,7 @@ class IcebergTable(LakeTable):
         folder = os.path.dirname(local_path(self.table.metadata_location))
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
-            # pyiceberg removes the older descriptions of the table itself.
+            # pyiceberg itself removes old metadata files of the table.
             if name.endswith(".avro") and name not in names and os.stat(path).st_mtime < before_s:
                 os.unlink(path)
 
@@ -207,7 +210,10 @@ class IcebergTable(LakeTable):
 
 
 def open_iceberg(folder: str | None, layout: Layout | None, name: str, catalog: Catalog | None) -> IcebergTable:
-    """An Iceberg table of a catalog, or of the one in its own folder; a new one where a layout is given."""
+    """Open an Iceberg table of a catalog, or of the catalog in the table's own folder.
+
+    layout  creates the table with this layout if there is none; None raises TableError then
+    """
     if catalog is None:
         assert folder is not None
         make_folders(folder)
@@ -223,7 +229,7 @@ def open_iceberg(folder: str | None, layout: Layout | None, name: str, catalog: 
 
 
 def create(catalog: Catalog, name: str, location: str | None, layout: Layout) -> Table:
-    """Table, partitions and the mapping of names by which files without field ids are read, in one commit."""
+    """Create a table in one commit, with its partitions and the name mapping for reading files without field ids."""
     namespace, _, _ = name.rpartition(".")
     if not namespace or len(name) > NAME_OCTETS_MAX:
         raise OptionError(f"into: {name!r} is not of the form NAMESPACE.NAME of a catalog's table")
@@ -240,12 +246,12 @@ def create(catalog: Catalog, name: str, location: str | None, layout: Layout) ->
 
 
 def layout_of(table: Table) -> Layout:
-    """The layout of a table that is there."""
+    """Return the layout of an existing table."""
     by = [field.name for field in table.spec().fields]
     columns = [field.name for field in table.schema().fields if field.name not in by]
     return Layout(tuple(columns), tuple(by[1:]))
 
 
 def number(bound: bytes) -> int:
-    """A bound of a column of 64 bits; times are microseconds."""
+    """Decode a bound of a 64-bit column; times are in microseconds."""
     return int.from_bytes(bound, "little", signed=True)

@@ -1,4 +1,4 @@
-"""The layout of a table: its columns, its partitions, and what is known of each of its files."""
+"""The layout of a table: its columns, its partitions, and the description of each of its files."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from forebay.core.errors import OptionError
 from forebay.spark.schema import DELIVERY_COUNT, TYPES, arrow_schema
 
 COLUMNS: Final = ("offset", "timestamp", "key", "value", "exchange", "routing_key", "format", "raw_properties")
-NEEDED: Final = ("offset", "timestamp")  # of every table: what it is known by that nothing is missing or there twice
+NEEDED: Final = ("offset", "timestamp")  # columns that every table needs, to verify that rows are there once
 QUEUE: Final = "queue"
 TIMES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "day": (DateType(), pa.date32()),
     "hour": (IntegerType(), pa.int32()),
 }
-# The same for all rows of a queue; and what changes after a record was written.
+# Columns that are equal for all rows of a queue, or change after a record was written.
 LEFT_OUT: Final = ("queue", "topic", "partition", "timestampType", DELIVERY_COUNT)
 KNOWN: Final = {name: type for name, type in TYPES.items() if name not in LEFT_OUT}
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Characters that Spark escapes in a folder's name, so that it can read the value back.
 ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^") | frozenset(map(chr, range(0x20)))
-NAME_OCTETS_MAX: Final = 255  # of a file's or folder's name, on every file system in use
+NAME_OCTETS_MAX: Final = 255  # longest name of a file or folder, on every file system in use
 
 
 class TableError(OptionError):
-    """A table is not what it was said to be, or what is to be added does not fit it."""
+    """A table is not as declared, or the data to add does not fit it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """One Parquet file of a table, with records of one queue.
 
-    path              below the table's folder
+    path              relative to the table's folder
+    octets            length of the file in bytes
     partition         the partition columns as text, `queue` first
-    first, end        its lowest offset, and the highest plus one
-    first_us, last_us its earliest and latest timestamp, or a little beyond them
+    first, end        the lowest offset, and the highest plus one
+    first_us, last_us a lower bound and an upper bound of the timestamps, in microseconds; nearly exact
     """
 
     path: str
@@ -55,7 +56,7 @@ class DataFile:
 
     @property
     def queue(self) -> str:
-        """The queue that its records are from."""
+        """Return the queue whose records are in the file."""
         return self.partition[QUEUE]
 
     def to_json(self) -> str:
@@ -70,8 +71,8 @@ class DataFile:
 class Layout:
     """The columns of a table.
 
-    columns     as of the source, in their order
-    partitions  beside `queue`: day, hour, then columns of text
+    columns     columns of the source, in their order
+    partitions  partition columns besides `queue`: day, hour, then columns of text
     """
 
     columns: tuple[str, ...]
@@ -79,30 +80,30 @@ class Layout:
 
     @property
     def partition_names(self) -> list[str]:
-        """All partition columns, outermost first."""
+        """Return all partition columns, outermost first."""
         return [QUEUE, *self.partitions]
 
     @property
     def times(self) -> list[str]:
-        """The partition columns that are made of the timestamp."""
+        """Return the partition columns that are derived from the timestamp."""
         return [name for name in self.partitions if name in TIMES]
 
     @property
     def keys(self) -> list[str]:
-        """The partition columns that are columns of the source."""
+        """Return the partition columns that are columns of the source."""
         return [name for name in self.partitions if name not in TIMES]
 
     def source_schema(self) -> StructType:
-        """The columns that are read of a queue to write the table."""
+        """Return the columns to read from a queue to write the table."""
         return StructType([StructField(name, KNOWN[name]) for name in [*self.columns, *self.keys]])
 
     def spark_schema(self) -> StructType:
-        """The table as Spark reads it."""
+        """Return the table's schema in Spark."""
         fields = [StructField(name, KNOWN[name]) for name in self.columns]
         return StructType([*fields, *[StructField(name, spark_type(name)) for name in self.partition_names]])
 
     def arrow_schema(self, with_partitions: bool = True) -> pa.Schema:
-        """The table, or one of its files, in Arrow."""
+        """Return the schema in Arrow of the table, or of a file without the partition columns."""
         fields = list(arrow_schema(StructType([StructField(name, KNOWN[name]) for name in self.columns])))
         if with_partitions:
             fields += [pa.field(name, arrow_type(name)) for name in self.partition_names]
@@ -117,7 +118,7 @@ class Layout:
 
 
 def make_layout(columns: Sequence[str] | None, partition_by: str | Sequence[str] | None) -> Layout:
-    """The layout that a user asks for; OptionError naming what there is no such thing of."""
+    """Return the layout that the arguments describe. Raises OptionError naming an unknown or repeated column."""
     asked = [partition_by] if isinstance(partition_by, str) else list(partition_by or [])
     if "hour" in asked and "day" not in asked:
         asked.insert(0, "day")
@@ -140,7 +141,7 @@ def make_layout(columns: Sequence[str] | None, partition_by: str | Sequence[str]
 
 
 def spark_type(name: str) -> DataType:
-    """Spark's type of a partition column."""
+    """Return Spark's type of a partition column."""
     return TIMES[name][0] if name in TIMES else StringType()
 
 
@@ -149,9 +150,9 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def check_columns(table: str, names: Sequence[str], by: Sequence[str], layout: Layout) -> None:
-    """TableError if a table has not the columns of a layout.
+    """Raise TableError unless a table has the columns of a layout.
 
-    names, by  all of its columns, and those that part it
+    names, by  all columns of the table, and its partition columns
     """
     wanted, wanted_by = layout.arrow_schema().names, layout.partition_names
     if sorted(names) != sorted(wanted) or list(by) != wanted_by:
@@ -162,7 +163,7 @@ def check_columns(table: str, names: Sequence[str], by: Sequence[str], layout: L
 
 
 def local_path(location: str) -> str:
-    """The path that a URL of a mounted file system leads to; TableError at another's."""
+    """Return the path of a URL in a mounted file system. Raises TableError for any other URL."""
     scheme, separator, path = location.partition("://")
     if separator and scheme != "file":
         raise TableError(f"{location}: tables are written to a file system that is mounted, not to {scheme}://")
@@ -170,7 +171,7 @@ def local_path(location: str) -> str:
 
 
 def partition_folder(partition: Mapping[str, str]) -> str:
-    """The folder of a partition, as Spark names them: `queue=a%2Fb/day=2026-01-31`."""
+    """Return the path of a partition's folder, named as by Spark: `queue=a%2Fb/day=2026-01-31`."""
     parts = [f"{name}={escaped(value) if value else NO_VALUE}" for name, value in partition.items()]
     for part in parts:
         if len(part.encode()) > NAME_OCTETS_MAX:
@@ -183,6 +184,6 @@ def escaped(value: str) -> str:
 
 
 def file_name(queue: str, first: int, end: int, token: str) -> str:
-    """The name of a file: whoever lists a folder sees which offsets are in it, and in order."""
+    """Return the name of a data file, which tells its offsets and sorts by them."""
     plain = "".join([char if char.isascii() and (char.isalnum() or char in "-_.") else "_" for char in queue])
     return f"{plain[:80].lstrip('._') or 'queue'}-{first:019d}-{end:019d}-{token}.parquet"

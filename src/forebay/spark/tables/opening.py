@@ -1,4 +1,4 @@
-"""Tables found by their place: which format a folder has, and that it has the form that is asked for."""
+"""Opens a table by its folder or name: finds its format, and checks that it has the requested layout."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DESCRIPTION: Final = "table.json"
 
 
 def open_table(into: str, format: str | None = None, layout: Layout | None = None, catalog: Any = None) -> LakeTable:
-    """A table that is there, or a new one where a layout is given.
+    """Open a table, or create one if there is none and a layout is given.
 
     into     its folder; with a catalog the table's name there, NAMESPACE.NAME
-    format   parquet, delta or iceberg; may be left out for a folder with a table
-    layout   what it must have; None takes it as it is
-    catalog  of PyIceberg; without one an Iceberg table has its own in its folder
-    raises   TableError if there is none, or one of another form
+    format   parquet, delta or iceberg; optional if the folder has a table
+    layout   the layout that the table must have; None accepts any
+    catalog  of PyIceberg; without one, an Iceberg table has its own catalog in its folder
+    raises   TableError if there is no table, or one of another format or layout
     """
     folder = into if catalog is None else None
     if folder is not None:
@@ -42,7 +42,7 @@ def open_table(into: str, format: str | None = None, layout: Layout | None = Non
 
 
 def made(format: str, folder: str | None, layout: Layout | None, name: str, catalog: Any) -> LakeTable:
-    """The table's object; what a format needs is imported only where it is used."""
+    """Return the object of a table, importing only what its format needs."""
     if format == "iceberg":
         from forebay.spark.tables.iceberg import open_iceberg
 
@@ -58,7 +58,10 @@ def made(format: str, folder: str | None, layout: Layout | None, name: str, cata
 
 
 def described(folder: str) -> dict[str, Any] | None:
-    """The note about a table that is written beside it."""
+    """Return the description stored in the table's folder, or None if there is none.
+
+    Raises TableError for a newer version.
+    """
     try:
         with open(os.path.join(folder, ABOUT, DESCRIPTION), encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)

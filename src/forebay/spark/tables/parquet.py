@@ -1,14 +1,14 @@
-"""A folder of Parquet files whose committed ones are those that Spark's own log in it names.
+"""A folder of Parquet files, in which Spark's own log names the committed files.
 
     <folder>/_spark_metadata/<n>            "v1", then a line of JSON for each file that commit n added
     <folder>/_spark_metadata/<n>.compact    the same for all files of the table, every tenth n
 
-`spark.read.parquet(folder)` goes by that log, and shows nothing else. Spark takes the distance of the last two compact
-files for how often they come: there must be exactly one in every ten numbers. So a commit that replaces files, which
-only a compact one can say, fills the numbers up to the next that ends in 9. The log begins at 9 too: before the first
-compact file Spark would go by its own settings.
+`spark.read.parquet(folder)` reads only the files in that log. Spark derives the interval of compact files from the last
+two of them, so there must be exactly one in every ten numbers. Only a compact file can state that files were replaced.
+So a commit that replaces files fills the numbers up to the next one that ends in 9. The log also begins at 9: before
+the first compact file, Spark would use the interval in its own settings.
 
-Spark passes over the field `forebay` of a line:
+Spark ignores the field `forebay` of a line:
 
     {"path": …, "forebay": {"file": {DataFile}, "batches": {job: its last batch in this file}}}
 """
@@ -35,21 +35,24 @@ COMPACT_EVERY: Final = 10
 
 
 class ParquetTable(LakeTable):
-    """See the module. Not for two threads at a time but for the files it writes."""
+    """A table of Parquet files with Spark's log.
+
+    Use it from one thread at a time; data files may be written concurrently.
+    """
 
     format = "parquet"
-    with_partitions = False  # Spark takes them from the folders' names
+    with_partitions = False  # Spark takes the partition columns from the folders' names
 
     def __init__(self, folder: str, layout: Layout) -> None:
         super().__init__(folder, layout)
         self.log = os.path.join(folder, LOG)
         self.latest = -1
-        self.entries: dict[str, dict[str, Any]] = {}  # line of each file by its path
+        self.entries: dict[str, dict[str, Any]] = {}  # the line of each file, by the file's path
         self.cached: dict[str, DataFile] = {}
         self.batches: dict[str, int] = {}
         make_folders(self.log)
         if not self.numbers():
-            with suppress(Conflict):  # somebody else began it
+            with suppress(Conflict):  # another process has created the log
                 self.write(COMPACT_EVERY - 1, [])
         self.refresh()
 
@@ -68,7 +71,7 @@ class ParquetTable(LakeTable):
         self.latest = latest
 
     def numbers(self) -> list[int]:
-        """The numbers of the commits in the log."""
+        """Return the numbers of the commits in the log, ascending."""
         names = [name.removesuffix(COMPACT) for name in os.listdir(self.log)]
         return sorted([int(name) for name in names if name.isdecimal()])
 
@@ -115,7 +118,7 @@ class ParquetTable(LakeTable):
         gone = {file.path for file in old}
         lines = [line for path, line in self.entries.items() if path not in gone]
         lines += [self.line(file, batches) for file in new]
-        # Every number up to the compact one is taken, so that nobody who saw the log as we did commits in between.
+        # Write every number up to the compact one, so that no other writer with the same view commits in between.
         while not is_compact(self.latest + 1):
             self.write(self.latest + 1, [])
             self.latest += 1
@@ -125,7 +128,7 @@ class ParquetTable(LakeTable):
         self.take(lines)
 
     def line(self, file: DataFile, batches: dict[str, int]) -> dict[str, Any]:
-        """The line of a file: the fields that Spark wants, and ours."""
+        """Return the line of a file, with the fields that Spark needs and the field `forebay`."""
         path = self.path(file)
         return {
             "path": f"file://{quote(path)}",
@@ -146,11 +149,11 @@ class ParquetTable(LakeTable):
         return f"{number}{COMPACT}" if is_compact(number) else str(number)
 
     def forget(self, before_s: float) -> None:
-        """Logs that a compact one stands for."""
+        """Remove old log files that a later compact file replaces."""
         start = self.latest - (self.latest + 1) % COMPACT_EVERY
         for number in self.numbers():
             path = os.path.join(self.log, self.name(number))
-            # Spark finds out how often compact files come from the last two of them.
+            # Keep the last two compact files, from which Spark derives their interval.
             if number < start - COMPACT_EVERY and os.stat(path).st_mtime < before_s:
                 os.unlink(path)
         sync(self.log)
@@ -160,5 +163,5 @@ class ParquetTable(LakeTable):
 
 
 def is_compact(number: int) -> bool:
-    """True if the commit of this number names all files."""
+    """Return whether the commit of this number is a compact file, which names all files of the table."""
     return (number + 1) % COMPACT_EVERY == 0

@@ -1,8 +1,8 @@
-"""The face of a table to a tier job, whatever its format.
+"""The interface of a table to a tier job, for all formats.
 
-A commit names files and, in the same write, the job and its batch: after a crash in between nobody needs to guess.
-Offsets are looked at too. A queue's files must go on where the table ends, so rows come once even if a job begins anew
-without its checkpoint, or two jobs tier one queue.
+A commit names files and, in the same write, the job and its batch: after a crash the table itself shows whether it has
+the batch. Offsets are checked too. A queue's files must continue where the table ends, so rows are added once even if a
+job begins anew without its checkpoint, or two jobs tier one queue.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from forebay.core.errors import ForebayError
 from forebay.spark.tables.layout import DataFile, Layout, TableError
 from forebay.spark.tables.writing import make_folders, sync
 
-ABOUT: Final = "_forebay"  # this folder's files are about the table; readers pass over it
+ABOUT: Final = "_forebay"  # folder of forebay's metadata of the table; readers ignore it
 ATTEMPTS_MAX: Final = 50
 ATTEMPT_S: Final = 0.02
 
 
 class Conflict(Exception):
-    """Somebody else has committed meanwhile: look again and try again."""
+    """Another writer has committed meanwhile: refresh the table and try again."""
 
 
 class CommitFailed(ForebayError):
-    """Others commit to the table so often that there was no room for this commit; nothing changed."""
+    """Other writers commit to the table so often that this commit did not succeed. The table is not changed."""
 
 
 class LakeTable(ABC):
     """One table in a folder that the driver and all executors see.
 
-    folder  absolute; paths of files are relative to it
+    folder  absolute path; paths of files are relative to it
     """
 
     format: str
-    with_partitions: bool  # the partition columns are in the files, not only in their folders' names
+    with_partitions: bool  # whether the files contain the partition columns too
 
     def __init__(self, folder: str, layout: Layout) -> None:
         self.folder = folder
@@ -46,41 +46,41 @@ class LakeTable(ABC):
 
     @abstractmethod
     def refresh(self) -> None:
-        """See what others committed."""
+        """Load the commits of other writers."""
 
     @abstractmethod
     def last_batch(self, app_id: str) -> int:
-        """The last batch that this job committed, -1 before the first, as of the last look."""
+        """Return the last batch that this job committed, -1 if none, as of the last refresh."""
 
     @abstractmethod
     def files(self) -> list[DataFile]:
-        """All files of the table, as of the last look."""
+        """Return all files of the table, as of the last refresh."""
 
     @abstractmethod
     def ends(self) -> dict[str, int]:
-        """Highest offset of each queue plus one, as of the last look."""
+        """Return the highest offset plus one of each queue, as of the last refresh."""
 
     @abstractmethod
     def append(self, app_id: str, batch: int, files: Sequence[DataFile]) -> None:
-        """One try to commit on what was seen last; Conflict if that is old."""
+        """Try once to commit files on top of the last refresh. Raises Conflict if that is outdated."""
 
     @abstractmethod
     def swap(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
-        """One try to replace files by others with the same rows; Conflict if what was seen last is old."""
+        """Try once to replace files by others with the same rows. Raises Conflict if the last refresh is outdated."""
 
     @abstractmethod
     def forget(self, before_s: float) -> None:
-        """Give up what the table keeps of its past before a time, so that nothing refers to replaced files."""
+        """Remove the table's history before a time, so that it does not refer to replaced files."""
 
     @abstractmethod
     def referenced(self) -> set[str]:
-        """Paths that the table refers to, past included."""
+        """Return the paths of all files that the table refers to, including its history."""
 
     def commit(self, app_id: str, batch: int, files: Sequence[DataFile]) -> bool:
-        """Add files, once. All of it is on the disk when this returns.
+        """Add the files of a batch, once. They are on disk when this returns.
 
         returns  False if that batch was committed before
-        raises   TableError if offsets of a file are in the table already
+        raises   TableError if the table has offsets of a file already; CommitFailed
         """
 
         def attempt() -> bool:
@@ -102,7 +102,10 @@ class LakeTable(ABC):
         return self.again(attempt)
 
     def replace(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
-        """Put files in the place of others with the same rows, at once; False if one of the old is gone already."""
+        """Replace files by others with the same rows, in one commit.
+
+        Returns False if one of the old files is gone already.
+        """
         gone = {file.path for file in old}
 
         def attempt() -> bool:
@@ -127,7 +130,7 @@ class LakeTable(ABC):
 
 
 def highest(files: Iterable[DataFile]) -> dict[str, int]:
-    """Highest offset of each queue plus one."""
+    """Return the highest offset plus one of each queue."""
     ends: dict[str, int] = {}
     for file in files:
         ends[file.queue] = max(file.end, ends.get(file.queue, 0))
@@ -135,7 +138,10 @@ def highest(files: Iterable[DataFile]) -> dict[str, int]:
 
 
 def write_file(path: str, octets: bytes) -> None:
-    """A file that is there whole or not at all, and on the disk when this returns; one that is there stays."""
+    """Create a file atomically; it is on disk when this returns.
+
+    Raises Conflict if the file exists, leaving it unchanged.
+    """
     folder = os.path.dirname(path)
     make_folders(folder)
     part = f"{folder}/.{uuid.uuid4().hex}.tmp"
@@ -144,7 +150,7 @@ def write_file(path: str, octets: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     try:
-        os.link(part, path)  # unlike a rename it fails where somebody was quicker
+        os.link(part, path)  # unlike a rename, a link fails if the file exists
     except FileExistsError:
         raise Conflict(path) from None
     finally:

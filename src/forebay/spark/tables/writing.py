@@ -1,6 +1,6 @@
-"""Parquet files of a table, written by a task without Spark: batches in, files out, each on the disk when it is named.
+"""Writes a table's Parquet files in a task, without Spark: batches in, files out.
 
-A file gets its name once it is whole and synced. Until the table's commit names it, nobody reads it.
+A file gets its name once it is complete and synced. Until the table's commit names it, no reader uses it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from forebay.spark.arrow.batches import numbers, same_text
 from forebay.spark.tables.layout import DataFile, Layout, file_name, partition_folder
 
-ROW_GROUP_OCTETS: Final = 32 << 20  # in memory until they are written
+ROW_GROUP_OCTETS: Final = 32 << 20  # pending rows in memory, written as one row group
 ROW_GROUP_ROWS: Final = 1 << 20
-OPEN_FILES_MAX: Final = 256  # of one task; with more partitions at a time they become smaller
+OPEN_FILES_MAX: Final = 256  # of one task; with more partitions at a time, files are closed early and become smaller
 HOUR_US: Final = 3_600_000_000
 DAY_US: Final = 24 * HOUR_US
 DICTIONARIES: Final = frozenset(["key", "exchange", "routing_key", "format", "content_type", "queue", "day", "hour"])
@@ -32,10 +32,10 @@ STATISTICS: Final = ("offset", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The way that files are written.
+    """Options for writing files.
 
-    with_partitions  the partition columns are in the files too
-    octets           about how long a file becomes
+    with_partitions  whether the files contain the partition columns too
+    octets           approximate size of a file, in bytes
     """
 
     compression: str
@@ -44,7 +44,7 @@ class WriteOptions:
 
 
 class OpenFile:
-    """A Parquet file that rows are added to."""
+    """A Parquet file that is being written."""
 
     def __init__(self, root: str, partition: dict[str, str], schema: pa.Schema, options: WriteOptions) -> None:
         folder = os.path.join(root, partition_folder(partition))
@@ -53,7 +53,7 @@ class OpenFile:
         self.partition = partition
         self.folder = folder
         self.token = uuid.uuid4().hex[:16]
-        # Readers of folders, Spark and Hive among them, pass over names that begin so.
+        # Spark, Hive and other readers of folders ignore names that begin with an underscore.
         self.path = os.path.join(folder, f"_{self.token}.tmp")
         self.sink = pa.OSFile(self.path, "wb")
         self.writer = pq.ParquetWriter(
@@ -71,7 +71,7 @@ class OpenFile:
         self.first_us = self.last_us = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows with higher offsets than those before."""
+        """Append rows, whose offsets must be higher than those of earlier rows."""
         offsets, stamps = integers(batch, "offset"), integers(batch, "timestamp")
         low_us, high_us = int(stamps.min()), int(stamps.max())
         if self.first < 0:
@@ -88,18 +88,18 @@ class OpenFile:
 
     def flush(self) -> None:
         if self.pending:
-            # As one row group: added one by one, each batch would become one.
+            # As one row group: written one by one, each batch would become a row group.
             self.writer.write_table(pa.Table.from_batches(self.pending), self.pending_rows)
         self.pending = []
         self.pending_octets = self.pending_rows = 0
 
     @property
     def octets(self) -> int:
-        """About how long it is; what waits is counted as it is in memory."""
+        """Return the approximate length of the file in bytes, counting pending rows by their size in memory."""
         return int(self.sink.tell()) + self.pending_octets
 
     def finish(self) -> DataFile:
-        """Close it, sync it, and give it its name."""
+        """Close and sync the file, and give it its final name."""
         self.flush()
         self.writer.close()
         self.sink.close()
@@ -112,15 +112,15 @@ class OpenFile:
         return DataFile(relative, octets, self.rows, self.partition, self.first, self.end, self.first_us, self.last_us)
 
     def abandon(self) -> None:
-        with suppress(FileNotFoundError):  # it has its name already
+        with suppress(FileNotFoundError):  # it has its final name already
             os.unlink(self.path)
-        with suppress(OSError, pa.ArrowException):  # a full disk may be why we are here
+        with suppress(OSError, pa.ArrowException):  # the disk may be full
             self.writer.close()
         self.sink.close()
 
 
 class PartitionWriter:
-    """Writes the batches of one range of one queue, each row into its partition's file."""
+    """A writer of one range of one queue, which puts each row into its partition's file."""
 
     def __init__(self, root: str, layout: Layout, queue: str, options: WriteOptions) -> None:
         self.root = root
@@ -132,7 +132,7 @@ class PartitionWriter:
         self.files: list[DataFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Rows with higher offsets than those before."""
+        """Write rows, whose offsets must be higher than those of earlier rows."""
         for values, part in partitions(batch, self.layout):
             file = self.open.get(values)
             if file is None:
@@ -148,7 +148,7 @@ class PartitionWriter:
         return dict(zip(self.layout.partition_names, (self.queue, *values), strict=True))
 
     def fitted(self, batch: pa.RecordBatch, values: tuple[str, ...]) -> pa.RecordBatch:
-        """The batch with the columns of the file."""
+        """Return the batch with the columns of the file."""
         columns = {name: batch.column(name) for name in self.layout.columns}
         if self.options.with_partitions:
             for name, value in self.partition(values).items():
@@ -161,12 +161,12 @@ class PartitionWriter:
         self.open = {}
 
     def finish(self) -> list[DataFile]:
-        """All files, whole and on the disk."""
+        """Close and sync all files, and return them."""
         self.finish_open()
         return self.files
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Delete all files written."""
         for file in self.open.values():
             file.abandon()
         for written in self.files:
@@ -174,7 +174,7 @@ class PartitionWriter:
 
 
 def partitions(batch: pa.RecordBatch, layout: Layout) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
-    """The rows of each partition with its values, but for the queue; the order of rows stays."""
+    """Yield the partition values, without the queue, and the rows of each partition. Rows keep their order."""
     for values, part in by_time(batch, layout.times):
         parts = [(values, part)]
         for name in layout.keys:
@@ -211,7 +211,7 @@ def by_text(batch: pa.RecordBatch, name: str) -> Iterator[tuple[str, pa.RecordBa
 
 
 def same_value(name: str, value: str, count: int) -> pa.Array:
-    """A partition column of a file."""
+    """Return a partition column of a file, with one value in every row."""
     if name == "day":
         days = np.datetime64(value, "D").astype(np.int32)
         return numbers(pa.date32(), np.full(count, days, np.int32))
@@ -221,13 +221,13 @@ def same_value(name: str, value: str, count: int) -> pa.Array:
 
 
 def integers(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
-    """A column of 64 bits without nulls as numpy has it, uncopied."""
+    """Return a 64-bit column without NULLs as a numpy array, without a copy."""
     column = batch.column(name)
     return np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
 
 
 def make_folders(folder: str) -> None:
-    """A folder and those above it, each on the disk when this returns."""
+    """Create a folder and its parents, each synced to disk."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -235,12 +235,12 @@ def make_folders(folder: str) -> None:
     try:
         os.mkdir(folder)
     except FileExistsError:
-        return  # another task was quicker
+        return  # another task has created it
     sync(above)
 
 
 def sync(path: str) -> None:
-    """fsync of a file or a folder."""
+    """Sync a file or a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""A project of Declarative Pipelines over a queue, to begin with: the files beside this one, and their values."""
+"""The template of a Declarative Pipelines project over a queue: the files in this folder, and the values filled in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES: Final = ("README.md", RUN, "spark-pipeline.yml", "transformations/message
 def init(
     folder: str, servers: str, queue: str, into: str = "results", user: str = "guest", vhost: str = "/"
 ) -> list[str]:
-    """Make a project in a new or empty folder; the paths of its files.
+    """Create a project in a new or empty folder, and return the paths of its files.
 
     into    the queue that results are published to
     raises  OptionError naming the argument
@@ -44,7 +44,10 @@ def init(
 
 
 def fill(source: Traversable, names: Sequence[str], root: Path, values: Mapping[str, str]) -> list[str]:
-    """Write files with the values in the place of their names in braces, quoted where it is YAML; their paths."""
+    """Write the files with the values in place of their names in braces, quoted in YAML files.
+
+    Returns the files' paths.
+    """
     made: list[str] = []
     for name in names:
         text = source.joinpath(name).read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Pure stand-ins for compiled packages, for executors that lack these: see archive.py."""
+"""Pure Python stand-ins for compiled packages, for executors that lack these: see archive.py."""

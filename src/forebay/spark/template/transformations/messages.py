@@ -1,4 +1,4 @@
-"""A table with a row for each message of the queue, and a queue that gets something for each of them."""
+"""A table with a row for each message of the queue, and a queue that gets a message for each row."""
 
 import os
 
@@ -10,7 +10,7 @@ spark = SparkSession.active()
 
 
 def setting(name: str) -> str:
-    """A setting of spark-pipeline.yml."""
+    """Return a setting of spark-pipeline.yml."""
     return str(spark.conf.get(f"spark.forebay.{name}"))
 
 
@@ -24,7 +24,7 @@ BROKER = {
 
 @dp.table
 def messages() -> DataFrame:
-    """Add what has come since the last run."""
+    """Return the messages that have arrived since the last run."""
     return (
         spark.readStream.format("forebay")
         .options(**BROKER)
@@ -35,12 +35,12 @@ def messages() -> DataFrame:
     )
 
 
-# Exactly once: what a run publishes, no later one publishes again.
+# Exactly once: no later run publishes the same message again.
 dp.create_sink("into", "forebay", {**BROKER, "topic": setting("into")})
 
 
 @dp.append_flow(target="into")
 def results() -> DataFrame:
-    """The message that is published for each one: change this."""
+    """Return the message to publish for each row. Change this to your needs."""
     answer = F.struct("offset", "routing_key", F.length("value").alias("octets"))
     return spark.readStream.table("messages").select(F.to_json(answer).alias("value"))

@@ -1,1 +1,1 @@
-"""The part of mypyc's library that executors need."""
+"""A stand-in for the part of mypyc's library that executors need."""

@@ -1,4 +1,4 @@
-"""Octets written one after the other, and numbers in them: as mypyc's library has them, slowly."""
+"""A slow stand-in for `librt.strings`: a byte buffer, and reading and writing of numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 
 @final
 class BytesWriter:
-    """Octets that become more."""
+    """A buffer that bytes are appended to."""
 
     def __init__(self) -> None:
         self._octets = bytearray()
@@ -18,24 +18,24 @@ class BytesWriter:
         return len(self._octets)
 
     def append(self, octet: int) -> None:
-        """Add one octet."""
+        """Append one byte."""
         self._octets.append(octet)
 
     def write(self, octets: bytes | bytearray) -> None:
-        """Add several."""
+        """Append several bytes."""
         self._octets += octets
 
     def getvalue(self) -> bytes:
-        """All that were written."""
+        """Return all bytes written."""
         return bytes(self._octets)
 
     def truncate(self, size: int) -> None:
-        """Keep the first so many."""
+        """Drop all but the first `size` bytes."""
         del self._octets[size:]
 
 
 def reader(format: str) -> Callable[[bytes, int], int]:
-    """A function that reads a number of this format; IndexError where it is not whole."""
+    """Return a function that reads a number of this struct format. It raises IndexError beyond the end of the bytes."""
     struct = Struct(format)
 
     def read(octets: bytes, index: int) -> int:
@@ -48,7 +48,7 @@ def reader(format: str) -> Callable[[bytes, int], int]:
 
 
 def writer(format: str) -> Callable[[BytesWriter, int], None]:
-    """A function that writes a number of this format."""
+    """Return a function that appends a number of this struct format to a buffer."""
     struct = Struct(format)
 
     def write(out: BytesWriter, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Lists of numbers, as mypyc's library has them."""
+"""A stand-in for `librt.vecs`: lists of numbers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ T = TypeVar("T")
 
 
 class vec(list[T]):  # noqa: N801  the library's name
-    """A list. Whoever adds to one goes on with what comes back."""
+    """A list of numbers. As in the library, use the result of `append` and `extend` in place of the argument."""
 
 
 def append(numbers: vec[T], number: T) -> vec[T]:
-    """The list with another number."""
+    """Append a number and return the list."""
     list.append(numbers, number)
     return numbers
 
 
 def extend(numbers: vec[T], more: Iterable[T]) -> vec[T]:
-    """The list with other numbers."""
+    """Append several numbers and return the list."""
     list.extend(numbers, more)
     return numbers

@@ -1,4 +1,4 @@
-"""JSON as msgspec reads it: no NaN, no Infinity, no half of a surrogate pair, and UTF-8 throughout."""
+"""A stand-in for `msgspec.json`, as strict as it: no NaN, no Infinity, no half surrogate pair, and only valid UTF-8."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import math
 
 
 class DecodeError(ValueError):
-    """The octets are no JSON."""
+    """The bytes are no valid JSON."""
 
 
 def refused(constant: str) -> object:
-    """JSON has none of these."""
+    """Raise DecodeError for NaN and Infinity, which are no JSON."""
     raise DecodeError(f"{constant} is no JSON")
 
 
 def finite(text: str) -> float:
-    """A number that is one."""
+    """Parse a number. Raises DecodeError if it is too large for a float."""
     number = float(text)
     return number if math.isfinite(number) else float(str(refused(text)))
 
 
 class Decoder:
-    """Reads any JSON."""
+    """A decoder of any JSON value."""
 
     def decode(self, octets: bytes) -> object:
-        """The value; DecodeError where there is none."""
+        """Decode a JSON value. Raises DecodeError if the bytes are no valid JSON."""
         try:
             text = bytes(octets).decode()
             value: object = stdlib.loads(text, parse_constant=refused, parse_float=finite)
