@@ -1,12 +1,12 @@
-"""A small synchronous client of AMQP 0.9.1, for the command line: publishing with confirms, and consuming.
+"""A small synchronous client of AMQP 0.9.1 for the command line: publishing with confirms, and consuming.
 
     with AmqpClient.connect("localhost:5672", "guest", "guest") as client:
         client.select_confirms()
         client.publish("", "orders", encode_properties(Properties()), b"1")
         client.settle(0)
 
-One channel, one thread. What the broker says of messages is counted (`confirmed`, `refused`, `returned`) and not
-answered one by one, so that a thousand are on their way at a time.
+It uses one channel, from one thread. The broker's confirms are counted (`confirmed`, `refused`, `returned`) and not
+awaited one by one, so that a thousand messages can be in flight at a time.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ from forebay.wire.amqp091.methods import (
 from forebay.wire.amqp091.properties import decode_properties, encode_properties
 
 CHANNEL: Final = 1
-DEPTH_MAX: Final = 16  # of tables within tables
+DEPTH_MAX: Final = 16  # of nested tables
 FRAME_OCTETS_MAX: Final = 131_072
-HEADER_HEAD_OCTETS: Final = 12  # of a content header: class, weight, octets of the body
+HEADER_HEAD_OCTETS: Final = 12  # of a content header: class, weight, body size
 MANDATORY: Final = 1
 NO_ACK: Final = 2
 DURABLE: Final = 2
@@ -100,9 +100,9 @@ REASONS: Final = {code: reason for reason, (code, _) in reversed(REPLIES.items()
 class AmqpClient(PublishingClient):
     """One connection with one channel.
 
-    returned     messages that led nowhere; they are confirmed as well
-    return_text  what the broker said of the last of those
-    refusal, silence_s_max  as those of `MessageClient`: the protocol has no reasons, and no heartbeat was agreed on
+    returned     number of unroutable messages; they are confirmed as well
+    return_text  the broker's reply text for the last unroutable message
+    refusal, silence_s_max  as in `MessageClient`; the protocol gives no reasons, and no heartbeat is negotiated
     """
 
     def __init__(self, connection: socket.socket, server: str) -> None:
@@ -112,24 +112,24 @@ class AmqpClient(PublishingClient):
         self.refusal = ""
         self.silence_s_max = SILENCE_S_MAX
         self._frame_octets_max = FRAME_OCTETS_MAX
-        self._settled = 0  # all messages up to this tag are confirmed or refused ...
-        self._early: set[int] = set()  # ... and these behind it
+        self._settled = 0  # all messages up to this tag are confirmed or refused
+        self._early: set[int] = set()  # later tags that are confirmed or refused already
         self._replies: deque[tuple[int, Reader]] = deque()
         self._delivered: deque[Delivered] = deque()
-        self._content: tuple[int, Reader] | None = None  # the method whose content is coming
+        self._content: tuple[int, Reader] | None = None  # the method whose content is being received
         self._properties = b""
         self._parts: list[bytes] = []
-        self._missing = 0  # octets of the body
+        self._missing = 0  # bytes of the body not received yet
         self._consumer = b""
 
     def close(self) -> None:
-        """Send what is gathered, and end the connection."""
+        """Send buffered bytes and close the connection."""
         if self._broken is None:
             args = BytesWriter()
             put_short(args, 200)
             put_short_string(args, b"")
             put_long(args, 0)
-            with suppress(ForebayError):  # it ends all the same
+            with suppress(ForebayError):  # the connection is closed in any case
                 self._put(0, CONNECTION_CLOSE, args)
                 self._wait(CONNECTION_CLOSE_OK)
         self._broken = self._broken or OutcomeUnknown(f"{self.server}: the connection was closed")
@@ -138,14 +138,14 @@ class AmqpClient(PublishingClient):
     # ---- publishing
 
     def select_confirms(self) -> None:
-        """Have the broker say of each message when it is on disk."""
+        """Enable publisher confirms: the broker confirms each message once it is on disk."""
         args = BytesWriter()
         args.append(0)
         self._put(CHANNEL, CONFIRM_SELECT, args)
         self._wait(CONFIRM_SELECT_OK)
 
     def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> None:
-        """Publish a message; it leaves with others, or with the next `flush` or `settle`."""
+        """Buffer a message for publishing. It is sent when the buffer is full, or with the next `flush` or `settle`."""
         self._check()
         args = BytesWriter()
         put_short(args, 0)
@@ -157,17 +157,17 @@ class AmqpClient(PublishingClient):
         self._published()
 
     def encode(self, properties: Properties) -> bytes:
-        """Return properties as `publish` takes them."""
+        """Return properties encoded for `publish`."""
         return encode_properties(properties)
 
     # ---- consuming
 
     def topic_source(self, topic_filter: str) -> str:
-        """Return the name of a queue for the messages of an MQTT topic filter, from now on."""
+        """Declare a temporary queue that gets the messages of an MQTT topic filter from now on, and return its name."""
         return self.temporary_queue(TOPIC_EXCHANGE, topic_filter.translate(SWAPPED))
 
     def temporary_queue(self, exchange: str, binding_key: str) -> str:
-        """The name of a queue that goes with this connection, bound to an exchange."""
+        """Declare a queue that is deleted with this connection, bind it to an exchange, and return its name."""
         queue = self._declare("", EXCLUSIVE)
         args = BytesWriter()
         put_short(args, 0)
@@ -181,11 +181,11 @@ class AmqpClient(PublishingClient):
         return queue.decode()
 
     def declare_queue(self, queue: str) -> None:
-        """Make a durable queue, or check that the one there is was declared alike."""
+        """Declare a durable queue. Raises RequestError if a queue of the name exists with other properties."""
         self._declare(queue, DURABLE)
 
     def delete_queue(self, queue: str) -> None:
-        """Delete a queue with its messages; no error where there is none."""
+        """Delete a queue with its messages, if it exists."""
         args = BytesWriter()
         put_short(args, 0)
         put_short_string(args, name(queue, "queue"))
@@ -203,7 +203,7 @@ class AmqpClient(PublishingClient):
         return self._wait(QUEUE_DECLARE_OK).short_string()
 
     def consume(self, queue: str, prefetch: int, no_ack: bool, arguments: dict[str, object]) -> None:
-        """Have messages of a queue sent, up to `prefetch` that are not acknowledged."""
+        """Start consuming a queue, with at most `prefetch` unacknowledged messages."""
         args = BytesWriter()
         put_long(args, 0)
         put_short(args, prefetch)
@@ -220,7 +220,7 @@ class AmqpClient(PublishingClient):
         self._consumer = self._wait(BASIC_CONSUME_OK).short_string()
 
     def cancel(self) -> None:
-        """Have no more messages sent; those that came can still be settled."""
+        """Stop consuming. Messages already received can still be settled."""
         args = BytesWriter()
         put_short_string(args, self._consumer)
         args.append(0)
@@ -228,36 +228,36 @@ class AmqpClient(PublishingClient):
         self._wait(BASIC_CANCEL_OK)
 
     def next(self, timeout_s: float) -> Delivered | None:
-        """The next message; None where none comes in that time."""
+        """Return the next message, or None if none arrives within `timeout_s`."""
         until = time.monotonic() + timeout_s
         while not self._delivered:
             self.flush()
-            # A part of a message is none yet; and a wait of 0 would be no wait but an error.
+            # Part of a message may arrive, which is not enough. A timeout of 0 would make the socket non-blocking.
             if not self._receive(max(until - time.monotonic(), 0.001)) or time.monotonic() > until:
                 break
         return self._delivered.popleft() if self._delivered else None
 
     @property
     def has_next(self) -> bool:
-        """True if `next` has a message without waiting."""
+        """Return whether `next` has a message without waiting."""
         return bool(self._delivered)
 
     def ack(self, tag: int) -> None:
-        """Settle a message and all before it; said to the broker with the next `flush` or `next`."""
+        """Acknowledge a message and all earlier ones. This is sent with the next `flush` or `next`."""
         args = BytesWriter()
         write_i64_be(args, tag)
         args.append(1)
         put_method(self._out, CHANNEL, BASIC_ACK, args.getvalue())
 
     def requeue(self, tag: int) -> None:
-        """Give a message and all before it back to the queue."""
+        """Return a message and all earlier ones to the queue."""
         args = BytesWriter()
         write_i64_be(args, tag)
         args.append(1 | 2)  # multiple, requeue
         put_method(self._out, CHANNEL, BASIC_NACK, args.getvalue())
 
     def decode(self, message: Delivered) -> Properties:
-        """Return the properties of a message that was received."""
+        """Return the properties of a received message."""
         return decode_properties(message.properties, DEPTH_MAX)
 
     # ---- within
@@ -277,7 +277,7 @@ class AmqpClient(PublishingClient):
         args = BytesWriter()
         put_short(args, channels_max)
         put_long(args, self._frame_octets_max)
-        put_short(args, 0)  # no heartbeats: nobody is there to send them while a command works
+        put_short(args, 0)  # no heartbeats: a command could not send them while it is busy
         self._put(0, CONNECTION_TUNE_OK, args)
         args = BytesWriter()
         put_short_string(args, name(place, "vhost"))
@@ -294,7 +294,7 @@ class AmqpClient(PublishingClient):
         put_method(self._out, channel, method, args.getvalue())
 
     def _wait(self, method: int) -> Reader:
-        """The arguments of the reply that must come next."""
+        """Return the arguments of the next reply, which must be of this method. Raises PeerError if it is another."""
         self.flush()
         while not self._replies:
             if not self._receive(self._timeout_s()):
@@ -346,7 +346,7 @@ class AmqpClient(PublishingClient):
             self._replies.append((method, args))
 
     def _take_confirm(self, good: bool, tag: int, multiple: bool) -> None:
-        # Refusals come at once and confirms wait for the disk, so they do not come in the order of the tags.
+        # Refusals are sent at once and confirms wait for the disk, so they do not arrive in the order of the tags.
         if multiple:
             early = {each for each in self._early if each > tag}
             count = tag - self._settled - (len(self._early) - len(early))
@@ -364,20 +364,23 @@ class AmqpClient(PublishingClient):
             self.refused += count
 
     def _closed_by_broker(self, method: int, code: int, text: str) -> None:
-        """RequestError where the caller asked the impossible, PeerError for all else."""
+        """Confirm the broker's close and raise its error: RequestError for a caller's mistake, else PeerError.
+
+        A broker that shuts down (code 320) raises OutcomeUnknown.
+        """
         said = f"{self.server}: {text.partition(' - ')[2] or text}"
         answer = CHANNEL_CLOSE_OK if method == CHANNEL_CLOSE else CONNECTION_CLOSE_OK
         channel = CHANNEL if method == CHANNEL_CLOSE else 0
         out = BytesWriter()
         put_method(out, channel, answer, b"")
-        with suppress(OSError):  # it has gone already
+        with suppress(OSError):  # the broker may have closed the socket
             self._connection.sendall(out.getvalue())
         if method == CHANNEL_CLOSE or code in (403, 530):
             raise self._broke(RequestError(REASONS.get(code, INVALID), said))
         raise self._broke(OutcomeUnknown(said) if code == 320 else PeerError(REASONS.get(code, MALFORMED), said))
 
     def _take_content(self) -> None:
-        """A whole message is there, once nothing of its body is missing."""
+        """Handle a message once its body is complete."""
         if self._missing > 0 or self._content is None:
             return
         method, args = self._content
@@ -406,7 +409,10 @@ CAPABILITIES: Final[dict[str, object]] = {
 
 
 def name(text: str, what: str) -> bytes:
-    """A name as the protocol has them; RequestError(INVALID) where it is too long."""
+    """Encode a name for the protocol. Raises RequestError(INVALID) if it is too long.
+
+    what  the kind of name, for the message
+    """
     octets = text.encode()
     if len(octets) > 255:
         raise RequestError(INVALID, f"{what}: '{text[:80]}…' is longer than 255 octets")

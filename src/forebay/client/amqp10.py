@@ -1,7 +1,7 @@
-"""A small client of AMQP 1.0: messages out with confirms, in from one queue; one session.
+"""A small client of AMQP 1.0, with one session: publishing with confirms, and consuming one queue.
 
-A message that is accepted is confirmed; one that is released led nowhere. Credit stands for the prefetch: messages that
-are not acknowledged count.
+An accepted message counts as confirmed, a released one as unroutable. The link credit bounds the number of
+unacknowledged messages, like a prefetch.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ from forebay.wire.amqp10.values import Composite
 
 CHANNEL: Final = 0
 FRAME_OCTETS_MAX: Final = 131_072
-WINDOW: Final = (1 << 31) - 1  # of frames in; credit bounds what comes
+WINDOW: Final = (1 << 31) - 1  # incoming window in frames; unlimited, as the credit bounds messages
 SERIAL_MASK: Final = 0xFFFFFFFF
 HEADER_DUE: Final = -1
 CREDIT_MAX: Final = (1 << 31) - 1
-SAFE: Final = "-._~"  # characters that stand for themselves in a segment of an address
+SAFE: Final = "-._~"  # characters not escaped in a segment of an address
 QUEUE_ADDRESSES: Final = "$queue/"
-ADDRESS_ANNOTATIONS: Final = ("x-exchange", "x-routing-key")  # they are fields of `Delivered`
+ADDRESS_ANNOTATIONS: Final = ("x-exchange", "x-routing-key")  # not headers, as they are fields of `Delivered`
 REASONS: Final = {
     states.NOT_FOUND: NOT_FOUND,
     states.RESOURCE_DELETED: NOT_FOUND,
@@ -119,11 +119,11 @@ Frame = TypeVar("Frame", bound=Composite)
 
 
 class PublishLink:
-    """A link that messages are published by.
+    """A link for publishing messages.
 
-    handle    its number in the session
-    credit    messages that may still be sent
-    sent      messages that were
+    handle    the link's handle in the session
+    credit    number of messages that may still be sent
+    sent      number of messages sent
     """
 
     def __init__(self, handle: int) -> None:
@@ -133,16 +133,16 @@ class PublishLink:
 
 
 class ConsumeLink:
-    """The link that messages are consumed by.
+    """A link for consuming messages.
 
-    prefetch  messages that may be there without being acknowledged, 0 for any number
-    no_ack    the broker settles each message as it sends it
-    received  messages that came
-    settled   those that were acknowledged or given back
-    granted   messages that the broker may still send
-    first_id  delivery-id of the first message; those of the others follow
-    flows     answers to questions about the link
-    is_cancelled  no more messages are wanted
+    prefetch  most unacknowledged messages, 0 for any number
+    no_ack    whether the broker settles each message as it sends it
+    received  number of messages received
+    settled   number of messages acknowledged or returned to the queue
+    granted   number of messages that the broker may still send
+    first_id  delivery-id of the first message; the others have consecutive ids
+    flows     number of flow frames received for the link
+    is_cancelled  whether consuming has been stopped
     """
 
     def __init__(self, handle: int, prefetch: int, no_ack: bool) -> None:
@@ -160,8 +160,8 @@ class ConsumeLink:
 class Amqp10Client(PublishingClient):
     """One connection with one session.
 
-    returned, return_text   messages that led nowhere, and the outcome of the last of them; they are confirmed as well
-    refusal, silence_s_max  as those of `MessageClient`
+    returned, return_text   number of unroutable messages, and the outcome of the last; they are confirmed as well
+    refusal, silence_s_max  as in `MessageClient`
     """
 
     def __init__(self, connection: socket.socket, server: str) -> None:
@@ -172,11 +172,11 @@ class Amqp10Client(PublishingClient):
         self.silence_s_max = SILENCE_S_MAX
         self._delivered: deque[Delivered] = deque()
         self._frame_kind = HEADER_DUE
-        self._header = SASL_HEADER  # that the broker has to answer
+        self._header = SASL_HEADER  # the protocol header that the broker must reply with
         self._reader = PerformativeReader()
         self._replies: deque[Composite] = deque()
         self._frame_octets_max = FRAME_OCTETS_MAX
-        self._frames_left = 0  # that the broker takes
+        self._frames_left = 0  # the broker's incoming window
         self._next_outgoing = 0
         self._next_incoming = 0
         self._handles = 0
@@ -184,16 +184,16 @@ class Amqp10Client(PublishingClient):
         self._deliveries = 0  # delivery-id of the next message
         self._unsettled: set[int] = set()  # delivery-ids of messages published
         self._receiver: ConsumeLink | None = None
-        self._payload: list[bytes] = []  # of a message whose last frame has not come
+        self._payload: list[bytes] = []  # frames of a message that is not complete yet
         self._is_topic = False
         self._is_leaving = False
         self._sent_s = time.monotonic()
 
     def close(self) -> None:
-        """Send what is gathered, give back what came and was not settled, and end the connection."""
+        """Send buffered bytes, release received messages that are not settled, and close the connection."""
         self._is_leaving = True
         if self._broken is None:
-            with suppress(ForebayError):  # it ends all the same
+            with suppress(ForebayError):  # the connection is closed in any case
                 if self._receiver is not None:
                     put_frame(self._out, CHANNEL, Detach(self._receiver.handle, closed=True))
                     self._wait(Detach)
@@ -203,7 +203,7 @@ class Amqp10Client(PublishingClient):
         super().close()
 
     def flush(self) -> None:
-        """Send what is gathered, or a heartbeat if nothing was sent for long."""
+        """Send buffered bytes, or a heartbeat if nothing has been sent for `silence_s_max`."""
         now = time.monotonic()
         if len(self._out):
             self._sent_s = now
@@ -215,10 +215,10 @@ class Amqp10Client(PublishingClient):
     # ---- publishing
 
     def select_confirms(self) -> None:
-        """Do nothing: the broker says of each message what became of it."""
+        """Do nothing: in AMQP 1.0 the broker reports the outcome of each message."""
 
     def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> None:
-        """Publish a message; it leaves with others, or with the next `flush` or `settle`."""
+        """Buffer a message for publishing. It is sent when the buffer is full, or with the next `flush` or `settle`."""
         self._check()
         link = self._sender(target_address(exchange, routing_key))
         message = BytesWriter()
@@ -245,17 +245,17 @@ class Amqp10Client(PublishingClient):
         self._published()
 
     def encode(self, properties: Properties) -> bytes:
-        """Return properties as `publish` takes them."""
+        """Return properties encoded for `publish`."""
         return encode_neutral(properties)
 
     def _put_payload(self, payload: bytes) -> None:
-        """Gather the payload of a frame, and count the frame."""
+        """Buffer the payload of a frame, and count the frame."""
         self._out.write(payload)
         self._frames_left -= 1
         self._next_outgoing = self._next_outgoing + 1 & SERIAL_MASK
 
     def _sender(self, address: str) -> PublishLink:
-        """Return the link to an address; it is attached before the first message."""
+        """Return the link to an address, attaching it on first use."""
         link = self._senders.get(address)
         if link is None:
             attach = self._new_link(ROLE_SENDER)
@@ -269,7 +269,10 @@ class Amqp10Client(PublishingClient):
         return link
 
     def _wait_for_room(self, link: PublishLink | None) -> None:
-        """Wait until the broker takes one more frame, or one more message by a link; OutcomeUnknown."""
+        """Wait until the broker accepts one more frame, and one more message on the link if one is given.
+
+        Raises OutcomeUnknown if the broker does not within the timeout.
+        """
         until = 0.0
         while self._frames_left <= 0 or (link is not None and link.credit <= 0):
             self.flush()
@@ -281,12 +284,12 @@ class Amqp10Client(PublishingClient):
     # ---- consuming
 
     def topic_source(self, topic_filter: str) -> str:
-        """Return what `consume` takes for the messages of an MQTT topic filter."""
+        """Return the source to pass to `consume` for the messages of an MQTT topic filter."""
         self._is_topic = True
         return topic_filter
 
     def consume(self, queue: str, prefetch: int, no_ack: bool, arguments: dict[str, object]) -> None:
-        """Have messages of a queue sent, up to `prefetch` that are not acknowledged, or any number for 0."""
+        """Start consuming a queue, with at most `prefetch` unacknowledged messages, or any number for 0."""
         source = LinkSource(queue if self._is_topic else source_address(queue))
         source.capabilities = ["topic"] if self._is_topic else []
         attach = self._new_link(ROLE_RECEIVER)
@@ -300,7 +303,7 @@ class Amqp10Client(PublishingClient):
         self.flush()
 
     def cancel(self) -> None:
-        """Have no more messages sent; those that came can still be settled."""
+        """Stop consuming. Messages already received can still be settled."""
         link = self._receiver
         assert link is not None
         link.is_cancelled = True
@@ -313,39 +316,39 @@ class Amqp10Client(PublishingClient):
                 raise self._broke(OutcomeUnknown(f"{self.server}: no answer in time"))
 
     def next(self, timeout_s: float) -> Delivered | None:
-        """Return the next message, None if none comes in that time."""
+        """Return the next message, or None if none arrives within `timeout_s`."""
         until = time.monotonic() + timeout_s
         link = self._receiver
         if link is not None and link.no_ack and not self._delivered and link.granted <= link.prefetch >> 1:
             self._grant(link.prefetch)
         while not self._delivered:
             self.flush()
-            # A part of a message is none yet; and a wait of 0 would be no wait but an error.
+            # Part of a message may arrive, which is not enough. A timeout of 0 would make the socket non-blocking.
             if not self._receive(max(until - time.monotonic(), 0.001)) or time.monotonic() > until:
                 break
         return self._delivered.popleft() if self._delivered else None
 
     @property
     def has_next(self) -> bool:
-        """True if `next` has a message without waiting."""
+        """Return whether `next` has a message without waiting."""
         return bool(self._delivered)
 
     def ack(self, tag: int) -> None:
-        """Settle a message and all before it; said to the broker with the next `flush` or `next`."""
+        """Acknowledge a message and all earlier ones. This is sent with the next `flush` or `next`."""
         self._settle_to(tag, ACCEPTED_STATE)
 
     def requeue(self, tag: int) -> None:
-        """Give a message and all before it back to the queue."""
+        """Return a message and all earlier ones to the queue."""
         self._settle_to(tag, RELEASED_STATE)
 
     def decode(self, message: Delivered) -> Properties:
-        """Return the properties of a message that was received."""
+        """Return the properties of a received message."""
         found = decode_neutral(message.properties)
         found.headers = [each for each in found.named_values() if each[0] not in ADDRESS_ANNOTATIONS]
         return found
 
     def _settle_to(self, tag: int, state: bytes) -> None:
-        """Settle all messages up to one, and have as many more sent."""
+        """Settle all messages up to a tag with this outcome, and grant credit for as many more."""
         link = self._receiver
         assert link is not None
         if tag <= link.settled:
@@ -362,7 +365,10 @@ class Amqp10Client(PublishingClient):
             self._grant(link.prefetch - (link.received - link.settled))
 
     def _grant(self, credit: int, echo: bool = False) -> None:
-        """Let the broker send so many messages more; `echo`: it has to answer."""
+        """Let the broker send `credit` more messages.
+
+        echo  whether the broker must reply with a flow
+        """
         link = self._receiver
         assert link is not None
         link.granted = credit
@@ -374,7 +380,7 @@ class Amqp10Client(PublishingClient):
         put_flow(self._out, CHANNEL, flow)
 
     def _flow(self) -> Flow:
-        """Return a flow with the windows of the session."""
+        """Return a flow with the session's windows."""
         flow = Flow()
         flow.next_incoming_id = self._next_incoming
         flow.incoming_window = WINDOW
@@ -382,7 +388,7 @@ class Amqp10Client(PublishingClient):
         flow.outgoing_window = WINDOW
         return flow
 
-    # ---- the beginning
+    # ---- opening
 
     def _greet(self, user: str, password: str, place: str) -> None:
         self._out.write(SASL_HEADER)
@@ -408,20 +414,20 @@ class Amqp10Client(PublishingClient):
         self._next_incoming = int(begun.next_outgoing_id)
 
     def _new_link(self, role: bool) -> Attach:
-        """Return the attach of one more link."""
+        """Return the attach frame of a new link."""
         handle = self._handles
         self._handles += 1
         return Attach(f"forebay-{handle}", handle, role)
 
     def _attach(self, attach: Attach) -> None:
-        """Attach a link; the error of one that is refused."""
+        """Attach a link. Raises the broker's error if it refuses the link."""
         put_frame(self._out, CHANNEL, attach)
         answer = self._wait(Attach)
         if (answer.target if attach.role == ROLE_SENDER else answer.source) is None:
-            self._wait(Detach)  # which says why
+            self._wait(Detach)  # raises the error in the detach
 
     def _wait(self, kind: type[Frame]) -> Frame:
-        """Return the answer that must come next."""
+        """Return the next reply, which must be of this type. Raises PeerError if it is another."""
         self.flush()
         until = time.monotonic() + self._timeout_s()
         while not self._replies:
@@ -478,7 +484,7 @@ class Amqp10Client(PublishingClient):
             self._replies.append(frame)
 
     def _take_transfer(self, transfer: Transfer, payload: bytes) -> None:
-        """Take a frame of a message."""
+        """Handle one frame of a message. Queue the message once it is complete."""
         link = self._receiver
         self._next_incoming = self._next_incoming + 1 & SERIAL_MASK
         if link is None:
@@ -496,7 +502,7 @@ class Amqp10Client(PublishingClient):
             self._delivered.append(delivered(link.received, message))
 
     def _take_outcome(self) -> None:
-        """Count the messages that an outcome of the broker is about."""
+        """Count the messages that the received disposition settles."""
         disposition = self._reader.disposition
         state = disposition.state
         first = int(disposition.first)
@@ -514,7 +520,7 @@ class Amqp10Client(PublishingClient):
             self.return_text = type(state).__name__.lower()
 
     def _take_flow(self, flow: Flow) -> None:
-        """Take the windows of the session, and the credit of a link."""
+        """Apply the session's window and a link's credit from a received flow."""
         seen = int(flow.next_incoming_id) if flow.next_incoming_id >= 0 else 0
         self._frames_left = (seen + int(flow.incoming_window) - self._next_outgoing) & SERIAL_MASK
         if self._frames_left > CREDIT_MAX:
@@ -529,9 +535,12 @@ class Amqp10Client(PublishingClient):
             put_flow(self._out, CHANNEL, self._flow())
 
     def _ended(self, frame: Close | End | Detach, error: states.Error) -> ForebayError:
-        """Return the error for what the broker has ended: RequestError where the caller asked the impossible."""
+        """Confirm that the broker ended a link, session or connection, and return the error to raise.
+
+        Returns RequestError for a caller's mistake, OutcomeUnknown if the broker closes or redirects, else PeerError.
+        """
         answer = Detach(frame.handle, closed=True) if isinstance(frame, Detach) else type(frame)()
-        with suppress(OSError):  # it has gone already
+        with suppress(OSError):  # the broker may have closed the socket
             self._connection.sendall(encode_frame(CHANNEL, answer))
         said = f"{self.server}: {error.description or error.condition}"
         reason = REASONS.get(error.condition, "")
@@ -544,7 +553,7 @@ class Amqp10Client(PublishingClient):
 
 
 def delivered(tag: int, message: bytes) -> Delivered:
-    """Return a message that came; PeerError if it cannot be read."""
+    """Parse a received message. Raises PeerError if it is malformed."""
     found = split_sections(message, 0, len(message))
     is_first = flag_at(message, list_field(message, found.header, found.end, FIRST_ACQUIRER))
     exchange, key = (
@@ -558,7 +567,7 @@ def delivered(tag: int, message: bytes) -> Delivered:
 
 
 def target_address(exchange: str, routing_key: str) -> str:
-    """Return the address to publish to."""
+    """Return the address for publishing to an exchange, or to a queue if `exchange` is ""."""
     if not exchange:
         return source_address(routing_key)
     key = f"/{quote(routing_key, SAFE)}" if routing_key else ""
@@ -566,5 +575,5 @@ def target_address(exchange: str, routing_key: str) -> str:
 
 
 def source_address(queue: str) -> str:
-    """Return the address of a queue; `$queue/NAME/FILTER` is one."""
+    """Return the address of a queue. A name of the form `$queue/NAME/FILTER` is an address already."""
     return queue if queue.startswith(QUEUE_ADDRESSES) else f"/queues/{quote(queue, SAFE)}"

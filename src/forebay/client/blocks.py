@@ -5,7 +5,7 @@
         for fetched in client.fetch("flights", queue.start, queue.end):
             ...
 
-Any listener of a broker takes it.
+Every listener of a broker accepts the protocol.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from forebay.wire.blocks.frames import (
 )
 
 TIMEOUT_S: Final = 30.0
-RECEIVE_OCTETS: Final = 1 << 20  # of the socket's buffer: fewer, larger reads
-BAD_ANSWER: Final = (KeyError, ValueError, IndexError)  # what reading the fields of an answer may raise
+RECEIVE_OCTETS: Final = 1 << 20  # size of the socket's buffer: a large one needs fewer reads
+BAD_ANSWER: Final = (KeyError, ValueError, IndexError)  # raised by reading fields of a malformed answer
 
 
 class StoredDataError(ForebayError):
-    """The broker cannot read its own records; names the file and the offsets."""
+    """The broker cannot read its own records; the text names the file and the offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDescription:
     """A queue, as a broker describes it.
 
-    start, end  the offsets there are just now, of records that are on disk: from `start` to below `end`
-    octets      about how much they take
+    start, end  offsets of the records on disk now: from `start` to below `end`
+    octets      approximate size of these records, in bytes
     """
 
     queue: str
@@ -71,7 +71,7 @@ class QueueDescription:
 
 @dataclass(frozen=True, slots=True)
 class QueueEnd:
-    """The ends of a queue just now; the fields are those of `QueueDescription`."""
+    """The bounds of a queue now; the fields are those of `QueueDescription`."""
 
     id: int
     start: int
@@ -81,11 +81,11 @@ class QueueEnd:
 
 @dataclass(frozen=True, slots=True)
 class ReadGrant:
-    """A reader's right to have the records of a range from other nodes of a cluster than the one that leads.
+    """A permission to read the records of a range from followers of a cluster.
 
-    end    of the queue just now, as in `QueueDescription`
-    token  to be shown there
-    nodes  with their addresses by the names of listeners; the one to be asked first in front
+    end    bounds of the queue now, as in `QueueDescription`
+    token  to be sent to the followers
+    nodes  address by the name of a listener, for each follower; the preferred follower is first
     """
 
     end: QueueEnd
@@ -95,13 +95,13 @@ class ReadGrant:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One answer of blocks.
+    """One answer with blocks.
 
-    next    every record of the range below this offset has come
-    start   the queue's first offset when it was answered
-    blocks  whole blocks back to back, each with its head; parts of them, where columns were named
-    offsets_follow  the blocks hold only records that were asked for by a filter: behind each stand their offsets, as
-                    little-endian i64, and its own offsets mean nothing
+    next    all records of the range below this offset have been received
+    start   the queue's first offset at the time of the answer
+    blocks  complete blocks back to back, each with its head; parts of blocks, if columns were given
+    offsets_follow  whether a filter was given. Then the blocks hold only matching records, each block is followed by
+                    their offsets as little-endian i64, and the offset in its head has no meaning
     """
 
     next: int
@@ -111,10 +111,10 @@ class Fetched:
 
 
 class BlockClient(Closing):
-    """One connection; not for two threads at a time."""
+    """One connection. Use it from one thread at a time."""
 
-    vhost: str | None = None  # which it enters; None leaves it to the broker
-    answer_s: float = 0.0  # how long the octets of one answer may take to come; 0: as long as some come
+    vhost: str | None = None  # the vhost to enter; None: the broker chooses
+    answer_s: float = 0.0  # limit for receiving one answer in full; 0: none while bytes arrive
 
     def __init__(self, connection: socket.socket, server: str) -> None:
         self.server = server
@@ -136,10 +136,10 @@ class BlockClient(Closing):
     ) -> Self:
         """Connect to the first server of a list `host:port,host:port` that answers, and log in.
 
-        timeout_s  how long each answer may take to come
-        vhost      which it enters; None leaves that to the class
+        timeout_s  limit for each answer, in seconds
+        vhost      the vhost to enter; None uses the class's default
         tls        None: the connection is not encrypted
-        raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
+        raises     Unreachable, naming every server and its error; RequestError if login is refused
         """
         return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, vhost, timeout_s))
 
@@ -155,16 +155,16 @@ class BlockClient(Closing):
 
     @property
     def is_idle(self) -> bool:
-        """True if the next request may go out: nothing broke, and no answer is left to be read."""
+        """Return whether a request can be sent: the connection works, and no answer is left unread."""
         return not self._broken and not self._unread
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
         self._broken = "the connection was closed"
 
     def describe(self, queue: str) -> QueueDescription:
-        """The broker's description of a queue; RequestError(NOT_FOUND) if there is none of that name."""
+        """Return the broker's description of a queue. Raises RequestError(NOT_FOUND) if there is none."""
         answer = self._ask({"op": "describe", "queue": queue})
         try:
             return description(answer)
@@ -172,10 +172,10 @@ class BlockClient(Closing):
             raise self._malformed(answer, error) from None
 
     def queues(self, pattern: str = "") -> Iterator[QueueDescription]:
-        """The queues that the user may read, in order of their names.
+        """Yield the queues that the user may read, in order of their names.
 
-        pattern  a regular expression that the whole name must match, as filters take them
-        raises   RequestError(INVALID) with what is wrong in the pattern
+        pattern  a regular expression that the whole name must match, in the syntax of filters
+        raises   RequestError(INVALID) if the pattern is malformed
         """
         asked: dict[str, object] = {"op": "queues"}
         if pattern:
@@ -192,10 +192,10 @@ class BlockClient(Closing):
             yield from page
 
     def ends(self, queues: Mapping[str, int], wait_s: float = 0.0) -> dict[str, QueueEnd]:
-        """Ends of queues, once one of them goes further than the caller knows.
+        """Return the bounds of queues, waiting until one of them has records beyond the known end.
 
-        queues  by name the end that the caller knows
-        wait_s  after this time the answer comes in any case; at most 30, and half of what an answer may take
+        queues  the end that the caller knows, by the queue's name
+        wait_s  longest wait; at most 30 s, and at most half the timeout of an answer
         raises  RequestError(NOT_FOUND), also if a queue is deleted meanwhile
         """
         wait_ms = int(min(wait_s, self._timeout_s / 2) * 1000)
@@ -206,11 +206,11 @@ class BlockClient(Closing):
             raise self._malformed(answer, error) from None
 
     def hold(self, queue: str, group: str, offset: int, ttl_s: float) -> tuple[int, int]:
-        """Have no record from `offset` on go for so long, whoever consumes, purges or limits the queue.
+        """Hold the records from `offset` on for a time, so that no consumer, purge or limit removes them.
 
-        group   whose hold it is; asking again moves and renews it
-        ttl_s   from 1 on; the option hold_ttl_max_ms limits it
-        returns the offset from which on records stay, above `offset` where some have gone already; the queue's start
+        group   name of the hold; a repeated request moves and renews it
+        ttl_s   at least 1; the option hold_ttl_max_ms limits it
+        returns the first offset held, above `offset` if earlier records are gone already; and the queue's start
         """
         asked = {"op": "hold", "queue": queue, "group": group, "offset": offset, "ttl_ms": int(ttl_s * 1000)}
         answer = self._ask(asked)
@@ -220,11 +220,14 @@ class BlockClient(Closing):
             raise self._malformed(answer, error) from None
 
     def release(self, queue: str, group: str) -> None:
-        """End a hold; no error where there is none."""
+        """End a hold, if there is one."""
         self._ask({"op": "release", "queue": queue, "group": group})
 
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int]:
-        """Times that consumers were handed the unsettled records of [first, end), by offset; absent: never."""
+        """Return how often the unsettled records of [first, end) were delivered, by offset.
+
+        Records never delivered are left out.
+        """
         found: dict[int, int] = {}
         while first < end:
             answer = self._ask({"op": "deliveries", "queue": queue, "first": first, "end": end})
@@ -239,7 +242,7 @@ class BlockClient(Closing):
         return found
 
     def offset_at(self, queue: str, timestamp_us: int) -> int:
-        """First offset whose record is at or after a time; the end where there is none."""
+        """Return the first offset whose record is at or after a time, or the queue's end if there is none."""
         answer = self._ask({"op": "offset_at", "queue": queue, "timestamp_us": timestamp_us})
         try:
             return whole(answer["offset"])
@@ -247,9 +250,10 @@ class BlockClient(Closing):
             raise self._malformed(answer, error) from None
 
     def grant(self, queue: str, first: int, end: int) -> ReadGrant:
-        """The other nodes that have been told to serve the records of [first, end) to whoever shows a token.
+        """Request a permission to read the records of [first, end) from followers, which then serve the bearer of its
+        token.
 
-        raises  RequestError(INVALID) where the broker knows nothing of that
+        raises  RequestError(INVALID) if the broker's version does not support this
         """
         answer = self._ask({"op": "grant", "queue": queue, "first": first, "end": end})
         try:
@@ -267,14 +271,14 @@ class BlockClient(Closing):
         filter: str = "",
         columns: Collection[str] | None = None,
     ) -> Iterator[Fetched]:
-        """The blocks that hold the records of [first, end), as they come.
+        """Yield the blocks that hold the records of [first, end), as they arrive.
 
-        The first block may begin before `first` and the last end after `end`. It ends early where the queue does.
-        The next part is asked for before this one is read, so the broker works while the caller does.
-        filter  the broker sends only records of the range for which it holds (docs/reference/filters.md); an answer
-                may be empty
-        columns  only these of timestamp, format, exchange, routing_key, properties, annotations and body come, as parts
-                of blocks (log/columns/parts.py)
+        The first block may begin before `first` and the last end after `end`. The result ends early if the queue does.
+        The next part is requested before this one is read, so the broker works while the caller does.
+        filter  the broker sends only matching records of the range (docs/reference/filters.md); an answer may be empty
+        columns  the broker sends only these of timestamp, format, exchange, routing_key, properties, annotations and
+          body, as
+                 parts of blocks (log/columns/parts.py)
         """
         if first >= end:
             return
@@ -292,7 +296,7 @@ class BlockClient(Closing):
             if asked:
                 self._send(encode_json(REQUEST, {**asked_for, "first": next}))
             blocks = self._read(octets)
-            # A caller that reads no further leaves an answer in the connection.
+            # If the caller stops here, an answer stays unread in the connection.
             self._unread = asked
             yield Fetched(next, start, blocks, bool(filter))
             if not asked:
@@ -314,10 +318,10 @@ class BlockClient(Closing):
         self._ask(login)
 
     def _begin_speaking(self, preface: bytes, timeout_s: float) -> None:
-        """Set the socket up, and exchange the first octets."""
+        """Configure the socket, and exchange prefaces."""
         self._timeout_s = timeout_s
         if isinstance(self._connection, ssl.SSLSocket):
-            self._flags = 0  # it takes no others
+            self._flags = 0  # a TLS socket accepts no flags
             self._connection.settimeout(timeout_s)
         else:
             # Not settimeout(): that makes the socket non-blocking, and MSG_WAITALL then costs a call for every packet.
@@ -335,12 +339,12 @@ class BlockClient(Closing):
             raise PeerError(error.reason, f"{self.server}: no forebay broker: {error.text}") from None
 
     def _ask(self, request: dict[str, object]) -> dict[str, object]:
-        """The reply to one request."""
+        """Send a request and return its reply."""
         self._send(encode_json(REQUEST, request))
         return self._reply()
 
     def _reply(self) -> dict[str, object]:
-        """The object of the REPLY that comes next."""
+        """Return the object in the next frame, which must be a REPLY."""
         octets = self._head(REPLY)
         try:
             return decode_json(self._read(octets))
@@ -358,7 +362,10 @@ class BlockClient(Closing):
             raise self._broke(OutcomeUnknown(f"{self.server}: sending failed: {error}")) from error
 
     def _head(self, kind: int) -> int:
-        """Octets of the next frame's payload, which must be of this kind; raises what an ERROR frame says."""
+        """Return the payload length of the next frame, which must be of this kind.
+
+        Raises the error in an ERROR frame.
+        """
         head = self._read(FRAME_HEAD_OCTETS)
         try:
             most = BLOCKS_OCTETS_MAX if head[4] in (BLOCKS, PICKED) else REPLY_OCTETS_MAX
@@ -372,7 +379,7 @@ class BlockClient(Closing):
         return octets
 
     def _error(self, values: dict[str, object]) -> ForebayError:
-        """The exception for an ERROR frame."""
+        """Return the exception for an ERROR frame."""
         error, reason, text = (str(values.get(name)) for name in ("error", "reason", "text"))
         text = f"{self.server}: {text}"
         if error == "request":
@@ -382,7 +389,7 @@ class BlockClient(Closing):
         return self._broke(PeerError(reason, text))
 
     def _read(self, octets: int) -> bytes:
-        """Exactly so many octets."""
+        """Read exactly this many bytes. Raises OutcomeUnknown if they do not arrive in time."""
         parts: list[bytes] = []
         until_s = time.monotonic() + self.answer_s if self.answer_s else math.inf
         while octets:
@@ -403,45 +410,45 @@ class BlockClient(Closing):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _malformed(self, answer: object, error: Exception) -> ForebayError:
-        """The broker's answer to a request is not what it should be."""
+        """Return the error for a malformed answer, after which the connection is not usable."""
         return self._broke(PeerError("malformed", f"{self.server}: answer {answer}: {error}"))
 
     def _broke(self, error: ForebayError) -> ForebayError:
-        """Note that the connection is out of step after this error."""
+        """Mark the connection as not usable after this error, and return the error."""
         self._broken = self._broken or str(error)
         return error
 
 
 def whole(value: object) -> int:
-    """A number of the broker's answer; ValueError if it is none."""
+    """Return a field of the broker's answer as an integer. Raises ValueError unless it is one, and 0 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{value!r} is no whole number from 0")
     return value
 
 
 def mapping(value: object) -> dict[str, object]:
-    """An object of the broker's answer; ValueError if it is none."""
+    """Return a field of the broker's answer as an object. Raises ValueError if it is none."""
     if not isinstance(value, dict):
         raise ValueError(f"{value!r} is no object")
     return value
 
 
 def objects(value: object) -> list[dict[str, object]]:
-    """A list of objects of the broker's answer; ValueError if it is none."""
+    """Return a field of the broker's answer as a list of objects. Raises ValueError if it is none."""
     if not isinstance(value, list):
         raise ValueError(f"{value!r} is no list")
     return [mapping(each) for each in value]
 
 
 def lists(value: object) -> list[list[object]]:
-    """A list of lists of the broker's answer; ValueError if it is none."""
+    """Return a field of the broker's answer as a list of lists. Raises ValueError if it is none."""
     if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
         raise ValueError(f"{value!r} is no list of lists")
     return value
 
 
 def texts(value: object) -> dict[str, str]:
-    """An object of texts of the broker's answer; ValueError if it is none."""
+    """Return a field of the broker's answer as an object of texts. Raises ValueError if it is no object."""
     return {name: str(each) for name, each in mapping(value).items()}
 
 

@@ -1,4 +1,4 @@
-"""Base of what is closed at the end of a `with` statement."""
+"""The base class of objects that are closed at the end of a `with` statement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Is open from its making on, and closed when its `with` statement ends."""
+    """An object that is open when created, and closed at the end of its `with` statement."""
 
     def __enter__(self) -> Self:
         return self
@@ -20,4 +20,4 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End it."""
+        """Close the object."""

@@ -1,4 +1,4 @@
-"""Connecting to a broker: which of its addresses answers, and TLS."""
+"""Connects to the first address of a broker that answers, with or without TLS."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ClientTls:
     """The TLS settings of a client.
 
     ca_file      authorities that may have signed the broker's certificate, in PEM; empty: those of the system
-    certificate  the client's own, in PEM; empty: it shows none
-    key          of `certificate`; empty: it is in the same file
+    certificate  the client's own certificate, in PEM; empty: none
+    key          private key of `certificate`; empty: it is in the same file
     """
 
     ca_file: str = ""
@@ -28,7 +28,7 @@ class ClientTls:
     key: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """The TLS context for sockets; OptionError names the file that cannot be used."""
+        """Return the TLS context for sockets. Raises OptionError naming a file that cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file or None)
         except (OSError, ssl.SSLError) as error:
@@ -46,11 +46,14 @@ class ClientTls:
 def connect_any(
     servers: str, timeout_s: float, tls: ClientTls | None, begin: Callable[[socket.socket, str], Client]
 ) -> Client:
-    """The result of `begin` for the first connection of a list `host:port,host:port` that is taken and greeted.
+    """Return the result of `begin` for the first server of a list `host:port,host:port` that accepts a connection and a
+    login.
 
-    timeout_s  how long connecting may take, and TLS
-    begin      logs in; takes the connection and its server. OutcomeUnknown and PeerError: the next server is tried
-    raises     Unreachable, naming every server and what was wrong; whatever else `begin` raises
+    timeout_s  limit for connecting, and for the TLS handshake
+    begin      logs in, given the connection and its server; if it raises OutcomeUnknown or PeerError, the next server
+      is
+               tried
+    raises     Unreachable, naming every server and its error; any other error of `begin`
     """
     failures: list[str] = []
     context = None if tls is None else tls.context()

@@ -5,8 +5,8 @@
         for queue in client.items("queue.list", vhost="test"):
             ...
 
-docs/reference/control.md lists the operations and their arguments. What the broker refuses is a RequestError, with its
-words.
+docs/reference/control.md lists the operations and their arguments. If the broker refuses an operation, the client
+raises RequestError with the broker's text.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from forebay.client.blocks import BlockClient
 
 
 class ControlClient(BlockClient):
-    """One connection of an administrator."""
+    """An administrator's connection."""
 
-    vhost = ""  # it enters none: operations name theirs, and a vhost's limits are not for whoever sets them
+    vhost = ""  # enters no vhost: operations name their vhost, and its limits do not apply to its administrators
 
     def run(self, operation: str, **arguments: object) -> dict[str, object]:
-        """The answer to one operation, whose change is on disk by then. Arguments that are None are left out."""
+        """Run one operation and return its answer.
+
+        The change is on disk by then. Arguments that are None are left out.
+        """
         given = {name: value for name, value in arguments.items() if value is not None}
         return self._ask({"op": "control", "do": operation, **given})
 
     def items(self, operation: str, **arguments: object) -> Iterator[dict[str, object]]:
-        """All items of an operation that answers in pages, as they come.
+        """Yield all items of an operation that answers in pages.
 
-        Between two pages the broker goes on: what comes or goes meanwhile may be missed, or be there twice.
+        The pages are not a snapshot: items added or removed meanwhile may be missing or occur twice.
         """
         place: object = None
         while True:

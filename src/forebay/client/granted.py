@@ -1,4 +1,4 @@
-"""A client of a node that does not lead: it shows the token of a grant, and fetches the blocks of one range."""
+"""A client of a cluster's follower, which sends the token of a grant and fetches the blocks of one range."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TLS_LISTENERS: Final = ("amqps", "mqtts")
 
 
 class GrantedClient(BlockClient):
-    """One connection, for one read; nothing but `fetch` is answered.
+    """One connection for one read; the follower answers only `fetch`.
 
-    timeout_s  how long a node may send nothing
+    timeout_s  longest time for which the follower may send nothing
     """
 
     timeout_s: float = 5.0
@@ -25,9 +25,9 @@ class GrantedClient(BlockClient):
 
     @classmethod
     def open(cls, server: str, token: str, tls: ClientTls | None) -> Self:
-        """Connect to a node, and show it the token.
+        """Connect to a follower, and send it the token.
 
-        raises  Unreachable; RequestError where the node does not serve whoever shows it
+        raises  Unreachable; RequestError if the follower does not accept the token
         """
         return connect_any(server, cls.timeout_s, tls, partial(cls._show, token))
 
@@ -40,5 +40,8 @@ class GrantedClient(BlockClient):
 
 
 def server_of(servers: dict[str, str], is_tls: bool) -> str:
-    """The address of a node for readers with TLS or without; "" where it has none."""
+    """Return a node's address for readers with or without TLS, or "" if it has none.
+
+    servers  the node's addresses by the names of listeners
+    """
     return next((servers[name] for name in (TLS_LISTENERS if is_tls else LISTENERS) if name in servers), "")

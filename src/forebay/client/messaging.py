@@ -1,4 +1,4 @@
-"""The face that clients of AMQP have for commands, whatever the version: messages out, and in from one queue."""
+"""The interface of the AMQP clients for the commands, for all versions of AMQP."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final, Protocol, Self
 from forebay.core.message import Properties
 
 TOPIC_EXCHANGE: Final = "amq.topic"
-SWAPPED: Final = str.maketrans("/.+*", "./*+")  # MQTT's topics as AMQP's routing keys, and back
+SWAPPED: Final = str.maketrans("/.+*", "./*+")  # translates MQTT topics to AMQP routing keys, and back
 SILENCE_S_MAX: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One message as it came.
+    """One received message.
 
     tag         its number among the messages that the client received
-    properties  in the encoding of the protocol: `MessageClient.decode`
+    properties  in the encoding of the protocol; see `MessageClient.decode`
     """
 
     tag: int
@@ -32,9 +32,9 @@ class Delivered:
 class MessageClient(Protocol):
     """A client that publishes to exchanges and queues, or consumes one queue or topic.
 
-    published, confirmed, refused  as those of `PublishingClient`
-    returned       messages that led nowhere; they are confirmed as well
-    refusal        why the broker refused the last message that it refused; "" if it gave no reason
+    published, confirmed, refused  as in `PublishingClient`
+    returned       number of unroutable messages; they are confirmed as well
+    refusal        reason for the broker's last refusal of a message; "" if it gave none
     silence_s_max  longest time for which the client may send nothing
     """
 
@@ -53,44 +53,47 @@ class MessageClient(Protocol):
 
     @property
     def unconfirmed(self) -> int:
-        """Messages published of which the broker has said nothing yet."""
+        """Return the number of published messages that the broker has neither confirmed nor refused."""
 
     def flush(self) -> None:
-        """Send what is gathered."""
+        """Send buffered bytes."""
 
     def settle(self, unconfirmed_max: int) -> None:
-        """Wait until the broker has said of all but so many messages what became of them; OutcomeUnknown."""
+        """Wait until at most `unconfirmed_max` messages are unconfirmed.
+
+        Raises OutcomeUnknown if that takes too long.
+        """
 
     def select_confirms(self) -> None:
-        """Have the broker say of each message when it is on disk."""
+        """Enable publisher confirms: the broker confirms each message once it is on disk."""
 
     def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> None:
-        """Publish a message; it leaves with others, or with the next `flush` or `settle`."""
+        """Buffer a message for publishing. It is sent when the buffer is full, or with the next `flush` or `settle`."""
 
     def encode(self, properties: Properties) -> bytes:
-        """Return properties as `publish` takes them."""
+        """Return properties encoded for `publish`."""
 
     def topic_source(self, topic_filter: str) -> str:
-        """Return what `consume` takes for the messages of an MQTT topic filter, from now on."""
+        """Return the source to pass to `consume` for the messages of an MQTT topic filter, from now on."""
 
     def consume(self, queue: str, prefetch: int, no_ack: bool, arguments: dict[str, object]) -> None:
-        """Have messages of a queue sent, up to `prefetch` that are not acknowledged, or any number for 0."""
+        """Start consuming a queue, with at most `prefetch` unacknowledged messages, or any number for 0."""
 
     def cancel(self) -> None:
-        """Have no more messages sent; those that came can still be settled."""
+        """Stop consuming. Messages already received can still be settled."""
 
     def next(self, timeout_s: float) -> Delivered | None:
-        """Return the next message, None if none comes in that time."""
+        """Return the next message, or None if none arrives within `timeout_s`."""
 
     @property
     def has_next(self) -> bool:
-        """True if `next` has a message without waiting."""
+        """Return whether `next` has a message without waiting."""
 
     def ack(self, tag: int) -> None:
-        """Settle a message and all before it; said to the broker with the next `flush` or `next`."""
+        """Acknowledge a message and all earlier ones. This is sent with the next `flush` or `next`."""
 
     def requeue(self, tag: int) -> None:
-        """Give a message and all before it back to the queue."""
+        """Return a message and all earlier ones to the queue."""
 
     def decode(self, message: Delivered) -> Properties:
-        """Return the properties of a message that was received."""
+        """Return the properties of a received message."""

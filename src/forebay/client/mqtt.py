@@ -19,7 +19,7 @@ PACKET_IDS: Final = 65_535
 
 
 class MqttClient(PublishingClient):
-    """One connection with a clean session; `confirmed` are the messages of which a PUBACK has come."""
+    """One connection with a clean session; `confirmed` counts messages acknowledged with PUBACK."""
 
     def __init__(self, connection: socket.socket, server: str) -> None:
         super().__init__(connection, server)
@@ -28,7 +28,7 @@ class MqttClient(PublishingClient):
         self._publish = Publish()
 
     def subscribe(self, filter: str) -> None:
-        """Have the messages of these topics sent, at QoS 1."""
+        """Subscribe to a topic filter at QoS 1. Raises RequestError if the broker refuses the subscription."""
         packet = Subscribe(SUBSCRIBE, 1)
         packet.filters.append(filter.encode())
         packet.options.append(1)
@@ -38,13 +38,16 @@ class MqttClient(PublishingClient):
             raise RequestError(REFUSED, f"{self.server}: the subscription to {filter} was refused")
 
     def publish(self, topic: bytes, body: bytes) -> None:
-        """Publish a message; it leaves with others, or with the next `settle`."""
+        """Buffer a message for publishing. It is sent when the buffer is full, or with the next `flush` or `settle`."""
         packet_id = self.published % PACKET_IDS + 1
         write_publish(self._out, QOS_1, topic, packet_id, b"", body, V311)
         self._published()
 
     def next(self, timeout_s: float) -> bytes | None:
-        """The body of the next message, which is acknowledged; None where none comes in that time."""
+        """Return the body of the next message, or None if none arrives within `timeout_s`.
+
+        The message is acknowledged.
+        """
         if not self._bodies:
             self.flush()
             self._receive(timeout_s)

@@ -1,4 +1,4 @@
-"""The common part of clients that publish: octets gathered on their way out, and confirms that are waited for."""
+"""The base class of clients that publish: it buffers outgoing bytes and waits for confirms."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError
 TIMEOUT_S: Final = 30.0
 RECEIVE_S: Final = 0.2
 RECEIVE_OCTETS: Final = 1 << 18
-SEND_OCTETS: Final = 1 << 16  # published octets are gathered up to here
+SEND_OCTETS: Final = 1 << 16  # size from which buffered messages are sent
 
 
 class PublishingClient(Closing):
-    """One connection; one thread at a time.
+    """One connection. Use it from one thread at a time.
 
-    published           messages that were handed over
-    confirmed, refused  those that the broker has taken, and those that it would not take
-    blocked             why the broker takes in nothing just now; empty while it does
+    published           number of messages passed to `publish`
+    confirmed, refused  number of messages that the broker has accepted, and that it has refused
+    blocked             reason for the broker's back-pressure on this connection; empty if there is none
     """
 
     def __init__(self, connection: socket.socket, server: str) -> None:
@@ -51,9 +51,9 @@ class PublishingClient(Closing):
     ) -> Self:
         """Connect to the first server of a list `host:port,host:port` that answers, and log in.
 
-        place      the vhost; of MQTT the client identifier
-        timeout_s  how long each answer may take to come
-        raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
+        place      the vhost; for MQTT the client identifier
+        timeout_s  limit for each answer, in seconds
+        raises     Unreachable, naming every server and its error; RequestError if login is refused
         """
         return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, place, timeout_s))
 
@@ -69,16 +69,19 @@ class PublishingClient(Closing):
         return client
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
 
     @property
     def unconfirmed(self) -> int:
-        """Messages published of which the broker has said nothing yet."""
+        """Return the number of published messages that the broker has neither confirmed nor refused."""
         return self.published - self.confirmed - self.refused
 
     def settle(self, unconfirmed_max: int) -> None:
-        """Wait until the broker has said of all but so many messages what became of them; OutcomeUnknown."""
+        """Wait until at most `unconfirmed_max` messages are unconfirmed.
+
+        Raises OutcomeUnknown if none is settled in time.
+        """
         self.flush()
         until = time.monotonic() + self._timeout_s()
         while self.unconfirmed > unconfirmed_max:
@@ -93,7 +96,7 @@ class PublishingClient(Closing):
                 )
 
     def flush(self) -> None:
-        """Send what is gathered."""
+        """Send buffered bytes."""
         self._check()
         octets = self._out.getvalue()
         if not octets:
@@ -113,10 +116,10 @@ class PublishingClient(Closing):
 
     @abstractmethod
     def _take(self, data: bytes) -> int:
-        """Take in whole frames; the octets that they were. PeerError."""
+        """Handle complete frames, and return their length in bytes. Raises PeerError if one is malformed."""
 
     def _published(self) -> None:
-        """A message is in what is gathered."""
+        """Count a message that has been buffered, and send the buffer if it is full."""
         self.published += 1
         if len(self._out) >= SEND_OCTETS:
             self.flush()
@@ -129,7 +132,7 @@ class PublishingClient(Closing):
             raise self._broken
 
     def _said_last(self) -> None:
-        """Read what the broker said before it ended the connection: that is why sending failed."""
+        """Read the broker's last frames after sending failed, as they may contain the reason, and raise it."""
         try:
             while self._receive(RECEIVE_S):
                 pass
@@ -137,7 +140,7 @@ class PublishingClient(Closing):
             self._broken = None
 
     def _receive(self, timeout_s: float) -> bool:
-        """Take in what has come; False where nothing does in that time."""
+        """Handle received bytes. Returns False if none arrive within `timeout_s`."""
         self._check()
         usual = self._connection.gettimeout()
         self._connection.settimeout(timeout_s)
@@ -159,6 +162,6 @@ class PublishingClient(Closing):
         return True
 
     def _broke(self, error: ForebayError) -> ForebayError:
-        """Note that the connection is of no use after this error."""
+        """Mark the connection as not usable after this error, and return the error."""
         self._broken = self._broken or error
         return error

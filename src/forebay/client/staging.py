@@ -1,10 +1,10 @@
-"""A client that publishes exactly once: rows are staged, and published by one commit that can be asked for again.
+"""A client that publishes exactly once: rows are staged, and published by one commit that can be repeated.
 
-    with StagingClient.connect("localhost:5672", "guest", "guest") as client:
-        client.stage("my-query", 7, "part-0", block)
-        client.commit("my-query", 7, {"part-0": rows})
+with StagingClient.connect("localhost:5672", "guest", "guest") as client:
+    client.stage("my-query", 7, "part-0", block)
+    client.commit("my-query", 7, {"part-0": rows})
 
-Many clients may stage parts of one batch; one of them, or another, commits.
+Many clients may stage parts of one batch. One of them, or another client, commits the batch.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Octets = bytes | bytearray | memoryview
 class CommitResult:
     """The result of a commit.
 
-    rows, unroutable  rows that were published, and how many of them led nowhere; 0 of a batch before the last one
-    again             the batch, or a later one, was committed before: nothing was published for this request
+    rows, unroutable  number of rows published, and of unroutable ones among them; 0 for a batch before the last one
+    again             whether the batch, or a later one, was committed before, so that this request published nothing
     """
 
     rows: int
@@ -33,16 +33,17 @@ class CommitResult:
 
 
 class StagingClient(BlockClient):
-    """One connection; not for two threads at a time."""
+    """One connection. Use it from one thread at a time."""
 
     def stage(self, query: str, batch: int, part: str, block: Octets | Sequence[Octets]) -> bool:
-        """Have the broker keep the rows of one block until the batch is committed or aborted.
+        """Stage the rows of one block in the broker until the batch is committed or aborted.
 
-        query    names the sequence of batches, in 1 to 255 octets of UTF-8; so does `part` its part of this batch
-        block    as log/block.py has it, of up to 64 MiB; in one piece or several. Its exchange and routing-key columns
-                 say where each row goes; offsets and timestamps mean nothing
+        query    names the sequence of batches, in 1 to 255 bytes of UTF-8; `part` names its part of this batch likewise
+        block    in the format of log/block.py, up to 64 MiB, in one piece or several. Its exchange and routing-key
+          columns
+                 address each row; its offsets and timestamps are ignored
         returns  False if the batch is committed already: its rows are not kept
-        raises   RequestError where a row may not be published: none of the block is kept; OutcomeUnknown
+        raises   RequestError if a row may not be published, and then none of the block is kept; OutcomeUnknown
         """
         pieces: Sequence[Octets] = [block] if isinstance(block, bytes | bytearray | memoryview) else block
         self._send(encode_stage(query, batch, part, sum(map(len, pieces))))
@@ -54,11 +55,12 @@ class StagingClient(BlockClient):
         return self._reply().get("again") is not True
 
     def commit(self, query: str, batch: int, parts: Mapping[str, int]) -> CommitResult:
-        """Publish these parts of a batch at once, and nothing else of it; back when all of it is on disk.
+        """Publish these parts of a batch atomically, and no others. They are on disk when this returns.
 
-        parts   each with the number of its rows
-        raises  RequestError(PRECONDITION) where not just these rows are staged, and nothing is published;
-                OutcomeUnknown: ask again, it is published once
+        parts   number of rows by the part's name
+        raises  RequestError(PRECONDITION) if the staged rows differ, and then nothing is published; OutcomeUnknown:
+          repeat the
+                commit, the batch is published once
         """
         answer = self._ask({"op": "commit", "query": query, "batch": batch, "parts": dict(parts)})
         try:
@@ -67,11 +69,11 @@ class StagingClient(BlockClient):
             raise self._malformed(answer, error) from None
 
     def abort(self, query: str, batch: int) -> None:
-        """Throw away what was staged for a batch; RequestError(PRECONDITION) where it is committed."""
+        """Discard the staged rows of a batch. Raises RequestError(PRECONDITION) if the batch is committed."""
         self._ask({"op": "abort", "query": query, "batch": batch})
 
     def last_batch(self, query: str) -> int:
-        """The last batch of a query that was committed; -1 where the broker knows of none."""
+        """Return the last committed batch of a query, or -1 if the broker knows of none."""
         answer = self._ask({"op": "transaction", "query": query})
         batch = answer.get("batch")
         return -1 if batch == -1 else whole(batch)

@@ -1,6 +1,6 @@
-"""A small client of the HTTP API, where a broker has one: it is asked over the block protocol where that is.
+"""A small client of the broker's HTTP API, whose address it finds over the block protocol.
 
-What the API refuses is a RequestError with its words.
+If the API refuses a request, the client raises RequestError with the API's text.
 """
 
 from __future__ import annotations
@@ -21,22 +21,25 @@ REASONS: Final = {401: REFUSED, 403: REFUSED, 404: NOT_FOUND}
 
 
 class WebClient:
-    """One broker's API, for one user."""
+    """A client of one broker's HTTP API, for one user."""
 
     def __init__(self, url: str, user: str, password: str, tls: ClientTls | None = None) -> None:
         self.url = url
         secure = urllib.request.HTTPSHandler(context=(tls or ClientTls()).context())
-        # The environment's proxies are for the world outside.
+        # Do not use the environment's proxies, which are for public servers.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), secure)
         self._login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
     @classmethod
     def beside(cls, control: ControlClient, user: str, password: str, tls: ClientTls | None) -> WebClient:
-        """The API of the broker that this connection leads to; RequestError(NOT_FOUND) where it has none."""
+        """Return a client of the HTTP API of the broker that `control` is connected to.
+
+        Raises RequestError(NOT_FOUND) if the broker has no listener for the API.
+        """
         listeners = control.run("broker.status").get("listeners")
         assert isinstance(listeners, dict)
         host = split_address(control.server)[0]
-        # A client that uses TLS with the broker sends its password in the clear nowhere: not here either.
+        # A client that uses TLS with the broker must not send its password unencrypted here.
         for name in ("https",) if tls is not None else ("http", "https"):
             if name in listeners:
                 port = split_address(str(listeners[name]))[1]
@@ -45,11 +48,11 @@ class WebClient:
         raise RequestError(NOT_FOUND, f"{control.server}: the broker has no listener for this: set its option {wanted}")
 
     def get(self, path: str) -> Any:
-        """The document at a path, from its JSON."""
+        """Return the JSON document at a path."""
         return self._ask("GET", path, None)
 
     def post(self, path: str, document: object) -> Any:
-        """The answer to a document that is sent there; None for an empty one."""
+        """Send a JSON document to a path, and return the answer, or None if it is empty."""
         return self._ask("POST", path, json.dumps(document).encode())
 
     def _ask(self, method: str, path: str, body: bytes | None) -> Any:
