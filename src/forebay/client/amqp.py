@@ -260,7 +260,7 @@ class AmqpClient(PublishingClient):
         """Return the properties of a received message."""
         return decode_properties(message.properties, DEPTH_MAX)
 
-    # ---- within
+    # ---- internal
 
     def _greet(self, user: str, password: str, place: str) -> None:
         self._out.write(PROTOCOL_HEADER)

@@ -439,7 +439,7 @@ class Amqp10Client(PublishingClient):
             raise self._broke(PeerError(UNEXPECTED, f"{self.server}: {names}"))
         return found
 
-    # ---- bytes in
+    # ---- receiving
 
     def _take(self, data: bytes) -> int:
         at = 0

@@ -53,7 +53,7 @@ class MqttClient(PublishingClient):
             self._receive(timeout_s)
         return self._bodies.popleft() if self._bodies else None
 
-    # ---- within
+    # ---- internal
 
     def _greet(self, user: str, password: str, place: str) -> None:
         packet = Connect()

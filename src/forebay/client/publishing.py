@@ -108,7 +108,7 @@ class PublishingClient(Closing):
             self._said_last()
             raise self._broke(OutcomeUnknown(f"{self.server}: sending failed: {error}")) from error
 
-    # ---- within
+    # ---- internal
 
     @abstractmethod
     def _greet(self, user: str, password: str, place: str) -> None:

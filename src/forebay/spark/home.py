@@ -22,12 +22,12 @@ from typing import Final
 
 from forebay.spark.java import cache_folder
 
-ARCHIVES: Final = "python"  # the folder that is left out
+ARCHIVES: Final = "python"  # the folder of the installed home that gets no link
 
 
 def prepare_home() -> None:
     """Set SPARK_HOME for this process and its children, unless the user has set it."""
-    # With a Python of the user's choice it is not known whether that has PySpark.
+    # If the user has chosen another Python, it may not have PySpark installed.
     if "SPARK_HOME" not in os.environ and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
         os.environ["SPARK_HOME"] = find_home(os.environ)
 
@@ -41,7 +41,7 @@ def find_home(environment: Mapping[str, str]) -> str:
 
     installed = Path(_find_spark_home())
     if not (installed / ARCHIVES).exists():
-        return str(installed)  # the user has set one like this
+        return str(installed)  # the user has set a home like this one
     names = sorted(path.name for path in installed.iterdir() if path.name != ARCHIVES)
     key = hashlib.sha256("\0".join([str(installed), *names]).encode()).hexdigest()[:16]
     home = cache_folder(environment) / "forebay" / f"spark-{key}"

@@ -159,7 +159,7 @@ class ProgressDisplay(StreamingQueryListener):
         self.session = spark  # not `spark`: that is the base class's
         self.console = console
         self.lock = threading.Lock()
-        self.batches: dict[str, MicroBatch] = {}  # the last one of each query, by the query's run
+        self.batches: dict[str, MicroBatch] = {}  # the latest batch of each query, by the query's run id
         self.names: dict[str, str] = {}
         self.ended: dict[str, str] = {}
         self.live: Live | None = None
@@ -182,7 +182,7 @@ class ProgressDisplay(StreamingQueryListener):
         if self.live is not None:
             self.live.stop()
 
-    # ---- what Spark calls
+    # ---- called by Spark
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  PySpark's name
         """Record the query's name, as the query may fail before its first batch."""
@@ -213,7 +213,7 @@ class ProgressDisplay(StreamingQueryListener):
             first = (event.exception or "").strip().split("\n")[0]
             self.console.print(f"{name} {f'failed: {first}' if first else 'ended'}", highlight=False, soft_wrap=True)
 
-    # ---- what is shown
+    # ---- display
 
     def table(self) -> Table:
         """Build the table, one row per query.

@@ -22,7 +22,7 @@ from forebay.core.errors import OptionError
 from forebay.core.stored.columns import COLUMNS
 from forebay.spark.arrow.properties import PROPERTY_TYPES
 
-PARTITION: Final = 0  # a queue has one
+PARTITION: Final = 0  # a queue has one partition
 LOG_APPEND_TIME: Final = 1  # Kafka's code for a timestamp set by the broker on append, not by the publisher
 
 HEADERS_COLUMN: Final = "headers"

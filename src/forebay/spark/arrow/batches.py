@@ -59,7 +59,7 @@ CELLS: Final = {
     "raw_properties": PROPERTIES,
 }
 
-SECTIONED: Final = np.frombuffer(HAS_SECTIONS, np.bool_)  # by format octet
+SECTIONED: Final = np.frombuffer(HAS_SECTIONS, np.bool_)  # indexed by format byte
 
 Octets = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -100,7 +100,7 @@ class BlockView:
             if columns is None and at + whole > len(view):
                 raise BadBlock(f"a block of {whole} octets ends after the file")
             if start - at == SUMMED_HEAD_OCTETS:
-                # Each column is checked when it is first asked for.
+                # Each column is checked on first use.
                 self.sums = _SUMS.unpack_from(head, SUMS_AT)
             elif columns is not None:
                 raise BadBlock("a part of a block without checksums of its columns")
@@ -260,7 +260,10 @@ class RowRun(ABC):
     def cells(self, column: str, type: pa.DataType) -> pa.Array: ...
 
     def payloads(self) -> pa.Array:
-        """Return the bodies as readers see them: of a format whose bodies are sections, what these hold."""
+        """Return the bodies as readers see them.
+
+        If a format's bodies consist of sections, that is the payload in the sections.
+        """
         bodies = self.cells("value", pa.binary())
         formats = self.formats()
         if not SECTIONED[formats].any():

@@ -93,7 +93,7 @@ class LocalLogs(LogAccess):
 
         Scan the directory again if files were removed before they could be read.
         """
-        # The planner has seen these offsets on the disk, so the frames need no second check; the blocks get theirs.
+        # The planner has checked the WAL's frames up to these offsets, so only the blocks are checked here.
         places = share if isinstance(share, Places) else self.known.get(queue)
         wanted = first
         tries = 0

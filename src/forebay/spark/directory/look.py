@@ -237,7 +237,7 @@ def queue_names(disk: ReadOnlyDisk) -> dict[str, int]:
                 about = json.load(file)
         except (FileNotFoundError, ValueError):
             continue  # not named yet, or just deleted; after a power cut the file may be empty until the broker starts
-        # A queue that was deleted and made anew has a higher number; the old folder may still be there.
+        # A queue that was deleted and declared anew has a higher number; its old folder may still exist.
         names[about["name"]] = max(about["id"], names.get(about["name"], 0))
     return names
 

@@ -147,7 +147,7 @@ def stream_of(
     spark: SparkSession, table: LakeTable, given: Mapping[str, str], names: list[str], writing: WriteOptions
 ) -> DataFrame:
     """Return the stream of written files. A stream without a checkpoint begins where the table ends."""
-    if spark not in _registered:  # Spark warns of a second time
+    if spark not in _registered:  # Spark warns if a source is registered twice
         spark.dataSource.register(TierSource)
         _registered.add(spark)
     layout = table.layout

@@ -56,7 +56,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.ends: dict[str, LogEnd] = {}
         self.target: dict[str, LogEnd] | None = None
         self.batches = 0
-        self.batch_s = time.monotonic()  # when a batch was planned last
+        self.batch_s = time.monotonic()  # time when a batch was last planned
         self.warned: set[tuple[str, str]] = set()
 
     # ---- called by Spark, in this order

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ADDRESS: Final = "PYSPARK_FOREBAY_DRIVER"  # not FOREBAY_…, which is an option of a broker that this process starts
+ADDRESS: Final = "PYSPARK_FOREBAY_DRIVER"  # not FOREBAY_…: a broker started by this process would take it for an option
 ANSWER_S_MAX: Final = 5.0  # the driver gets the number from its JVM, which may be busy
 ANSWER_OCTETS_MAX: Final = 32
 

@@ -118,7 +118,7 @@ class BlockEncoder:
             yield end - first, block_of(end - first, columns)
             first = end
 
-    # ---- where rows go
+    # ---- addresses
 
     def address(self) -> tuple[bytes, bytes] | None:
         """Return the exchange and routing key of every row, or None if columns give them."""

@@ -86,7 +86,7 @@ class DeltaLakeTable(LakeTable):
     def append(self, app_id: str, batch: int, files: Sequence[DataFile]) -> None:
         known, version = self.files(), self.table.version()
         self.write([self.add_action(file, True) for file in files], [Transaction(app_id, batch)])
-        # Update the cache instead of reading the log again, unless another writer has committed: tables have many files.
+        # Update the cache instead of reading the log of many files again, unless another writer has committed.
         if self.table.version() == version + 1:
             self.cached = version + 1, [*known, *files]
 
