@@ -250,8 +250,9 @@ class BlockClient(Closing):
             raise self._malformed(answer, error) from None
 
     def grant(self, queue: str, first: int, end: int) -> ReadGrant:
-        """Request a permission to read the records of [first, end) from followers, which then serve the bearer of its
-        token.
+        """Request permission to read the records of [first, end) from followers.
+
+        The followers in the result serve these records to a client that sends the result's token.
 
         raises  RequestError(INVALID) if the broker's version does not support this
         """
@@ -275,10 +276,10 @@ class BlockClient(Closing):
 
         The first block may begin before `first` and the last end after `end`. The result ends early if the queue does.
         The next part is requested before this one is read, so the broker works while the caller does.
-        filter  the broker sends only matching records of the range (docs/reference/filters.md); an answer may be empty
-        columns  the broker sends only these of timestamp, format, exchange, routing_key, properties, annotations and
-          body, as
-                 parts of blocks (log/columns/parts.py)
+
+        filter   the broker sends only matching records of the range (docs/reference/filters.md); an answer may be empty
+        columns  the broker sends only these columns, as parts of blocks (log/columns/parts.py): timestamp, format,
+                 exchange, routing_key, properties, annotations, body
         """
         if first >= end:
             return

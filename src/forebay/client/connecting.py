@@ -46,13 +46,11 @@ class ClientTls:
 def connect_any(
     servers: str, timeout_s: float, tls: ClientTls | None, begin: Callable[[socket.socket, str], Client]
 ) -> Client:
-    """Return the result of `begin` for the first server of a list `host:port,host:port` that accepts a connection and a
-    login.
+    """Connect to the first server of a list `host:port,host:port` that answers, and return the result of `begin`.
 
     timeout_s  limit for connecting, and for the TLS handshake
-    begin      logs in, given the connection and its server; if it raises OutcomeUnknown or PeerError, the next server
-      is
-               tried
+    begin      logs in, given the connection and its server; if it raises OutcomeUnknown or PeerError, the next
+               server is tried
     raises     Unreachable, naming every server and its error; any other error of `begin`
     """
     failures: list[str] = []

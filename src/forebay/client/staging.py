@@ -40,8 +40,7 @@ class StagingClient(BlockClient):
 
         query    names the sequence of batches, in 1 to 255 bytes of UTF-8; `part` names its part of this batch likewise
         block    in the format of log/block.py, up to 64 MiB, in one piece or several. Its exchange and routing-key
-          columns
-                 address each row; its offsets and timestamps are ignored
+                 columns address each row; its offsets and timestamps are ignored
         returns  False if the batch is committed already: its rows are not kept
         raises   RequestError if a row may not be published, and then none of the block is kept; OutcomeUnknown
         """
@@ -59,8 +58,7 @@ class StagingClient(BlockClient):
 
         parts   number of rows by the part's name
         raises  RequestError(PRECONDITION) if the staged rows differ, and then nothing is published; OutcomeUnknown:
-          repeat the
-                commit, the batch is published once
+                repeat the commit, the batch is published once
         """
         answer = self._ask({"op": "commit", "query": query, "batch": batch, "parts": dict(parts)})
         try:

@@ -1,5 +1,4 @@
-"""Connection settings and credentials of the Spark source, sink and jobs: which broker or data directory, and as which
-user.
+"""Connection settings and credentials of the Spark source, sink and jobs.
 
 A secret that stands in a file or in the environment is read where it is needed, on the driver and on each executor:
 Spark sends tasks only the file's path or the variable's name. A secret given as an option is sent with the task.
@@ -55,10 +54,11 @@ class Access:
     """The broker or data directory that holds the queues, and the user who connects to it.
 
     servers  the broker's addresses; empty if and only if `data` is given
+    data     the data directory of a broker
     password_file, password_env  where the password is read from; if both are empty, `password` is the password
-    from_followers  whether records are read from a cluster's followers, as far as they have them
-    tls      whether to use TLS; the files of `tls_*` are those of the machine that connects
-    retry_s  for how long to retry after a connection is lost, in seconds
+    from_followers  whether to read records from a cluster's followers that have them
+    tls      whether to use TLS; the files named by `tls_*` are on the machine that connects
+    retry_s  how long to retry after a connection is lost, in seconds
     """
 
     servers: str = ""

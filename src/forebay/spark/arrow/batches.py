@@ -162,9 +162,7 @@ class BlockView:
         return self.base + self.count
 
     def cells(self, column: str) -> tuple[int, int]:
-        """Return two positions in the buffer: where the offsets of a variable-length column begin, and where its bytes
-        begin.
-        """
+        """Return the positions in the buffer at which a variable-length column's offsets and bytes begin."""
         start = self.start(CELLS[column])
         offsets = 4 * (self.count + 1)
         return start, start + offsets + (-offsets & 7)
@@ -379,9 +377,8 @@ class BatchMaker:
     def batches(self, blocks: Iterable[BlockView], first: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield the records of [first, end) as batches, from blocks in order of their offsets.
 
-        A block may begin before the end of the one before it: where a read resumes after a connection or a file was
-        lost,
-        small blocks may have been merged into a large one meanwhile. Each record is yielded once.
+        A block may begin before the end of the one before it: when a read resumes after an error, small blocks may have
+        been merged into a large one meanwhile. Each record is yielded once.
         """
         short: list[tuple[BlockView, int, int]] = []
         rows = octets = 0

@@ -131,8 +131,9 @@ def opened(disk: Disk, path: str) -> Iterator[int]:
 
 
 class FileSpan(NamedTuple):
-    """A segment as its head describes it: offsets from `first` to below `end`; `octets` is the length of the file in
-    bytes.
+    """A segment as its head describes it, with the offsets from `first` to below `end`.
+
+    octets  length of the file, in bytes
     """
 
     first: int

@@ -99,9 +99,8 @@ class Places:
 class Look:
     """One scan of the files of a queue.
 
-    checked  whether to find the log's end by checking the WAL's frames; if not, the caller reads only records known to
-      be
-      on disk
+    checked  whether to find the log's end by checking the WAL's frames; if not, the caller must read only records that
+      are known to be on disk
     """
 
     def __init__(self, disk: ReadOnlyDisk, queue: str, checked: bool) -> None:
@@ -176,9 +175,8 @@ class Look:
 def look(disk: ReadOnlyDisk, queue: str, checked: bool) -> Places:
     """Scan the files of a queue until a scan is consistent, and return the places of its blocks.
 
-    checked  whether to find the log's end by checking the WAL's frames; if not, the caller reads only records known to
-      be
-      on disk
+    checked  whether to find the log's end by checking the WAL's frames; if not, the caller must read only records that
+      are known to be on disk
     raises   RequestError(NOT_FOUND), naming the queues there are; StorageError if the folder is no data directory
     """
     if not os.path.isdir(disk.path(WAL)):

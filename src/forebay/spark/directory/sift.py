@@ -35,9 +35,7 @@ def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[Blo
 
 
 def places_of(view: BlockView, root: FilterNode, queue: str) -> list[int]:
-    """Return the places in the block of the matching records, evaluating the filter once for all records that look
-    equal.
-    """
+    """Return the places in the block of the matching records, evaluating the filter once for all equal records."""
     arrays = arrays_of(view, root, queue)
     held = conditions(root, list(arrays), list(arrays.values()))
     places: list[int] = np.flatnonzero(held == YES).tolist()

@@ -230,9 +230,7 @@ def is_whole(constant: object, most: int) -> TypeGuard[int]:
 
 
 def compared_time(comparison: int, stored: Column, constant_ms: int) -> Column:
-    """Compare a timestamp in microseconds with a constant in milliseconds, in a form that Spark can push down to a
-    source.
-    """
+    """Compare a timestamp column with a constant in milliseconds, in a form that Spark can push down to a source."""
     start = F.timestamp_micros(F.lit(constant_ms * 1000).cast("long"))
     after = F.timestamp_micros(F.lit(constant_ms * 1000 + 1000).cast("long"))
     if comparison == EQUAL:

@@ -68,8 +68,7 @@ Range = tuple[int, int]
 class AuditReport:
     """The findings of an audit as tables; `faults` has a sentence for each fault.
 
-    queues      one row a queue: published, present, settled, waiting, held, dead (dead letters that first died there),
-      lost
+    queues      one row a queue: published, present, settled, waiting, held, dead (letters that died here first), lost
     gaps        offsets [first, end) that are not in the log, with the reason: settled, retention, lost
     duplicates  keys that occur more than once, with how often, and the first and last offset
     order       one row a producer: messages, first and last number, those missing, repeated, and out of order
@@ -118,8 +117,8 @@ def audit(
     """Audit the records of queues, from the first that is in the log to the last that is on disk now.
 
     key       SQL expression that differs for each message; NULL if a message has no key
-    producer, sequence  SQL expressions for a message's publisher, and its number with that publisher, which ascends by
-      1
+    producer  SQL expression for the publisher of a message
+    sequence  SQL expression for the message's number with that publisher, which ascends by 1
     sent      SQL expression for the time when the message was published
     columns   fields of the JSON bodies that the expressions use, such as `device string, number bigint`
     raises    OptionError naming the expression that Spark does not understand; RequestError

@@ -24,9 +24,8 @@ ACCESS_OPTIONS: Final = (*BROKER_OPTIONS, RETRY)
 class Broker:
     """A running broker, given by the options of the Spark source.
 
-    options  `forebay.servers`, and others of BROKER_OPTIONS and `retryMs` if they differ from the defaults; Spark's
-      source
-      and sink get the same options
+    options  `forebay.servers`, and those of BROKER_OPTIONS and `retryMs` that differ from the defaults; Spark's
+             source and sink get the same options
     raises   OptionError naming the option
     """
 

@@ -53,8 +53,7 @@ def decode(
     """Add the fields of the bodies, in the column `value`, to the rows as columns.
 
     A field that a JSON body does not have is NULL. A body is bad if it is NULL, is not of its format, or has a value
-    that
-    is not of its field's type. A query's progress counts rows and bad bodies as `observedMetrics["forebay_decode"]`.
+    of another type than its field. A query's progress counts rows and bad bodies: `observedMetrics["forebay_decode"]`.
 
     schema      json: names and types as in CREATE TABLE, or Spark's own; avro: the writer's schema, a record, as JSON;
                 protobuf: the full name of the message

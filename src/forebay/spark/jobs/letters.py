@@ -243,9 +243,8 @@ def redrive(
 ) -> Redriven:
     """Redrive the letters that match a SQL condition: each to the queue where it died first, or all to the queue `to`.
 
-    Only letters that wait when the job begins are considered, so a letter that dies again stays. Letters with the
-    lowest
-    offsets go first. If the broker dies, the job waits for it (`retryMs`) and repeats its requests.
+    Only letters that wait when the job begins are considered, so a letter that dies again stays. The lowest offsets go
+    first. If the broker dies, the job waits for it (`retryMs`) and repeats its requests.
 
     where    over the columns of `letters`; empty chooses all
     limit    how many to redrive at most; 0 is no limit

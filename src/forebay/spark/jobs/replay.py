@@ -129,9 +129,8 @@ def replay(
     """Publish the records of a range again, in order, each once. Returns when all are published.
 
     A row keeps its body, headers and properties, but not its expiration, and gets headers with its origin:
-    x-replay-queue, x-replay-offset, x-replay-timestamp-ms, x-replay-exchange, x-replay-routing-key. During the replay
-    the
-    broker keeps the records not replayed yet.
+    x-replay-queue, x-replay-offset, x-replay-timestamp-ms, x-replay-exchange, x-replay-routing-key. During the
+    replay the broker keeps the records not replayed yet.
 
     into      a queue that exists
     checkpoint  folder in which the job keeps its plan; a job run again with the same folder continues

@@ -278,9 +278,7 @@ def merge_by_spark(spark: SparkSession, root: str, merges: list[Merge], writing:
 
 
 def check_streams(given: Mapping[str, str], names: list[str]) -> None:
-    """Raise OptionError unless all queues are streams: in any other queue, truncating removes messages not consumed
-    yet.
-    """
+    """Raise OptionError unless all queues are streams: in other queues, truncating removes unconsumed messages."""
     access = Broker(access_of(given)).access
     with RemoteLogs(access) as logs:
         for queue in names:

@@ -56,8 +56,7 @@ def read_tiered(
     ending_time: datetime | None = None,
     catalog: Any = None,
 ) -> DataFrame:
-    """Return every record of a queue once, with the table's columns: from the table, then live from where the table
-    ends.
+    """Return every record of a queue once, with the table's columns: first from the table, then live.
 
     table    its folder, or its name in the catalog
     options  of the source: the broker or the data directory, failOnDataLoss, minPartitions

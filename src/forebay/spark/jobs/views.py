@@ -50,9 +50,8 @@ class Source:
 
     columns     fields of the JSON bodies, such as `carrier string, delay int, at timestamp`
     event_time  the column that has a row's time: the broker's timestamp by default, or one of `columns`
-    watermark   how late a row may come after a later row of its table, such as `10 seconds`; without a watermark the
-      state
-                of windows and joins is never released, and the mode append cannot have windows
+    watermark   how late a row may come after a later row of its table, such as `10 seconds`. Without a watermark, the
+                state of windows and joins is never released, and the mode append cannot have windows
     options     further options of the source, such as startingOffsets (earliest by default) or filter
     """
 
@@ -83,10 +82,10 @@ def publish_view(
     sql       over the names of `sources`. A table has queue, offset, timestamp, routing_key, value and the fields of
               its bodies; other columns of the source (message_id, properties, ...) if the query names them
     into      the queue for the result; created as a `queue_type` if it does not exist, which needs an administrator
-    mode      append: each row once, when it is final; update: a row whenever it has changed; complete: all rows each
-      time
-    key       column of the result that identifies a row: sent as the header `x-view-key`, and at the end of the routing
-              key if there is an exchange
+    mode      append: each row once, when it is final; update: a row whenever it has changed; complete: all rows
+              each time
+    key       column of the result that identifies a row: sent as the header `x-view-key`, and at the end of the
+              routing key if there is an exchange
     exchange  publish to this exchange instead, with the routing key `into`, or `into.<key>`
     once      whether to end when the records there now are in the view; if not, run every `trigger`
     raises    OptionError naming the argument; RequestError

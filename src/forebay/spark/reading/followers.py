@@ -59,9 +59,8 @@ class FollowersAsked:
     def lose(self, error: ForebayError, has_served: bool) -> None:
         """Disconnect from the current follower after an error, and stop using it for this read.
 
-        has_served  whether it has sent records; then a refusal may only mean that its grant has ended, and it may be
-          tried
-          again
+        has_served  whether it has sent records: then a refusal may only mean that its grant has ended, and this read
+                    may try the follower again
         """
         is_damaged = isinstance(error, CorruptFile | StoredDataError)
         LOGGER.log(

@@ -38,7 +38,7 @@ class ForebayReader(DataSourceReader):
     """A batch reader of queues, as they are when the query is planned.
 
     It accepts no pushed-down conditions: Spark 4.3 reuses a reader with conditions for the next query over the same
-    DataFrame, which may have none. Records are filtered before Spark sees them only by the option `filter`.
+    DataFrame, which may have none. Use the option `filter` to exclude records before Spark sees them.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:

@@ -200,8 +200,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.pins.move(group, {queue: mark.offset for queue, mark in marks.items()})
 
     def new_group(self) -> str:
-        """Return a new name for the pins, to be kept with the first marks, as Spark does not give a source the query's
-        name.
+        """Return a new name for the pins, to be kept with the marks, as Spark does not tell a source the query's name.
         """
         return self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
 

@@ -80,8 +80,9 @@ def parallelism_of_context() -> int:
 
 
 def cores_of(spark: SparkSession) -> int:
-    """Return the number of tasks that a session's cluster runs at once; for Spark Connect, this machine's number of
-    cores.
+    """Return the number of tasks that a session's cluster runs at once.
+
+    For Spark Connect, return this machine's number of cores.
     """
     from pyspark.sql import is_remote
 
@@ -89,8 +90,9 @@ def cores_of(spark: SparkSession) -> int:
 
 
 def tasks_at_once() -> int:
-    """Return the number of tasks that the cluster runs at once, from the driver, or else this machine's number of
-    cores.
+    """Return the number of tasks that the cluster runs at once, as its driver reports it.
+
+    Without a driver's answer, return this machine's number of cores.
     """
     path = os.environ.get(ADDRESS)
     if path:

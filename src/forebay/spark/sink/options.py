@@ -121,8 +121,8 @@ def check_stream_sink(options: SinkOptions) -> None:
 def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, int]:
     """Return the index of each known column of the rows, by its name in COLUMNS.
 
-    Columns of the source that the sink does not use are skipped, so that rows read from a queue can be written
-    unchanged.
+    Columns of the source that the sink does not use are skipped, so that rows read from a queue can be written back.
+
     raises  OptionError naming the column
     """
     names = schema.fieldNames()

@@ -83,9 +83,8 @@ class WriteTarget:
     def check(self, query: str | None = None) -> None:
         """Check with the broker whether it would accept a row. Runs on the driver, before any task.
 
-        query   id of a batch write: if it is committed already, nothing is checked. None for a stream, which calls this
-          for
-          every micro-batch: the broker's first acceptance is remembered
+        query   id of a batch write; if it is committed already, nothing is checked. None for a stream, which calls this
+                for every micro-batch: the broker's first acceptance is remembered
         raises  RequestError if there is no such destination, or the user may not publish there; Unreachable
         """
         access = self.options.access

@@ -47,9 +47,7 @@ class DeltaLakeTable(LakeTable):
         self.check_schema()
 
     def check_schema(self) -> None:
-        """Raise TableError if the table's columns no longer match the layout: other writers may have changed the
-        schema.
-        """
+        """Raise TableError if the table's columns differ from the layout, as other writers may change the schema."""
         names = [field.name for field in self.table.schema().fields]
         by = self.table.metadata().partition_columns
         check_columns(f"the Delta table in {self.folder}", names, by, self.layout)
