@@ -380,7 +380,7 @@ class AmqpClient(PublishingClient):
         raise self._broke(OutcomeUnknown(said) if code == 320 else PeerError(REASONS.get(code, MALFORMED), said))
 
     def _take_content(self) -> None:
-        """Handle a message once its body is complete."""
+        """Queue a received message, or count a returned one, once its body is complete."""
         if self._missing > 0 or self._content is None:
             return
         method, args = self._content

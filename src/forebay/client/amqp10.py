@@ -484,7 +484,7 @@ class Amqp10Client(PublishingClient):
             self._replies.append(frame)
 
     def _take_transfer(self, transfer: Transfer, payload: bytes) -> None:
-        """Handle one frame of a message. Queue the message once it is complete."""
+        """Process one frame of a message. Queue the message once it is complete."""
         link = self._receiver
         self._next_incoming = self._next_incoming + 1 & SERIAL_MASK
         if link is None:

@@ -116,7 +116,7 @@ class PublishingClient(Closing):
 
     @abstractmethod
     def _take(self, data: bytes) -> int:
-        """Handle complete frames, and return their length in bytes. Raises PeerError if one is malformed."""
+        """Process complete frames, and return their length in bytes. Raises PeerError if one is malformed."""
 
     def _published(self) -> None:
         """Count a message that has been buffered, and send the buffer if it is full."""
@@ -140,7 +140,10 @@ class PublishingClient(Closing):
             self._broken = None
 
     def _receive(self, timeout_s: float) -> bool:
-        """Handle received bytes. Returns False if none arrive within `timeout_s`."""
+        """Receive bytes and process the frames in them. Returns False if no bytes arrive within `timeout_s`.
+
+        Raises OutcomeUnknown if the connection has ended, PeerError if a frame is malformed.
+        """
         self._check()
         usual = self._connection.gettimeout()
         self._connection.settimeout(timeout_s)

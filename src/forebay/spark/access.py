@@ -53,8 +53,8 @@ Client = TypeVar("Client", bound="BlockClient")
 class Access:
     """The broker or data directory that holds the queues, and the user who connects to it.
 
-    servers  the broker's addresses; empty if and only if `data` is given
-    data     the data directory of a broker
+    servers  the broker's addresses; empty if `data` is given
+    data     the data directory of a broker; empty if `servers` is given
     password_file, password_env  where the password is read from; if both are empty, `password` is the password
     from_followers  whether to read records from a cluster's followers that have them
     tls      whether to use TLS; the files named by `tls_*` are on the machine that connects

@@ -333,7 +333,7 @@ class RemoteLogs(LogAccess):
 
 @contextmanager
 def naming(access: Access) -> Iterator[None]:
-    """Add user and vhost to the text of the broker's errors."""
+    """Add user and vhost to the text of a RequestError raised in the body of a `with`."""
     try:
         yield
     except RequestError as error:

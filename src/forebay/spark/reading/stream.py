@@ -200,8 +200,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.pins.move(group, {queue: mark.offset for queue, mark in marks.items()})
 
     def new_group(self) -> str:
-        """Return a new name for the pins, to be kept with the marks, as Spark does not tell a source the query's name.
-        """
+        """Return a new name for the pins, to be kept with the marks: Spark does not tell a source the query's name."""
         return self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
 
     # ---- where a batch begins and ends
@@ -226,7 +225,10 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return mark.offset
 
     def missed(self, queue: str, mark: Mark | None) -> None:
-        """Handle a queue that should be read and does not exist."""
+        """Report a queue that should be read and does not exist, by an error or a warning.
+
+        Do nothing if the queue has not been read before and may be missing.
+        """
         if mark is not None:
             from forebay.spark.reading.logs import deleted
 
