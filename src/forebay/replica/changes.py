@@ -1,9 +1,9 @@
-"""Changes of the register that are under way: one at a time.
+"""Keeps track of a change of the register that is in flight. There is at most one at a time.
 
-Whether a change was made is known once the register is seen at a revision above the one that it was bound to, and not
-before: a read of the same revision proves nothing, since the change may still be on its way. So a leader sends the
-very same change again, which is harmless, as it is bound to its revision. A candidate need not remember its own:
-whoever sees itself as the leader leads.
+The outcome of a change is known once the register is seen at a revision above the one the change was bound to. A read
+of the same revision proves nothing, since the change may still be on its way. A leader therefore sends the very same
+change again, which is harmless because the change is bound to its revision. A candidate need not remember its own
+change: a member that sees itself as the leader in the register leads.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from forebay.replica.standing import LEADS, Standing
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Changes:
-    """The changes of one member.
+    """The pending change of the register of one member.
 
-    pending  may have been made, may still be made, and may never be
-    sent_us  when it was sent last
+    pending  the change whose outcome is unknown; None if there is none
+    sent_us  time at which `pending` was last sent
     """
 
     def __init__(self, standing: Standing) -> None:
@@ -39,13 +39,16 @@ class Changes:
         self.sent_us = now
 
     def seen(self, revision: i64) -> None:
-        """The register stands at this revision: whatever was bound to a lower one is made, or never will be."""
+        """Record that the register was seen at `revision`.
+
+        A change bound to a lower revision is decided and is forgotten.
+        """
         pending = self.pending
         if pending is not None and revision > pending.revision:
             self.forget()
 
     def seen_same(self, revision: i64) -> None:
-        """A sight that brings no later revision; it settles nothing."""
+        """Record that the register was seen again at a revision already known. It decides no change."""
 
     def forget(self) -> None:
         self.pending = None
@@ -56,7 +59,10 @@ class Changes:
             self.overdue(now)
 
     def overdue(self, now: i64) -> None:
-        """The outcome is not known."""
+        """Send a change of unknown outcome again if this member leads.
+
+        Otherwise forget the change and read the register.
+        """
         if self.standing.role == LEADS:
             self.send(now)
         else:
@@ -64,6 +70,9 @@ class Changes:
             self.standing.out.read = True
 
     def hands_over(self) -> bool:
-        """A transfer is under way: nothing more may be delivered until it is known to have failed."""
+        """Return whether a transfer of leadership is pending.
+
+        Deliver nothing until the transfer is known to have failed.
+        """
         pending = self.pending
         return pending is not None and pending.value.why == TRANSFER

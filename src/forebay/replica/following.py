@@ -1,8 +1,8 @@
-"""A follower's side: it takes the leader's frames, and says what it has verified and synced.
+"""The follower's side of replication: accepts the leader's frames, and reports what it has verified and synced.
 
-An acknowledgement is never the log's end: a log may have frames at its end that this leader does not have. What is
-verified is what stands, in one piece, behind a frame that the leader has, too. A log is cut only by the store, and only
-where a frame of this leader has another epoch than the one that stands there.
+An acknowledgement is never simply the end of the log: a log may end in frames that this leader does not have. Verified
+frames form one piece behind a frame that the leader has, too. Only the store truncates a log, and only where the
+leader's frame at that place has another epoch than the store's.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from forebay.replica.suspicion import Suspicion
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Following:
-    """The state of one member that follows, in one epoch at a time.
+    """The state of a member that follows, in one epoch at a time.
 
-    epoch    the one that it has promised
-    leader   who sends heartbeats and frames in this epoch; "" until one has come
-    matched  the highest LSN that is verified against that leader, written or not
-    synced   the highest of these that is on the own disk
+    epoch    the promised epoch
+    leader   the node that sends heartbeats and frames in this epoch; "" until the first one has come
+    matched  the highest LSN verified against that leader, written or not
+    synced   the highest verified LSN on the local disk
     told     the leader's commit index
-    is_full  the own disk has no room: what the leader sends is not taken, and not answered
+    is_full  the local disk has no room: frames from the leader are neither stored nor answered
     """
 
     def __init__(self, standing: Standing, promises: Promises, suspicion: Suspicion) -> None:
@@ -49,7 +49,10 @@ class Following:
         self.is_full = False
 
     def begin(self, epoch: i64) -> None:
-        """A higher epoch: nothing is verified against its leader, and frames of the one before must not be taken."""
+        """Begin a higher epoch.
+
+        Nothing is verified against its leader yet, so drop frames and orders of the epoch before.
+        """
         self.epoch = epoch
         self.leader = ""
         self.matched = 0
@@ -88,7 +91,10 @@ class Following:
         self.learn(message.commit)
 
     def stands(self, message: Append) -> bool:
-        """The frame before is in the log as the leader has it. What is verified up to there need not be looked up."""
+        """Return whether the local log has the frame before `message` in the same epoch.
+
+        Verified frames need no lookup.
+        """
         if message.prev_lsn <= self.matched:
             return True
         epoch = self.standing.log.epoch_of(int(message.prev_lsn))
@@ -99,7 +105,7 @@ class Following:
         out.takings.append(Taking(message.epoch, message.prev_lsn, message.prev_epoch, message.shipments, self.matched))
 
     def written(self, epoch: i64, lsn: i64) -> None:
-        """All that was verified up to here in this epoch is synced."""
+        """Record that the frames verified in `epoch` are synced up to `lsn`, and acknowledge them."""
         if epoch == self.epoch and lsn > self.synced:
             self.synced = lsn
             self.matched = max(self.matched, lsn)
@@ -107,31 +113,37 @@ class Following:
             self.learn(self.told)
 
     def acknowledge(self) -> None:
-        """Only once the promise is on the disk: this leader counts on it."""
+        """Acknowledge the synced frames. Wait until the promise of this epoch is on disk: the leader relies on it."""
         standing = self.standing
         if self.leader and self.synced > 0 and standing.promised_durable >= self.epoch:
             standing.say(self.leader, Acknowledgement(self.epoch, self.synced, standing.store_id))
 
     def learn(self, commit: i64) -> None:
-        """The leader's commit index; of the own frames only what is verified and synced is surely what it counts."""
+        """Record the leader's commit index. Count a local frame as committed only if it is verified and synced here."""
         self.told = max(self.told, commit)
         standing = self.standing
         standing.commit = max(standing.commit, min(self.told, self.synced))
         standing.confirmed = standing.commit
 
     def no_room(self) -> None:
-        """The disk had no room for what the store has taken: nothing of it is there, and nothing more is taken."""
+        """Record that the disk had no room for frames passed to the store.
+
+        None of them is there, and no more are accepted.
+        """
         self.is_full = True
         self.standing.out.takings.clear()
         self.matched = self.synced
 
     def has_room(self) -> None:
-        """Tell the leader how far this log goes: it takes frames again."""
+        """Accept frames again, and send the leader the runs of this log so that it knows where to resume."""
         self.is_full = False
         self.mismatched(self.epoch)
 
     def mismatched(self, epoch: i64) -> None:
-        """The store has not taken frames, as those before them do not stand there, or were spoilt on the way."""
+        """Drop pending frames of `epoch` that the store has refused, and send the leader the runs of this log.
+
+        The store refuses frames if the frame before them is missing, or if they were corrupted on the way.
+        """
         standing = self.standing
         if epoch != self.epoch:
             return
@@ -144,7 +156,11 @@ class Following:
         self.standing.out.rewrites.append(message)
 
     def on_copy_offer(self, peer: str) -> None:
-        """A store in the in-sync set is never replaced: others count on what is in it."""
+        """Ask the leader for a copy of its files, unless this store is in sync.
+
+        Other members rely on the content of an in-sync store. If it is in sync, or the register as last seen is out of
+        date, read the register instead.
+        """
         standing = self.standing
         self.leader = peer
         if standing.view is None or standing.view.value.epoch < self.epoch or standing.is_in_sync():
@@ -153,6 +169,10 @@ class Following:
             standing.say(peer, CopyAsk(self.epoch, standing.store_id))
 
     def on_copy_grant(self, peer: str, message: CopyGrant) -> None:
-        """An offer may be late, and this store in sync by now; after the leader's grant it never will be."""
+        """Start copying the leader's files if the grant names this store and the store is not in sync.
+
+        The offer may have come late, so that this store is in sync by now. After the grant the leader never adds this
+        store to the in-sync set.
+        """
         if message.store_id == self.standing.store_id and not self.standing.is_in_sync():
             self.standing.out.copy_from = peer

@@ -17,15 +17,15 @@ MARKS_MAX: Final = 4096
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Followers:
-    """The words of the others: each thing counts for one store alone.
+    """What the other members have acknowledged and answered. Each fact counts for one store alone.
 
-    began      when this leader began
-    end        LSN of its last frame
-    store_ids  of each member, as it said last
-    synced     the highest LSN that a store has acknowledged
-    answered   when the last heartbeat was sent that a store has answered, by the leader's clock
-    marks      when the end was where
-    progress   of a member that is behind: since when, and how far it was then
+    began      time at which this leader began to lead
+    end        LSN of the leader's last frame
+    store_ids  store id of each member, as last reported
+    synced     the highest LSN acknowledged by each store
+    answered   time at which the last heartbeat answered by each store was sent, by the leader's clock
+    marks      pairs of an end LSN and the time at which the log had reached it, oldest first
+    progress   of each member that is behind: since when it is at an LSN, and that LSN
     """
 
     def __init__(self, settings: ReplicaSettings, end: i64, now: i64) -> None:
@@ -39,13 +39,16 @@ class Followers:
         self.marks: deque[tuple[int, int]] = deque(maxlen=MARKS_MAX)
 
     def appended(self, lsn: i64, now: i64) -> None:
-        """The log has frames up to here."""
+        """Record that the leader's log ends with the frame `lsn` now."""
         self.end = max(self.end, lsn)
         if not self.marks or now - self.marks[-1][1] >= MARK_US:
             self.marks.append((int(self.end), int(now)))
 
     def lag_us(self, got: i64, now: i64) -> i64:
-        """The time for which a store has lacked frames; at least that, if it is longer than the marks go back."""
+        """Return for how long a store at LSN `got` has lacked frames, in µs.
+
+        A lag older than the oldest mark counts from it.
+        """
         if got >= self.end:
             return 0
         for lsn, since in self.marks:
@@ -54,25 +57,28 @@ class Followers:
         return 0
 
     def entry(self, node: str) -> Entry:
-        """The store that a member said it has; with "" for its id until it has said so."""
+        """Return the node and the store id last reported by it. The store id is "" until the node has reported one."""
         return (node, self.store_ids.get(node, ""))
 
     def got(self, entry: Entry) -> i64:
         return self.synced.get(entry, 0)
 
     def answer(self, entry: Entry, sent: i64, now: i64) -> None:
-        """A heartbeat that was sent then is answered. No lease begins before that, whenever the answer came."""
+        """Record an answer to the heartbeat sent at `sent`, where a lease begins, however late the answer came."""
         self.store_ids[entry[0]] = entry[1]
         if sent <= now:
             self.answered[entry] = max(sent, self.answered.get(entry, NEVER))
 
     def refused(self, entry: Entry, tried: i64) -> None:
-        """Note that nobody listened there when this was tried."""
+        """Record that a connection attempt begun at `tried` was refused.
+
+        An answer to a heartbeat sent at that time or later still counts.
+        """
         if self.answered.get(entry, NEVER) < tried:
             self.answered[entry] = NEVER
 
     def acknowledge(self, entry: Entry, lsn: i64) -> bool:
-        """True where that is news."""
+        """Record that a store has synced the frames up to `lsn`. Return whether the store advanced."""
         self.store_ids[entry[0]] = entry[1]
         if lsn <= self.got(entry) or lsn > self.end:
             return False
@@ -80,7 +86,7 @@ class Followers:
         return True
 
     def is_alive(self, entry: Entry, now: i64) -> bool:
-        """True if a member answers, and is at the end or makes progress."""
+        """Return whether a store answers heartbeats, and has all frames or makes progress."""
         if now - self.answered.get(entry, self.began) > self.settings.put_out_us:
             return False
         got = self.got(entry)
@@ -90,7 +96,7 @@ class Followers:
         return progress is None or progress[1] != got or now - progress[0] < self.settings.lag_us
 
     def note(self, node: str, now: i64) -> bool:
-        """Look how far a member that is behind is; whether it is no further than when it was looked at before."""
+        """Record how far a member that is behind has come. Return whether it made no progress since the last call."""
         got = self.got(self.entry(node))
         progress = self.progress.get(node)
         if progress is None or progress[1] != got:

@@ -1,9 +1,9 @@
 """The in-sync set as its leader sees and changes it.
 
-A frame is committed when the maximal set has synced it: those in sync as the register was last seen, those of a change
-that is under way, and those that join. Joining is at the leader alone: a member that is near the end counts for the
-commit from then on, and is put into the register once it has synced what was committed at that moment. To wait for a
-member to have reached the end would be in vain: under load nobody is seen there.
+A frame is committed once every store of the maximal set has synced it. The maximal set holds the in-sync stores of the
+register as last seen, those of a pending change, and the joining stores. Only the leader decides who joins. A member
+near the end of the log counts for the commit as soon as it joins, and is written to the register once it has synced
+what was committed at that moment. Waiting for a member to reach the end would be in vain: under load none ever does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from forebay.replica.standing import Entry, Standing
 
 
 def entries_of(in_sync: dict[str, str]) -> set[Entry]:
-    """The stores of an in-sync set."""
+    """Return the stores of an in-sync set as pairs of node and store id."""
     found: set[Entry] = set()
     for node, store_id in in_sync.items():
         found.add((node, store_id))
@@ -30,11 +30,11 @@ def entries_of(in_sync: dict[str, str]) -> set[Entry]:
 class InSyncSet:
     """The in-sync set in one epoch.
 
-    barrier  LSN of the first frame of this epoch: nothing is committed before it is
-    stores   those that are in sync, as the register was last seen
-    joining  those that join: what they have to sync, and since when they join
-    waiting  those that have not managed to: until when they wait before they try again
-    barred   stores that are replaced by a copy: they never join in this epoch
+    barrier  LSN of the first frame of this epoch: nothing is committed before that frame is
+    stores   the in-sync stores of the register as last seen
+    joining  the joining stores: the LSN each has to sync, and the time at which it began to join
+    waiting  the stores that failed to join in time: when each may try again
+    barred   stores being replaced by a copy: they never join in this epoch
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class InSyncSet:
         self.stores = entries_of(view.value.in_sync)
 
     def counted(self) -> set[Entry]:
-        """The maximal set: all that the register may name, or come to name by this leader's hand."""
+        """Return the maximal set: every store that the register names or may come to name through this leader."""
         found = set(self.stores)
         pending = self.changes.pending
         if pending is not None:
@@ -73,14 +73,20 @@ class InSyncSet:
         return self.followers.entry(node) in self.counted()
 
     def bar(self, entry: Entry) -> bool:
-        """Never count on this store again; false where it counts now."""
+        """Never count on this store again in this epoch.
+
+        Return False, and bar nothing, if the store counts for the commit now.
+        """
         if entry in self.counted():
             return False
         self.barred.add(entry)
         return True
 
     def synced(self, own: i64) -> i64:
-        """All of the maximal set have synced all up to here; `own` is what the leader itself has."""
+        """Return the highest LSN that every store of the maximal set has synced.
+
+        The leader itself has synced up to `own`.
+        """
         least = own
         for entry in self.counted():
             if entry[0] != self.standing.name:
@@ -88,7 +94,10 @@ class InSyncSet:
         return least
 
     def manage(self, now: i64) -> bool:
-        """Take members in, and put members out; whether somebody was let go that counted for the commit."""
+        """Propose stores to add to and remove from the in-sync set.
+
+        Return whether a joining store was dropped. It no longer counts for the commit, so more may be committed now.
+        """
         standing = self.standing
         view = standing.view
         if self.changes.pending is not None or view is None or view.value.epoch != standing.epoch:
@@ -110,7 +119,7 @@ class InSyncSet:
         return let_go
 
     def take_in(self, node: str, wanted: set[Entry], now: i64) -> None:
-        """Take in a member that is alive and not in sync: have it join, or want it in the register."""
+        """Let a live member that is not in sync begin to join, or add it to `wanted` once it has joined."""
         entry = self.followers.entry(node)
         if entry in self.stores or entry not in self.followers.answered or not self.followers.is_alive(entry, now):
             return
@@ -124,7 +133,10 @@ class InSyncSet:
             wanted.add(entry)
 
     def may_grow(self, now: i64) -> bool:
-        """False while a promise to another leader is left, who may still deliver and knows nothing of new members."""
+        """Return whether stores may be added.
+
+        An earlier leader with a live promise knows no new members and may still deliver.
+        """
         return self.promises.are_over(now)
 
     def has_joined(self, entry: Entry, now: i64) -> bool:
@@ -136,11 +148,17 @@ class InSyncSet:
         return False
 
     def target(self) -> i64:
-        """A store that has synced this has all that was ever committed, and counts for what will be."""
+        """Return the LSN a joining store has to sync.
+
+        It then holds every committed frame, and counts for later commits.
+        """
         return max(self.standing.commit, self.barrier)
 
     def let_go(self, view: View, wanted: set[Entry], now: i64) -> bool:
-        """Let go of members that join for too long, or are none any more; no change has named them, so it is free."""
+        """Drop stores that have been joining for too long or have left the group. Return whether any was dropped.
+
+        Dropping them is safe, as no change of the register has named them.
+        """
         settings = self.standing.settings
         is_any = False
         for entry, (_, since) in list(self.joining.items()):
@@ -152,12 +170,15 @@ class InSyncSet:
         return is_any
 
     def minimum(self, view: View, wanted: set[Entry]) -> int:
-        """The least members in sync: raised again once so many are, after a member was forced to go on alone."""
+        """Return the `min_in_sync` to write.
+
+        Restore the configured one, after a forced takeover, once enough are in sync.
+        """
         configured = self.standing.settings.min_in_sync
         return configured if view.value.min_in_sync < configured <= len(wanted) else view.value.min_in_sync
 
     def put_out(self, view: View, wanted: set[Entry], now: i64) -> None:
-        """Put out members that are silent, refused or stuck, as long as enough are left."""
+        """Remove members that are silent, refused or stuck from `wanted`, as long as `min_in_sync` of them are left."""
         for entry in sorted(wanted):
             if entry[0] == self.standing.name or len(wanted) <= view.value.min_in_sync:
                 continue
@@ -166,7 +187,7 @@ class InSyncSet:
                 self.standing.out.events.append(f"{entry[0]!r} is put out of the in-sync set")
 
     def change_minimum(self, least: int, now: i64) -> str:
-        """Have nothing committed by fewer than these; why not, else ""."""
+        """Propose `least` as the new `min_in_sync`. Return the reason of a refusal, or "" if it was proposed."""
         view = self.standing.view
         assert view is not None
         if least < 1 or least > len(self.stores):
@@ -179,7 +200,10 @@ class InSyncSet:
         return ""
 
     def remove(self, node: str, now: i64) -> str:
-        """Have a member leave the group; why not, else "". Of the in-sync set only the leader may take one."""
+        """Propose that a member leaves the group. Return the reason of a refusal, or "" if it was proposed.
+
+        Only the leader may remove a store of the in-sync set.
+        """
         view = self.standing.view
         assert view is not None
         if node not in view.value.members:

@@ -1,8 +1,8 @@
-"""A leader's side: frames go out, acknowledgements come in, and what the maximal set has synced is committed.
+"""The leader's side of replication: sends frames, and commits what the maximal in-sync set has synced.
 
-The leader never cuts its own log. Its first frame is the barrier: nothing is committed, and nothing confirmed or
-delivered, before that is. It delivers only while every store of the maximal set has answered a heartbeat that was sent
-within the lease.
+The leader never truncates its own log. Its first frame is the barrier: nothing is committed, confirmed or delivered
+before the barrier is committed. In asynchronous mode frames are confirmed once the barrier is on the leader's disk. The
+leader delivers only while every store of the maximal set has answered a heartbeat that was sent within the lease.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from forebay.replica.standing import Entry, Standing
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Leading:
-    """The state of one member that leads, in one epoch.
+    """The state of a member that leads, in one epoch.
 
     barrier  LSN of its first frame
-    own      the highest LSN that is synced on the own disk
+    own      the highest LSN synced on the local disk
     """
 
     def __init__(self, standing: Standing, changes: Changes, promises: Promises, now: i64) -> None:
@@ -62,7 +62,10 @@ class Leading:
         self.commit()
 
     def appended(self, lsn: i64, now: i64) -> None:
-        """The log has frames up to here, and they are on their way to the own disk."""
+        """Send new frames to the other members; `lsn` is the last frame of the log.
+
+        The local disk may not have it yet.
+        """
         assert lsn >= self.barrier, f"frame {lsn} comes before the barrier {self.barrier}"
         self.followers.appended(lsn, now)
         counted = self.in_sync.counted()
@@ -138,7 +141,7 @@ class Leading:
         self.standing.say(node, Heartbeat(self.standing.epoch, now, self.standing.commit))
 
     def can_deliver(self, now: i64) -> bool:
-        """True if deliveries may leave at this very instant."""
+        """Return whether deliveries may be sent at the time `now`."""
         if self.standing.commit < self.barrier or self.is_stopped() or not self.may_deliver(now):
             return False
         lease = self.standing.settings.lease_us
@@ -148,25 +151,28 @@ class Leading:
         return True
 
     def leased(self) -> set[Entry]:
-        """Any of these may come to lead without this one knowing."""
+        """Return the stores that must have answered within the lease for this member to deliver.
+
+        Any of them may become the leader without this member's knowledge.
+        """
         return self.in_sync.counted()
 
     def is_stopped(self) -> bool:
-        """The next leader may deliver at once, so this one must not any more."""
+        """Return whether leadership is being handed over. The next leader may deliver at once, so this one must not."""
         return self.changes.hands_over()
 
     def may_deliver(self, now: i64) -> bool:
-        """True if no promise to another leader is left, who may still deliver."""
+        """Return whether every promise to an earlier leader has expired. Until then that leader may still deliver."""
         return self.promises.are_over(now)
 
     def rewritten(self, number: i64, last: i64, wanted: dict[int, list[Interval]]) -> None:
-        """Have every member rewrite this WAL file, too, once it has all of it."""
+        """Order every member to rewrite this WAL file, too, once it has all of the file's frames."""
         self.orders.add(number, last, wanted)
         for node in self.standing.others():
             self.orders.tell(node, self.followers.got(self.followers.entry(node)))
 
     def keep_from(self) -> i64:
-        """Frames from here on are missing somewhere: 1 where nobody knows how far a member is."""
+        """Return the LSN from which frames are kept for members that lack them; 1 if the progress of one is unknown."""
         least = self.standing.commit
         for node in self.standing.others():
             got = self.followers.got(self.followers.entry(node))
@@ -179,7 +185,7 @@ class Leading:
         return least
 
     def heir(self, now: i64, avoided: set[str]) -> str:
-        """The follower that may lead next, is none of these, and lacks least; "" where there is none."""
+        """Return the in-sync follower that has the most frames and is not in `avoided`; "" if there is none."""
         best = ""
         most: i64 = 0
         for entry in sorted(self.in_sync.stores):
@@ -191,7 +197,10 @@ class Leading:
         return best
 
     def transfer(self, to: str, now: i64) -> str:
-        """Hand over to a member that is in sync; why not, else ""."""
+        """Propose to hand leadership over to the in-sync member `to`.
+
+        Return the reason of a refusal, or "" if proposed.
+        """
         view = self.standing.view
         assert view is not None
         store_id = view.value.in_sync.get(to)

@@ -1,7 +1,7 @@
 """The leader's orders to rewrite WAL files: every member keeps of a file what the leader has kept.
 
-An order is told once the member has acknowledged the file's last frame, and again after each new connection: one that
-comes twice does nothing.
+An order is sent once the member has acknowledged the last frame of the file, and again after each new connection. An
+order that arrives twice does nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ ORDERS_MAX: Final = 1024  # a member that missed more keeps those files until th
 
 @final
 class GivenOrder:
-    """One WAL file, with the LSN of its last frame, and the offsets of each queue that are wanted of it."""
+    """An order to rewrite one WAL file.
+
+    serial  serial number of the order
+    number  number of the WAL file
+    last    LSN of the file's last frame
+    wanted  offsets of each queue that are kept
+    """
 
     def __init__(self, serial: i64, number: i64, last: i64, wanted: dict[int, list[Interval]]) -> None:
         self.serial: i64 = serial
@@ -32,8 +38,8 @@ class GivenOrder:
 class Orders:
     """The orders of one epoch.
 
-    given  the newest, in order
-    told   of each member the serial number of the last one that it was told
+    given  the newest orders, oldest first
+    told   serial number of the last order sent to each member
     """
 
     def __init__(self, standing: Standing) -> None:
@@ -47,7 +53,10 @@ class Orders:
         self.given.append(GivenOrder(self.serial, number, last, wanted))
 
     def tell(self, node: str, got: i64) -> None:
-        """A member that has acknowledged so much, in the order in which they were given."""
+        """Send a member the orders it has not been sent yet, up to the first whose file ends behind `got`.
+
+        `got` is the LSN that the member has acknowledged.
+        """
         told = self.told.get(node, 0)
         if told == self.serial:
             return
@@ -59,6 +68,6 @@ class Orders:
                 self.told[node] = order.serial
 
     def again(self, node: str, got: i64) -> None:
-        """A connection is gone, and with it maybe what was told by it."""
+        """Send a member all orders again, because orders sent over a lost connection may not have arrived."""
         self.told[node] = 0
         self.tell(node, got)

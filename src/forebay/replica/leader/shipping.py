@@ -1,8 +1,8 @@
-"""Frames on their way to the other members: how far each was sent, and how much it may have on its way.
+"""Ships frames to the other members: tracks how far each was sent, and limits what is in flight.
 
-A leader begins with what comes behind its barrier, and goes back to where the logs part once a member says that it has
-not got the frame before. Without progress it goes back to what was acknowledged, each time more patiently, as nothing
-tells it that a connection has lost something: a reset and an answer after a long silence do.
+A leader begins with the frames behind its barrier. It goes back to where the logs diverge once a member reports that it
+lacks the frame before. Without progress the leader goes back to what was acknowledged, with twice the patience each
+time. Nothing else shows that a connection has lost frames, except a reset or an answer after a long silence.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from forebay.replica.standing import Standing
 class SendWindow:
     """The send window of one member.
 
-    next        LSN of the next frame to be sent
-    under_way   last LSN and octets of each message that is sent and not acknowledged
-    octets      of all these
-    base        LSN of the last frame that is not on its way
-    is_sized    a member that is not in sync: it gets so many octets a second
-    budget      octets that it may be sent just now, if so
-    patience    without progress for so long, what is on its way counts as lost
-    sent_us     when something was sent last
-    is_counted  its disk counts for the commit
-    total       octets that it was ever sent
-    others      the most that one who counts was ever sent, as the budget was filled last
+    next        LSN of the next frame to send
+    under_way   last LSN and bytes of each message that is sent and not acknowledged
+    octets      bytes of all these messages
+    base        LSN of the last frame that is not in flight
+    budget      bytes that may be sent now to a member that is not in sync, whose rate is limited
+    budget_us   time at which the budget was last filled
+    patience_us time without progress after which frames in flight count as lost
+    sent_us     time at which something was last sent
+    mismatch_us time at which a mismatch was last handled
+    needs_copy  the WAL files no longer hold the frames that the member lacks
+    is_counted  the member's disk counts for the commit
+    total       bytes ever sent to the member
+    others      the largest `total` of a counted member when the budget was last filled; -1 before the first time
     """
 
     def __init__(self, next_lsn: i64, now: i64, settings: ReplicaSettings) -> None:
@@ -52,7 +54,7 @@ class SendWindow:
         self.others: i64 = -1
 
     def go_to(self, next_lsn: i64) -> None:
-        """All that is on its way counts as lost."""
+        """Resume sending at `next_lsn`. Count all frames in flight as lost."""
         self.next = next_lsn
         self.base = next_lsn - 1
         self.under_way.clear()
@@ -80,9 +82,11 @@ class SendWindow:
 class Shipping:
     """The shipping of frames to all other members, in one epoch.
 
-    begin   LSN of the barrier: what is sent first
-    copies  members that copy the files: the store that is replaced, and the end of the log when that began, from where
-            they will need frames
+    begin    LSN of the barrier: the first frame to send
+    copies   of each member that copies the files: the store being replaced, and the end of the log when the copy began,
+             from where the member will need frames
+    offered  members that were offered a copy, so that the event is reported once
+    windows  the send window of each member
     """
 
     def __init__(self, standing: Standing, followers: Followers, begin: i64) -> None:
@@ -101,7 +105,7 @@ class Shipping:
         return window
 
     def flush(self, node: str, is_counted: bool, now: i64) -> None:
-        """Send what there is, as far as the window is open."""
+        """Send a member the frames it has not been sent, as far as its window and its budget allow."""
         window = self.window(node, now)
         window.is_counted = is_counted
         if window.needs_copy or self.is_copying(node):
@@ -120,10 +124,11 @@ class Shipping:
             burst -= octets
 
     def refill(self, window: SendWindow, now: i64) -> None:
-        """A member that catches up leaves the leader's disk and network to the others, but gets more than they do.
+        """Fill the budget of a member that is not in sync, by time and by what the in-sync members were sent.
 
-        With less it would never catch up for as long as there is much to do. While the leader has all that it can do
-        it is a quarter more, and not half as much again: what the learner gets is taken from publishers then.
+        The budget protects the disk and the network of the leader. But a learner has to be sent more than the in-sync
+        members, or it would never catch up under load: half as much again, or a quarter more while the leader is busy,
+        because what the learner is sent is then taken from the publishers.
         """
         is_busy = self.standing.is_busy
         rate = self.settings.busy_octets_s if is_busy else self.settings.learner_octets_s
@@ -141,7 +146,7 @@ class Shipping:
         window.budget = min(window.budget + max(spent * rate // US_PER_S, more), max(rate // 8, more))
 
     def send(self, node: str, window: SendWindow, now: i64) -> i64:
-        """Send one message of frames; its octets, 0 where there was nothing to send."""
+        """Send one message of frames. Return its size in bytes, or 0 if there was nothing to send."""
         log = self.standing.log
         prev = window.next - 1
         shipments = log.frames_from(int(window.next), int(self.settings.append_octets_max))
@@ -170,18 +175,21 @@ class Shipping:
             self.standing.out.events.append(f"{node!r} needs a copy: frame {window.next} is in no WAL file any more")
 
     def grant_copy(self, node: str, store_id: str) -> None:
-        """Allow a store to be replaced: said again with each heartbeat until another one is there."""
+        """Allow a store to be replaced. The grant is repeated with each heartbeat until the node has another store."""
         if node not in self.copies or self.copies[node][0] != store_id:
             self.copies[node] = (store_id, self.followers.end)
         self.standing.say(node, CopyGrant(self.standing.epoch, store_id))
 
     def is_copying(self, node: str) -> bool:
-        """A store that is being replaced needs no frames."""
+        """Return whether the store of a node is being replaced by a copy. It needs no frames."""
         copy = self.copies.get(node)
         return copy is not None and copy[0] == self.followers.store_ids.get(node, "")
 
     def check(self, node: str, is_counted: bool, now: i64) -> None:
-        """Send again what seems to be lost, once a heartbeat, or ask how far a member is that has said nothing."""
+        """Send frames again that seem lost, or ask a member that has acknowledged nothing how far it is.
+
+        Call once per heartbeat.
+        """
         followers = self.followers
         if self.is_copying(node):
             self.grant_copy(node, self.copies[node][0])
@@ -204,7 +212,7 @@ class Shipping:
             self.flush(node, is_counted, now)
 
     def ask(self, node: str, window: SendWindow) -> None:
-        """Ask if the last frame stands there: the answer says how far that log and this one are the same."""
+        """Ask a member whether it has the leader's last frame. Its answer tells how far the two logs are the same."""
         end = self.followers.end
         epoch = self.standing.log.epoch_of(int(end)) if end > 0 else 0
         assert epoch is not None, f"the last frame, {end}, is not in the log"
@@ -212,7 +220,7 @@ class Shipping:
         self.say(node, end, epoch, [])
 
     def mismatch(self, node: str, runs: list[Run], is_counted: bool, now: i64) -> None:
-        """The frame before is not there: go back to where the logs part."""
+        """Go back to where the logs diverge, after a member has reported that it lacks the frame before."""
         window = self.window(node, now)
         if not self.is_copying(node) and now - window.mismatch_us > self.settings.mismatch_us:
             window.mismatch_us = now
@@ -230,7 +238,10 @@ class Shipping:
         self.flush(node, is_counted, now)
 
     def again(self, node: str, is_counted: bool, now: i64) -> None:
-        """A connection is new, or a member answers after a long silence: what was on its way may be lost."""
+        """Resume behind the last acknowledged frame, after a new connection or a long silence.
+
+        Frames in flight may be lost.
+        """
         window = self.window(node, now)
         got = self.followers.got(self.followers.entry(node))
         window.patience_us = self.settings.heartbeat_us
@@ -242,7 +253,10 @@ class Shipping:
             self.ask(node, window)
 
     def is_near(self, node: str, now: i64) -> bool:
-        """True if so little is missing there that it may count for the commit until it has it."""
+        """Return whether a member lacks so few frames that it may join.
+
+        It then counts for the commit before it has them.
+        """
         window = self.window(node, now)
         got = self.followers.got(self.followers.entry(node))
         return (
