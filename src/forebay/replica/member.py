@@ -1,18 +1,18 @@
-"""One member of a group: it leads, follows, or catches up, and says what is to be done.
+"""One member of a group. It leads, follows or catches up, and asks for the I/O that replication needs.
 
-Pure: no I/O, no clock, no chance. Everything comes in by a call, with the time as microseconds of a clock that never
-goes back; after any calls `take` gives what they ask for as one value, and it has to be done before the store is given
-anything else. The rules, each in its part:
+Pure: no I/O, no clock, no random numbers. All input comes by method calls, with the time in microseconds of a monotonic
+clock. After any calls, `take` returns what they ask for as one value. Do all of that before the store is given anything
+else. Each part has its own rules:
 
     register, changes     one compare-and-set at a time, and when its outcome is known
-    promises, suspicion   a follower's word to its leader, and when it takes over
+    promises, suspicion   a follower's promise to its leader, and when the follower takes over
     following             verified, synced, acknowledged
     leader/               the barrier, the commit, the lease;
-                          who counts for these: joining, taking in, putting out;
-                          windows, and how a member catches up
+                          which stores count for these, and how stores join and leave the in-sync set;
+                          send windows, and how a member catches up
 
-A member lives as long as its process and its folder: after a restart, or once its folder was replaced by a copy, there
-is another. It leads in one epoch at most once, and never in one that it may have promised before its start.
+A member lives as long as its process and its folder. After a restart, or once its folder was replaced by a copy, there
+is a new member. A member leads an epoch at most once, and never one that it may have promised before its start.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ from forebay.replica.suspicion import Suspicion
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Member:
-    """The public face.
+    """The public interface of replication.
 
-    standing  what all parts know
-    leading   the leader's side, while it leads
-    led       the epoch in which it led, or prepared to, last
-    avoided   nobody hands over to these members
+    standing  the state that all parts share
+    leading   the leader's side; None while the member does not lead
+    led       the epoch that it last led, or prepared to lead
+    avoided   members that leadership is not handed over to
+    read_us   time at which the register is to be read next
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Member:
     # Input.
 
     def start(self, now: i64) -> None:
-        """Begin; once, before anything else."""
+        """Start the member. Call once, before any other method."""
         if self.standing.promised_at_start > 0:
             self.promises.start(now)
         self.suspicion.start(now)
@@ -104,7 +105,10 @@ class Member:
         self.tick(now)
 
     def tick(self, now: i64) -> None:
-        """About every 50 ms; after a pause of the process only once all that had come in by then was told."""
+        """Advance timers. Call about every 50 ms.
+
+        After a pause of the process, deliver all pending messages first, or a live leader looks dead.
+        """
         if now >= self.read_us:
             self.read_us = now + self.settings.read_us
             self.standing.out.read = True
@@ -120,7 +124,7 @@ class Member:
         self.standing.ticked_us = now
 
     def message(self, peer: str, octets: bytes, now: i64) -> None:
-        """Take a message from a member that has proved its name; PeerError where it breaks the protocol."""
+        """Handle a message from an authenticated member. Raise PeerError if it breaks the protocol."""
         message = decode_message(octets)
         if isinstance(message, RefusedEpoch):
             if message.epoch > self.standing.promised:
@@ -156,7 +160,10 @@ class Member:
             self.following.on_copy_grant(peer, message)
 
     def is_current(self, peer: str, epoch: i64, now: i64) -> bool:
-        """Refuse whatever is of a lower epoch than the promised one; a higher one is learned of."""
+        """Return whether a message of `epoch` may be handled.
+
+        Refuse a lower epoch than the promised one, and adopt a higher one.
+        """
         standing = self.standing
         if epoch < standing.promised:
             standing.say(peer, RefusedEpoch(standing.promised))
@@ -167,16 +174,16 @@ class Member:
         return True
 
     def connected(self, peer: str, now: i64) -> None:
-        """Begin with a new connection; what was on its way by an older one may be lost."""
+        """Handle a new connection to a member. What was in flight on an older connection may be lost."""
         if self.leading is not None:
             self.leading.connected(peer, now)
 
     def reset(self, peer: str, now: i64) -> None:
-        """A connection has ended. That proves nothing: whether anybody listens there is to be tried."""
+        """Handle the end of a connection by connecting anew. A reset does not prove that the member is dead."""
         self.standing.out.probe.append(peer)
 
     def refused(self, peer: str, tried_us: i64, now: i64) -> None:
-        """Note that nobody listened there, on an attempt that began then, from a machine that was there: it is dead."""
+        """Record that a member's machine refused a connection attempt begun at `tried_us`. Its process is dead."""
         self.promises.refused(peer, tried_us)
         if self.leading is not None:
             self.leading.refused(peer, tried_us, now)
@@ -184,7 +191,7 @@ class Member:
             self.suspicion.refused(peer, tried_us, now)
 
     def seen(self, view: View, now: i64) -> None:
-        """Any sight of the register: an answer, a read, a watch; it may be late, and come out of order."""
+        """Handle any view of the register: an answer, a read or a watch. Views may be late and out of order."""
         standing = self.standing
         if standing.view is not None and view.revision <= standing.view.revision:
             self.changes.seen_same(view.revision)
@@ -202,18 +209,27 @@ class Member:
             self.prepare(value, now)
 
     def outcome(self, change: Change, what: str, now: i64) -> None:
-        """WON, LOST, UNKNOWN of the port. By itself it settles nothing: the register does, once it is seen."""
+        """Handle the outcome of a change: WON, LOST or UNKNOWN, as the register's port defines them.
+
+        An outcome decides nothing by itself. The next view of the register does.
+        """
         if what != UNKNOWN and change is self.changes.pending:
             self.standing.out.read = True
 
     def appended(self, lsn: i64, now: i64) -> None:
-        """The log of this leader has frames up to here, and they are on their way to its disk."""
+        """Record that this leader's log ends with the frame `lsn`, and send new frames to the other members.
+
+        The frames are on their way to the local disk.
+        """
         assert self.leading is not None
         self.leading.appended(lsn, now)
 
     def written(self, epoch: i64, lsn: i64, now: i64) -> None:
-        """On this disk, synced: what the leader of this epoch, if that is this member, has appended up to here; what
-        the `Taking` of this epoch whose `last` this is brought, and all before it."""
+        """Record that the local disk has synced frames up to `lsn`.
+
+        For a leader these are the frames it has appended in `epoch`. For a follower these are the frames of the
+        `Taking` of `epoch` whose `last` is `lsn`, and all frames before them.
+        """
         if self.leading is not None:
             if epoch == self.standing.epoch:
                 self.leading.written(lsn)
@@ -221,21 +237,21 @@ class Member:
             self.following.written(epoch, lsn)
 
     def mismatched(self, epoch: i64, now: i64) -> None:
-        """The store has refused a `Taking` of this epoch."""
+        """Handle the store's refusal of a `Taking` of this epoch."""
         if self.standing.role == FOLLOWS:
             self.following.mismatched(epoch)
 
     def no_room(self) -> None:
-        """The disk had no room for frames of the leader: none are taken until it has."""
+        """Record that the disk had no room for the leader's frames. Accept no frames until `has_room`."""
         self.following.no_room()
 
     def has_room(self) -> None:
-        """The disk has room again."""
+        """Record that the disk has room again, and accept frames."""
         if self.standing.role == FOLLOWS:
             self.following.has_room()
 
     def promised(self, epoch: i64, now: i64) -> None:
-        """`store.json` has this promise, synced."""
+        """Record that the promise of `epoch` is synced in `store.json`."""
         standing = self.standing
         if epoch <= standing.promised_durable:
             return
@@ -246,14 +262,19 @@ class Member:
             self.following.acknowledge()
 
     def rewritten(self, number: i64, last: i64, wanted: dict[int, list[Interval]], now: i64) -> None:
-        """Note that this leader has rewritten a WAL file, by its last frame; of each queue these offsets are wanted."""
+        """Record that this leader has rewritten a WAL file, and order the other members to do so.
+
+        number  number of the WAL file
+        last    LSN of the file's last frame
+        wanted  offsets of each queue that the file keeps
+        """
         if self.leading is not None:
             self.leading.rewritten(number, last, wanted)
 
     # Changes of role.
 
     def adopt(self, epoch: i64, now: i64) -> None:
-        """A higher epoch: stop leading, and follow whoever leads in it."""
+        """Adopt a higher epoch: stop leading, promise the epoch, and follow its leader."""
         standing = self.standing
         if standing.role != FOLLOWS:
             standing.out.events.append(f"leads no more: epoch {epoch} has begun")
@@ -266,7 +287,11 @@ class Member:
         self.suspicion.hear(now)
 
     def may_lead(self, epoch: i64) -> bool:
-        """Never twice in one epoch: not if it has led in it, and not if it may have before it started."""
+        """Return whether this process may lead `epoch`.
+
+        A process leads an epoch at most once, and after a restart only epochs later than those it may have promised
+        before.
+        """
         standing = self.standing
         return self.is_new(epoch) and standing.role == FOLLOWS and standing.is_in_sync()
 
@@ -274,10 +299,10 @@ class Member:
         return epoch > self.standing.promised_at_start and epoch != self.led
 
     def prepare(self, value: RegisterValue, now: i64) -> None:
-        """Lead, once the promise is on the disk."""
+        """Prepare to lead an epoch, and begin to lead once its promise is on disk."""
         standing = self.standing
         if value.why == TRANSFER:
-            self.promises.void(value.by)  # it stopped delivering before it sent the change
+            self.promises.void(value.by)  # the old leader stopped delivering before it sent the change
         standing.role = PREPARES
         standing.epoch = value.epoch
         self.led = value.epoch
@@ -294,26 +319,33 @@ class Member:
         self.leading.seen(standing.view)
         standing.out.events.append(f"leads in epoch {standing.epoch}")
 
-    # Requests of operators; RequestError gives the reason of a refusal.
+    # Requests of operators. A refusal raises RequestError with the reason.
 
     def transfer(self, to: str, now: i64) -> None:
-        """Have another member that is in sync lead. Deliveries stop at once.
+        """Hand leadership over to another in-sync member. Deliveries stop at once.
 
-        Who asks again, for the answer was lost with the leader before, is told that all is done.
+        Do nothing if this member, which leads, is `to`: a repeated request whose answer was lost succeeds. Raise
+        RequestError if this member does not lead or the other cannot.
         """
         leading = self.leader()
         if to != self.standing.name:
             self.demand(leading.transfer(to, now))
 
     def remove(self, node: str, now: i64) -> None:
-        """Have a member leave the group: only the leader may, as it has an intact store itself."""
+        """Remove a member from the group.
+
+        Raise RequestError unless this member leads: a leader has an intact store itself.
+        """
         leading = self.leader()
         if node == self.standing.name:
             raise RequestError(PRECONDITION, f"{node!r} leads: transfer that first")
         self.demand(leading.in_sync.remove(node, now))
 
     def admit(self, present: dict[str, PresentNode], now: i64) -> None:
-        """Take in nodes that are there and are no members, while it leads, as far as there is room."""
+        """Add present nodes that are not members to the group, as far as there is room.
+
+        Do nothing unless this member leads.
+        """
         leading = self.leading
         view = self.standing.view
         if leading is None or view is None or view.value.epoch != self.standing.epoch:
@@ -324,26 +356,26 @@ class Member:
                 self.changes.propose(value, now)
 
     def drain(self, now: i64) -> None:
-        """Have whoever is best lead: this node is to stop."""
+        """Hand leadership over to the best follower, because this node is to stop."""
         leading = self.leader()
         heir = leading.heir(now, self.avoided)
         self.demand("" if heir else "no other member is in sync and has caught up")
         self.demand(leading.transfer(heir, now))
 
     def prefer(self, leading: Leading, now: i64) -> None:
-        """Hand over to the preferred leader, which could lead."""
+        """Hand leadership over to the preferred leader, which is able to lead."""
         if not leading.transfer(self.settings.preferred, now):
             self.standing.out.events.append(f"hands over to {self.settings.preferred}, the preferred leader")
 
     def change_minimum(self, least: int, now: i64) -> None:
-        """Have nothing committed by fewer than these."""
+        """Propose `least` as the new `min_in_sync`: nothing is committed by fewer members."""
         self.demand(self.leader().in_sync.change_minimum(least, now))
 
     def force(self, now: i64, may_lose: bool = False) -> None:
-        """Go on alone, with `min_in_sync` 1: other members that are in sync are left behind, and join again.
+        """Take over alone, with `min_in_sync` 1. The other in-sync members are dropped from the set, and join again.
 
-        Nothing committed is lost where this store is in sync. With `may_lose` it may be one that is not: whatever it
-        lacks is lost for ever.
+        Nothing committed is lost if this store is in sync. With `may_lose` a store that is not in sync may take over,
+        and what it lacks is lost for ever.
         """
         standing = self.standing
         view = standing.view
@@ -373,14 +405,14 @@ class Member:
         if why_not:
             raise RequestError(PRECONDITION, why_not)
 
-    # Questions to it.
+    # Queries.
 
     def can_deliver(self, now: i64) -> bool:
-        """True while what is committed may be delivered, or read, at this very instant."""
+        """Return whether committed messages may be delivered or read at the time `now`."""
         return self.leading is not None and self.leading.can_deliver(now)
 
     def role(self) -> str:
-        """LEARNER, FOLLOWER, PREPARING or LEADER."""
+        """Return the member's role: LEARNER, FOLLOWER, PREPARING or LEADER."""
         if self.standing.role == LEADS:
             return LEADER
         if self.standing.role == PREPARES:
@@ -388,11 +420,11 @@ class Member:
         return FOLLOWER if self.standing.is_in_sync() else LEARNER
 
     def status(self, now: i64) -> MemberStatus:
-        """The member's status, for people."""
+        """Return the member's status, for people."""
         return status_of(self.standing, self.role(), self.following.leader, self.leading, now)
 
     def take(self) -> Outcome:
-        """All that is to be done since it was called last; how the member stands is in every outcome."""
+        """Return the work to be done since the last call, with the member's current role and commit index."""
         standing = self.standing
         out = standing.out
         standing.out = Outcome()

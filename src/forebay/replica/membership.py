@@ -1,7 +1,7 @@
-"""The members of a group: nodes that come are taken in, and one that is gone for long gives its place to another.
+"""The membership of a group: adds new nodes, and replaces a member that has been gone for long.
 
-Only the leader changes that, and only members that are not in sync are replaced: of the in-sync set the leader puts out
-who is silent, which happens long before. An operator may remove a member at any time (`Member.remove`).
+Only the leader changes the membership, and only members that are not in sync are replaced. The leader drops a silent
+member from the in-sync set long before. An operator may remove a member at any time (`Member.remove`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from forebay.replica.register import OPERATOR, MemberAddresses, RegisterValue
 
 @final
 class PresentNode:
-    """A node that says it is there: its store, and its addresses."""
+    """A node that has announced itself: its store, and its addresses."""
 
     def __init__(self, store_id: str, addresses: MemberAddresses) -> None:
         self.store_id = store_id
@@ -26,9 +26,9 @@ class PresentNode:
 class Membership:
     """The membership of a group.
 
-    members_max   nodes that keep the data
-    replace_us    a member that is gone for so long gives its place to a node that has none; 0: never
-    gone          members that are not there, and since when
+    members_max  the number of nodes that keep the data
+    replace_us   time after which an absent member is replaced by a node that is not a member; 0 for never
+    gone         absent members, and since when each is absent
     """
 
     def __init__(self, members_max: int, replace_us: i64) -> None:
@@ -37,7 +37,10 @@ class Membership:
         self.gone: dict[str, i64] = {}
 
     def change(self, value: RegisterValue, present: dict[str, PresentNode], now: i64) -> RegisterValue | None:
-        """The record that the leader should ask for, or None where it is as it should be. One thing at a time."""
+        """Return the next record that the leader should propose, or None if the membership is as it should be.
+
+        One call changes one thing: an address, or one node that joins, with the member that it replaces.
+        """
         self.note_gone(value, present, now)
         for node in sorted(value.members):
             there = present.get(node)
@@ -69,7 +72,7 @@ class Membership:
                 self.gone[node] = now
 
     def replaceable(self, value: RegisterValue, now: i64) -> str:
-        """A member that is gone for long enough and holds nothing that counts; "" where there is none."""
+        """Return a member that has been absent for `replace_us` and is not in sync, or "" if there is none."""
         if not self.replace_us:
             return ""
         for node in sorted(self.gone):

@@ -5,7 +5,7 @@ Every message, little-endian:
      0  1  version, 1
      1  1  kind
      2  6  zeros
-     8  8  epoch of whoever says it as leader, or answers that leader; of REFUSED the one that is promised
+     8  8  epoch of the leader that sends or is answered; in REFUSED the promised epoch
 
 and behind that, by kind:
 
@@ -33,17 +33,17 @@ and behind that, by kind:
                     32  4  count of runs, newest first
                     36  4  zeros
                     40     runs, each: epoch, first LSN, last LSN, 8 octets each
-    REFUSED 6       nothing: whoever says it has promised a higher epoch
+    REFUSED 6       nothing: the sender has promised a higher epoch
     REWRITE 7       16  8  number of the WAL file
                     24  4  count of queues
                     28  4  zeros
                     32     queues, each: number u32, count of intervals u32, then first and end of each, 8 octets each
     COPY_OFFER 8    nothing: the frames that the store lacks are gone
-    COPY_ASK 9      16 16  store id: it would be replaced by a copy of the leader's files
+    COPY_ASK 9      16 16  store id: the store asks to be replaced by a copy of the leader's files
     COPY_GRANT 10   16 16  the same store id: that store never counts again for this leader, so it may be replaced
 
-Numbers are signed and never negative. An APPEND without shipments asks whether the frame before stands there. The
-octets of frames are checked by the store that takes them.
+Numbers are signed and never negative. An APPEND without shipments asks whether the member has the frame before. The
+bytes of frames are checked by the store that adds them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ VERSION: Final = 1
 HEAD_OCTETS: Final = 16
 FILE_HEAD_OCTETS: Final = 32
 STORE_ID_OCTETS: Final = 16
-RUNS_MAX: Final = 1024  # of one MISMATCH; the newest of a log that has more
+RUNS_MAX: Final = 1024  # in one MISMATCH: the newest runs, if a log has more
 SHIPMENTS_MAX: Final = 4096
 QUEUES_MAX: Final = 1 << 22
 INTERVALS_MAX: Final = 1 << 24
@@ -83,7 +83,7 @@ Interval = tuple[int, int]  # first offset, end
 
 
 class PeerMessage:
-    """Anything that one member says to another."""
+    """A message from one member to another."""
 
     def __init__(self, epoch: i64) -> None:
         self.epoch: i64 = epoch
@@ -91,7 +91,7 @@ class PeerMessage:
 
 @final
 class Heartbeat(PeerMessage):
-    """The leader is there; `sent_us` is its own clock."""
+    """A leader's sign of life. `sent_us` is the leader's own clock."""
 
     def __init__(self, epoch: i64, sent_us: i64, commit: i64) -> None:
         super().__init__(epoch)
@@ -101,7 +101,7 @@ class Heartbeat(PeerMessage):
 
 @final
 class HeartbeatAnswer(PeerMessage):
-    """A member has heard it, and will not take over for a while from now on."""
+    """A member's answer to a heartbeat: a promise not to take over for a while from now on."""
 
     def __init__(self, epoch: i64, sent_us: i64, store_id: str) -> None:
         super().__init__(epoch)
@@ -111,7 +111,7 @@ class HeartbeatAnswer(PeerMessage):
 
 @final
 class Append(PeerMessage):
-    """Frames of the leader's log that stand behind (prev_lsn, prev_epoch)."""
+    """Frames of the leader's log that follow the frame `prev_lsn` of `prev_epoch`."""
 
     def __init__(self, epoch: i64, prev_lsn: i64, prev_epoch: i64, commit: i64, shipments: list[Shipment]) -> None:
         super().__init__(epoch)
@@ -123,7 +123,7 @@ class Append(PeerMessage):
 
 @final
 class Acknowledgement(PeerMessage):
-    """A store has all frames up to this one as this epoch's leader has them, synced."""
+    """A store has synced all frames up to `lsn`, as the leader of this epoch has them."""
 
     def __init__(self, epoch: i64, lsn: i64, store_id: str) -> None:
         super().__init__(epoch)
@@ -133,7 +133,7 @@ class Acknowledgement(PeerMessage):
 
 @final
 class RunsDiffer(PeerMessage):
-    """The frame before does not stand in that store's log, which has these runs of epochs, newest first."""
+    """A store's report that it lacks the frame before. `runs` are its log's runs of epochs, newest first."""
 
     def __init__(self, epoch: i64, store_id: str, runs: list[Run]) -> None:
         super().__init__(epoch)
@@ -143,12 +143,12 @@ class RunsDiffer(PeerMessage):
 
 @final
 class RefusedEpoch(PeerMessage):
-    """The message before was of a lower epoch than the one that is promised."""
+    """The answer to a message of a lower epoch than the promised one. `epoch` is the promised one."""
 
 
 @final
 class RewriteOrder(PeerMessage):
-    """The leader has rewritten this WAL file, and these offsets of its queues are still wanted."""
+    """The leader has rewritten this WAL file and kept these offsets of its queues. The member has to do so, too."""
 
     def __init__(self, epoch: i64, number: i64, wanted: dict[int, list[Interval]]) -> None:
         super().__init__(epoch)
@@ -158,12 +158,12 @@ class RewriteOrder(PeerMessage):
 
 @final
 class CopyOffer(PeerMessage):
-    """The leader has no frames for that member any more: it has to copy the files."""
+    """The leader has no longer the frames that the member lacks. The member has to copy the files."""
 
 
 @final
 class CopyAsk(PeerMessage):
-    """This store would be replaced."""
+    """A store's request to be replaced by a copy of the leader's files."""
 
     def __init__(self, epoch: i64, store_id: str) -> None:
         super().__init__(epoch)
@@ -172,7 +172,7 @@ class CopyAsk(PeerMessage):
 
 @final
 class CopyGrant(PeerMessage):
-    """This store may be replaced: nobody counts on it, and this leader never will."""
+    """The leader's permission to replace a store, which never counts for the commit of this leader again."""
 
     def __init__(self, epoch: i64, store_id: str) -> None:
         super().__init__(epoch)
@@ -184,7 +184,7 @@ def put_u32(out: BytesWriter, value: i64) -> None:
 
 
 def encode_message(message: PeerMessage) -> bytes:
-    """One message, as the picture says."""
+    """Return the bytes of one message, in the format that the module's docstring describes."""
     out = BytesWriter()
     if isinstance(message, Append):
         put_head(out, APPEND, message.epoch)
@@ -270,14 +270,14 @@ def put_rewrite(out: BytesWriter, message: RewriteOrder) -> None:
 
 @final
 class MessageReader:
-    """Reads one message from its first octet to its last; PeerError where it is not as the picture says."""
+    """A reader of one message from its first byte to its last. Its methods raise PeerError on a malformed message."""
 
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
         self.at: i64 = 0
 
     def need(self, count: i64) -> i64:
-        """The position of so many octets that are there, which count as read."""
+        """Return the position of the next `count` bytes, and advance past them. Raise PeerError if fewer are left."""
         at = self.at
         if count < 0 or count > i64(len(self.octets)) - at:
             raise PeerError(MALFORMED, f"a message of {len(self.octets)} octets ends before octet {at + count}")
@@ -289,7 +289,7 @@ class MessageReader:
         return self.octets[at : at + count]
 
     def number(self, field: str) -> i64:
-        """A number that is not negative."""
+        """Return the next 8 bytes as a number. Raise PeerError if it is negative."""
         value = read_i64_le(self.octets, self.need(8))
         if value < 0:
             raise PeerError(MALFORMED, f"{field} is {value}, which is negative")
@@ -310,7 +310,7 @@ class MessageReader:
 
 
 def decode_message(octets: bytes) -> PeerMessage:
-    """One whole message; PeerError unless every octet of it is as the picture says."""
+    """Return the message in `octets`. Raise PeerError unless every byte is as the module's docstring describes."""
     reader = MessageReader(octets)
     at = reader.need(2)
     if octets[at] != VERSION:
@@ -325,7 +325,7 @@ def decode_message(octets: bytes) -> PeerMessage:
 
 
 def read_body(reader: MessageReader, kind: i64, epoch: i64) -> PeerMessage:
-    """All behind the head."""
+    """Return the message behind the head, by its kind. Raise PeerError if the kind is unknown."""
     if kind == APPEND:
         return read_append(reader, epoch)
     if kind == ACK:

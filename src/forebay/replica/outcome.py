@@ -1,4 +1,4 @@
-"""The requests of a member to the world around it."""
+"""The requests of a member to the process around it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forebay.log.shipment import Shipment
 from forebay.replica.messages import RewriteOrder
 from forebay.replica.register import RegisterValue
 
-# Roles, as people are told.
+# Roles, as shown to people.
 LEARNER: Final = "learner"
 FOLLOWER: Final = "follower"
 PREPARING: Final = "preparing"
@@ -19,7 +19,7 @@ LEADER: Final = "leader"
 
 @final
 class Change:
-    """A compare-and-set of the register: this value, if it is still at this revision."""
+    """A compare-and-set of the register: write `value` if the register is still at `revision`."""
 
     def __init__(self, revision: i64, value: RegisterValue) -> None:
         self.revision: i64 = revision
@@ -28,11 +28,14 @@ class Change:
 
 @final
 class Taking:
-    """Frames for the store to take, behind a frame that stands there.
+    """Frames that the store has to add behind a frame it already has.
 
-    epoch  of the leader that they come from
-    last   the store has verified all up to here once it has taken them. Once all that, whether these frames brought it
-           or it was there before, is synced: `Member.written(epoch, last, now)`
+    epoch       epoch of the leader that sent the frames
+    prev_lsn    LSN of the frame before, 0 for none
+    prev_epoch  epoch of that frame
+    shipments   the frames
+    last        LSN up to which the log is verified once the store has added the frames. When all frames up to it are
+                synced, whether these or older ones, call `Member.written(epoch, last, now)`
     """
 
     def __init__(self, epoch: i64, prev_lsn: i64, prev_epoch: i64, shipments: list[Shipment], last: i64) -> None:
@@ -45,33 +48,35 @@ class Taking:
 
 @final
 class Outcome:
-    """The work that a step asks for, in the order of the fields; empty fields ask for nothing.
+    """The work that a step asks for, in the order of the fields. Empty fields ask for nothing.
 
-    takings    for the store, one after the other
-    promise    epoch to be written to `store.json`, synced; then `Member.promised`; 0 for none
-    messages   member and octets, in their order for each member
-    read       the register is to be read; then `Member.seen`
-    change     of the register; then `Member.outcome`, and `Member.seen` with what the register says by then
-    probe      members to connect to anew; then `Member.connected`, or `Member.refused` with the time when that began
-    rewrites   WAL files that the store is to rewrite as told
-    copy_from  the member whose files this store is to be replaced by; "" for none. The store that comes of it has an id
-               of its own, and a `Member` of its own, which starts as after a restart. Said again until then
-    events     for people
+    takings    frames for the store, one after the other
+    promise    epoch to write to `store.json` and sync, followed by `Member.promised`; 0 for none
+    messages   member and bytes of each message, in order for each member
+    read       the register has to be read, followed by `Member.seen`
+    change     change of the register, followed by `Member.outcome`, and by `Member.seen` with what the register then
+               says
+    probe      members to connect to anew, followed by `Member.connected`, or by `Member.refused` with the time at which
+               the attempt began
+    rewrites   WAL files that the store has to rewrite as ordered
+    copy_from  the member whose files replace this store; "" for none. The resulting store has its own id and its own
+               `Member`, which starts as after a restart. Repeated until then
+    events     log messages for people
 
-    How the member stands, in every outcome:
+    The state of the member, in every outcome:
 
-    role       LEARNER, FOLLOWER, PREPARING, LEADER. Whoever becomes LEADER, or is it in another epoch than before,
-               begins a new WAL file, whose first frame is the barrier, and has all its frames reported by
-               `Member.appended`; whoever is it no longer, or in another epoch, first gives up its vhosts and what they
-               have not yet given to the log
-    epoch      in which it leads, or which it follows
-    leader     as far as it is known; else ""
-    commit     all frames up to here are committed
-    confirmed  what has come in up to here may be confirmed: the same, but in asynchronous mode what is on the own disk
-    keep_from  WAL files with the frames from here on are kept for members that catch up, as far as there is room. The
-               file with the frame `commit` stays in any case, whoever leads: members in sync have that frame, and it
-               may be the last that they have in common
-    is_copied  a member makes a copy of the files, and needs frames from there on however many they are
+    role       LEARNER, FOLLOWER, PREPARING or LEADER. A node that becomes LEADER, or leads in a new epoch, begins a new
+               WAL file, whose first frame is the barrier, and has all its frames reported by `Member.appended`. A node
+               that no longer leads, or leads in a new epoch, first gives up its vhosts and what they have not yet
+               written to the log
+    epoch      the epoch in which it leads or follows
+    leader     the leader as far as it is known, else ""
+    commit     LSN up to which all frames are committed
+    confirmed  LSN up to which publishes may be confirmed: `commit`, or in asynchronous mode what the local disk has
+    keep_from  LSN from which WAL files are kept for members that catch up, as far as there is room. The file with the
+               frame `commit` stays in any case, on every node: in-sync members have that frame, and it may be the last
+               that they have in common
+    is_copied  a member is copying the files, and needs all frames from there on, however many
     """
 
     def __init__(self) -> None:

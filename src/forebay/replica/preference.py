@@ -1,7 +1,7 @@
-"""The preferred leader: leadership goes to it once it could have led well for a while.
+"""The preferred leader: leadership is handed over to it once it could have led well for a while.
 
-A node that has just come back may go away again, and each change of leader cuts clients off: so it has to be in sync
-and with the leader without a break for `preferred_us`, and the leader has led for as long.
+A node that has just come back may go away again, and each change of leader disconnects clients. The preferred node must
+therefore be in sync and keep up for `preferred_us` without a break, and the leader must have led for as long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from forebay.replica.settings import ReplicaSettings
 class Preference:
     """The preference of one group.
 
-    since  from then on it could have led; -1 where it cannot
+    since  time since which the preferred node could lead; -1 if it cannot
     """
 
     def __init__(self, settings: ReplicaSettings) -> None:
@@ -26,7 +26,7 @@ class Preference:
         self.since: i64 = -1
 
     def is_due(self, leading: Leading, avoided: set[str], now: i64) -> bool:
-        """True if this leader should hand over to the preferred one now."""
+        """Return whether this leader should hand over to the preferred one now."""
         if not self.settings.preferred or self.settings.preferred in avoided or not self.keeps_up(leading, now):
             self.since = -1
             return False
@@ -35,7 +35,7 @@ class Preference:
         return now - self.since >= self.settings.preferred_us and leading.changes.pending is None
 
     def keeps_up(self, leading: Leading, now: i64) -> bool:
-        """The preferred node is in sync, answers, and lacks next to nothing."""
+        """Return whether the preferred node is in sync, answers, and lacks next to no frames."""
         followers = leading.followers
         entry = followers.entry(self.settings.preferred)
         if entry not in leading.in_sync.stores or not followers.is_alive(entry, now):

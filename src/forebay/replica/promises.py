@@ -1,7 +1,7 @@
-"""The promises of a follower: not to take over, nor to deliver, before a leader's lease is surely over.
+"""A follower's promises neither to take over nor to deliver before a leader's lease has surely expired.
 
-Each answered heartbeat is one, to the process that sent it. A member that starts does not know to whom it promised
-anything before, and keeps one to anybody; a new store has promised nobody anything.
+Each answered heartbeat is a promise to the process that sent it. A member that starts does not know to which leaders it
+made promises before, so it keeps one to all of them. A new store has made no promise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ANYBODY: Final = ""
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Promises:
-    """The promises of one member: to whom, and until when."""
+    """The promises of one member: the leader and the expiry of each."""
 
     def __init__(self, name: str, settings: ReplicaSettings) -> None:
         self.name = name
@@ -31,20 +31,20 @@ class Promises:
         self.until[peer] = now + self.settings.silence_us
 
     def void(self, peer: str) -> None:
-        """Note that the leader itself has said that it delivers no more."""
+        """Void a promise to a leader that has announced that it has stopped delivering."""
         self.until.pop(peer, None)
 
     def refused(self, peer: str, tried: i64) -> None:
-        """Note that nobody listened there: the process that had the promise is dead, and so is its lease.
+        """Drop the promise to a node that refused a connection: the leader's process is dead, and so is its lease.
 
-        A promise that was given after the attempt began is to a process that came later.
+        A promise made after the attempt began belongs to a later process of that node, and is kept.
         """
         until = self.until.get(peer)
         if until is not None and until - self.settings.silence_us <= tried:
             del self.until[peer]
 
     def are_over(self, now: i64) -> bool:
-        """All that were given to others."""
+        """Return whether every promise to another member has expired."""
         for peer, until in self.until.items():  # noqa: SIM110  a generator is not of the compiled dialect
             if peer != self.name and now <= until:
                 return False

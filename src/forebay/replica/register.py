@@ -1,16 +1,16 @@
-"""The register: one small record outside the group that says who leads it and who is in sync.
+"""The register: one small record outside the group that says which node leads the group and which stores are in sync.
 
-It is changed by compare-and-set on its revision alone. Its value is one JSON object in UTF-8:
+It changes only by compare-and-set on its revision. Its value is one JSON object in UTF-8:
 
     {"version": 1, "cluster": name, "epoch": n, "leader": node,
      "in_sync": {node: store id, …}, "members": {node: {"peer": address, "clients": {listener: address, …}}, …},
      "min_in_sync": n, "why": reason, "by": node or "", "group": id}
 
-`group` is made by chance with the first record, and every store of the group bears it: a folder of another group that
-has the same name is none of this one. A record of a version that knew nothing of it has none.
+`group` is a random id made with the first record, and every store of the group carries it. A folder of another group
+with the same name is not part of this one. A record of a version that knew no `group` has none.
 
-An entry of `in_sync` is one store: a folder with another store id is another store, though its node has the same name.
-`why` and `by` say who made this change and what for: TAKE_OVER, TRANSFER, FORCED, IN_SYNC, OPERATOR.
+An entry of `in_sync` is one store. A folder with another store id is another store, though its node has the same name.
+`why` and `by` name the reason and the node of the last change: TAKE_OVER, TRANSFER, FORCED, IN_SYNC, OPERATOR.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EPOCH_MAX: Final = 1 << 62
 STORE_ID_DIGITS: Final = 32
 HEX_DIGITS: Final = "0123456789abcdef"
 
-# Why the register was changed.
+# Reasons of changes of the register.
 TAKE_OVER: Final = "take-over"
 TRANSFER: Final = "transfer"
 FORCED: Final = "forced"
@@ -42,12 +42,12 @@ KEYS: Final = ("version", "cluster", "epoch", "leader", "in_sync", "members", "m
 
 
 class RegisterError(ForebayError):
-    """The register holds what no node wrote; the text names the field and the value."""
+    """A register content that no node wrote. The text names the field and the value."""
 
 
 @final
 class MemberAddresses:
-    """The ways to a member: of other nodes by `peer`, of clients by the kind of listener."""
+    """The addresses of a member: `peer` for other nodes, `clients` for each kind of client listener."""
 
     def __init__(self, peer: str, clients: dict[str, str]) -> None:
         self.peer = peer
@@ -62,12 +62,12 @@ class MemberAddresses:
 
 @final
 class RegisterValue:
-    """All that the register says; never changed once it was handed on: `copy` it.
+    """The content of the register. Never change a value that was handed on: `copy` it.
 
-    epoch        grows with every change of leader
-    in_sync      node: store id; every one of these stores holds all that is committed
-    members      node: its addresses; those that are not in sync are catching up
-    min_in_sync  nothing is committed by fewer
+    epoch        increases with every change of leader
+    in_sync      store id of each in-sync node: each of these stores holds all that is committed
+    members      addresses of each node in the group; members that are not in sync are catching up
+    min_in_sync  the least number of in-sync members that may commit
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RegisterValue:
         self.group = group
 
     def copy(self, why: str, by: str) -> RegisterValue:
-        """The same with a reason of its own, to be changed."""
+        """Return a copy to be changed, with a reason and an author of its own."""
         return RegisterValue(
             self.cluster,
             self.epoch,
@@ -118,7 +118,7 @@ class RegisterValue:
 
 @final
 class View:
-    """One sight of the register: what it said at a revision."""
+    """A view of the register: its value at a revision."""
 
     def __init__(self, revision: i64, value: RegisterValue) -> None:
         self.revision: i64 = revision
@@ -131,12 +131,12 @@ class View:
 def founding(
     cluster: str, node: str, store_id: str, addresses: MemberAddresses, min_in_sync: int, group: str
 ) -> RegisterValue:
-    """The first value: a group whose only store is this node's, which leads it."""
+    """Return the first value of the register: a group whose only store is that of `node`, which leads it."""
     return RegisterValue(cluster, 1, node, {node: store_id}, {node: addresses}, min_in_sync, OPERATOR, node, group)
 
 
 def encode_register(value: RegisterValue) -> bytes:
-    """The record as it stands in the register: the same octets for the same value."""
+    """Return the record as stored in the register. Equal values give the same bytes."""
     in_sync: dict[str, str] = {}
     for node in sorted(value.in_sync):
         in_sync[node] = value.in_sync[node]
@@ -159,17 +159,17 @@ def encode_register(value: RegisterValue) -> bytes:
         "by": value.by,
     }
     if value.group:
-        fields["group"] = value.group  # nodes of a version without it go on with records that have none
+        fields["group"] = value.group  # older versions know no `group`, and go on reading records without it
     return msgspec.json.encode(fields)
 
 
 def encode_addresses(addresses: MemberAddresses) -> bytes:
-    """The addresses as a node says them of itself."""
+    """Return the addresses as a node announces them."""
     return msgspec.json.encode({"peer": addresses.peer, "clients": addresses.clients})
 
 
 def decode_addresses(node: str, octets: bytes) -> MemberAddresses:
-    """The addresses of one node; RegisterError unless a node of this version can have said them."""
+    """Return the addresses of one node. Raise RegisterError unless a node of this version can have announced them."""
     try:
         given: object = msgspec.json.decode(octets)
     except msgspec.DecodeError as error:
@@ -178,7 +178,7 @@ def decode_addresses(node: str, octets: bytes) -> MemberAddresses:
 
 
 def decode_register(octets: bytes) -> RegisterValue:
-    """RegisterError unless a node of this version can have written it."""
+    """Return the value of a record. Raise RegisterError unless a node of this version can have written it."""
     try:
         given: object = msgspec.json.decode(octets)
     except msgspec.DecodeError as error:
@@ -217,7 +217,7 @@ def decode_register(octets: bytes) -> RegisterValue:
 
 
 def check_register(value: RegisterValue) -> None:
-    """RegisterError unless its fields go together."""
+    """Raise RegisterError unless the fields are consistent with each other."""
     if len(value.members) > MEMBERS_MAX:
         raise RegisterError(f"members are {len(value.members)}, at most {MEMBERS_MAX} can be")
     for node in value.in_sync:
@@ -228,7 +228,7 @@ def check_register(value: RegisterValue) -> None:
 
 
 def addresses_of(node: str, given: object) -> MemberAddresses:
-    """The addresses of one member, checked."""
+    """Return the addresses of one member. Raise RegisterError if they are invalid."""
     fields = table(given, f"members of {node!r}")
     for key in fields:
         if key not in {"peer", "clients"}:
@@ -240,7 +240,7 @@ def addresses_of(node: str, given: object) -> MemberAddresses:
 
 
 def table(given: object, field: str) -> dict[str, object]:
-    """An object of JSON, whose keys are texts."""
+    """Return a JSON object. Raise RegisterError if `given` is none."""
     if not isinstance(given, dict):
         raise RegisterError(f"{field} is {given!r}, which is no object")
     fields: dict[str, object] = given
@@ -248,21 +248,21 @@ def table(given: object, field: str) -> dict[str, object]:
 
 
 def text(given: object, field: str, octets_max: int) -> str:
-    """A text that says something."""
+    """Return a non-empty text of at most `octets_max` bytes. Raise RegisterError if `given` is none."""
     if not isinstance(given, str) or not given or len(given.encode()) > octets_max:
         raise RegisterError(f"{field} is {given!r}, which is no text of 1 to {octets_max} octets")
     return given
 
 
 def number(given: object, field: str, least: int, most: int) -> int:
-    """A whole number within its bounds."""
+    """Return an integer from `least` to `most`. Raise RegisterError if `given` is none."""
     if not isinstance(given, int) or isinstance(given, bool) or given < least or given > most:
         raise RegisterError(f"{field} is {given!r}, which is no number from {least} to {most}")
     return given
 
 
 def store_id_of(given: object, field: str) -> str:
-    """A store id: 32 hexadecimal digits."""
+    """Return a store id, 32 hexadecimal digits. Raise RegisterError if `given` is none."""
     if not is_store_id(given):
         raise RegisterError(f"{field} is {given!r}, which is no store id")
     assert isinstance(given, str)
@@ -270,7 +270,7 @@ def store_id_of(given: object, field: str) -> str:
 
 
 def is_store_id(given: object) -> bool:
-    """True for 32 hexadecimal digits, as `store.json` has them."""
+    """Return whether `given` is a store id: 32 hexadecimal digits, as in `store.json`."""
     if not isinstance(given, str) or len(given) != STORE_ID_DIGITS:
         return False
     for digit in given:  # noqa: SIM110  a generator is not of the compiled dialect

@@ -1,4 +1,4 @@
-"""The store of a member, as far as replication asks for it."""
+"""A member's store, as far as replication reads it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from forebay.replica.messages import Run
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReplicaLog(ABC):
-    """The frames that a member has, those included that are gathered and not yet written."""
+    """The frames that a member has, including buffered ones that are not yet written."""
 
     @abstractmethod
     def end(self) -> tuple[int, int]:
-        """Epoch and LSN of the last frame; (0, 0) where there is none."""
+        """Return the epoch and the LSN of the last frame, or (0, 0) if there is none."""
 
     @abstractmethod
     def runs(self) -> list[Run]:
-        """Stretches of frames of one epoch, newest first, as far back as the log knows."""
+        """Return the runs of frames of one epoch each, newest first, as far back as the log knows."""
 
     @abstractmethod
     def epoch_of(self, lsn: int) -> int | None:
-        """The epoch of the frame with this LSN; None where the log knows none, or does not know it any more."""
+        """Return the epoch of the frame `lsn`, or None if the log has no such frame or knows its epoch no longer."""
 
     @abstractmethod
     def frames_from(self, lsn: int, octets_max: int) -> list[Shipment] | None:
-        """Frames one after the other, beginning with this one, of at most so many octets unless the first is longer.
+        """Return consecutive frames from `lsn`, of at most `octets_max` bytes unless the first frame is longer.
 
-        None: it is in no WAL file any more.
+        Return None if no WAL file holds the frame `lsn` any more.
         """
 
 
 def last_common(ours: list[Run], theirs: list[Run]) -> int:
-    """The highest LSN at which two logs have the same epoch; 0 where they have none, as far as is known."""
+    """Return the highest LSN at which two logs have the same epoch, or 0 if none is known."""
     spans: dict[int, tuple[int, int]] = {}
     for epoch, first, last in ours:
         spans[epoch] = (first, last)

@@ -11,33 +11,33 @@ from forebay.core.units import US_PER_MS
 
 @final
 class ReplicaSettings:
-    """Microseconds, octets and frames; the same at every member of a group.
+    """The settings of replication, in microseconds, bytes and frames. They are the same at every member of a group.
 
-    silence_us         a member may take over from a leader that it has not heard for so long
-    lease_us           the leader delivers while all answered a heartbeat sent within it; with clocks that differ by 2 %
-                       it has to be below 0.96 of `silence_us`
-    put_out_us         a member that has not answered for so long is put out of the in-sync set
-    lag_us             the same of one that is behind and makes no progress
-    heartbeat_us       between two heartbeats
-    rank_us            each further member waits so much longer before it takes over
-    read_us            between two reads of the register
-    change_us          after which the outcome of a change counts as unknown
-    join_us            a member that joins has so long to sync what was committed
-    rejoin_us          and waits so long before it tries again
-    join_frames_max    it may be so many frames behind when it begins to join
-    join_octets_max    and have so many octets on their way to it
-    mismatch_us        of several mismatches of one member within it, one is answered
-    append_octets_max  of frames in one message, unless one frame is longer
-    window_octets_max  on their way to one member
-    window_frames_max  the same
-    learner_octets_s   of frames a second to a member that is not in sync; more where the others get more
-    busy_octets_s      the same while the leader has all that it can do
-    learner_burst      octets of frames in one go to a member that is far behind: they are read from files
-    members_max        nodes that keep the data
-    replace_us         a member that is gone for so long gives its place to a node that has none; 0: never
-    min_in_sync        goes back to this once so many are in sync; 0 to leave it
+    silence_us         silence of the leader after which a member may take over
+    lease_us           age of the heartbeat up to which an answer lets the leader deliver. With clocks that differ by 2
+                       %, keep it below 0.96 of `silence_us`
+    put_out_us         time without an answer after which a member leaves the in-sync set
+    lag_us             time without progress after which a member that is behind leaves the in-sync set
+    heartbeat_us       interval between two heartbeats
+    rank_us            additional wait before takeover for each rank of a member
+    read_us            interval between two reads of the register
+    change_us          time after which the outcome of a change of the register counts as unknown
+    join_us            time a joining member has to sync what was committed
+    rejoin_us          wait before a member that failed to join tries again
+    join_frames_max    frames a member may be behind when it begins to join
+    join_octets_max    bytes that may be in flight to a member when it begins to join
+    mismatch_us        interval in which only one mismatch of a member is answered
+    append_octets_max  bytes of frames in one message, unless one frame is longer
+    window_octets_max  bytes in flight to one member
+    window_frames_max  frames in flight to one member
+    learner_octets_s   bytes of frames a second to a member that is not in sync; more if the in-sync members get more
+    busy_octets_s      the value used for `learner_octets_s` while the leader is busy
+    learner_burst      bytes of frames in one go to a member that is far behind: they are read from files
+    members_max        the number of nodes that keep the data
+    replace_us         time after which an absent member is replaced by a node that is not a member; 0 for never
+    min_in_sync        the number of in-sync members to restore in the register once so many are in sync; 0 to leave it
     preferred          the node that should lead; "" for any
-    preferred_us       it has been in sync for so long before it is handed over to
+    preferred_us       time the preferred node has been in sync before it is handed leadership
     is_async           frames are confirmed once the leader's own disk has them
     """
 

@@ -1,4 +1,4 @@
-"""The standing of a member: all that its parts share."""
+"""The state of a member that all its parts share."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from forebay.replica.settings import ReplicaSettings
 Entry = tuple[str, str]  # a store: node and store id
 
 FOLLOWS: Final = 0
-PREPARES: Final = 1  # it is to lead, and its promise is on its way to the disk
+PREPARES: Final = 1  # the register names it leader, and its promise is on its way to the disk
 LEADS: Final = 2
 
-PAUSES: Final = 4  # without a tick for this part of the time of silence
+PAUSES: Final = 4  # a pause is a time without a tick of 1/PAUSES of `silence_us`
 
 
 @final
 class Standing:
-    """The standing of one member, from its start to its end.
+    """The shared state of one member, from its start to its end.
 
-    out                what it asks for until somebody takes it
+    out                the work the member asks for until `Member.take` returns it
     view               the register as last seen
-    role               FOLLOWS, PREPARES, LEADS
-    epoch              in which it prepares or leads; else that of the last time
-    promised           it refuses whatever is of a lower epoch
-    promised_durable   the same, as `store.json` or the frames on the disk have it
-    promised_at_start  the same, when it started: it may have led in that epoch
-    commit             all frames up to here are committed, as far as it knows
-    confirmed          the same, or in asynchronous mode what the leader's own disk has, if that is more
-    ticked_us          when the last tick was
-    can_lead           its disk has room for what a leader begins with: else it takes over from nobody
-    is_stalled         its disk has not answered for too long: it sends no heartbeats
-    is_busy            its process has about all that it can do: members that catch up get less from it
+    role               FOLLOWS, PREPARES or LEADS
+    epoch              the epoch in which it prepares or leads, or last did
+    promised           the promised epoch: messages of a lower one are refused
+    promised_durable   the promised epoch on disk, in `store.json` or in frames
+    promised_at_start  the promised epoch when the member started: it may have led in that epoch
+    commit             LSN up to which all frames are known to be committed
+    confirmed          `commit`, or in asynchronous mode what the leader's own disk has, if that is more
+    ticked_us          time of the last tick
+    can_lead           the disk has room for what a leader writes at first. Without it the member does not take over
+    is_stalled         the disk has not answered for too long, and no heartbeats are sent
+    is_busy            the process is near its capacity, so members that catch up get less from it
     """
 
     def __init__(self, name: str, store_id: str, promised: i64, log: ReplicaLog, settings: ReplicaSettings) -> None:
@@ -61,16 +61,19 @@ class Standing:
         self.is_busy = False
 
     def has_paused(self, now: i64) -> bool:
-        """True if this process stood still until just now: silence means nothing before the inbox is read."""
+        """Return whether this process stood still until just now.
+
+        Silence then means nothing until the inbox is read.
+        """
         return now - self.ticked_us > self.settings.silence_us // PAUSES
 
     def is_in_sync(self) -> bool:
-        """True if this very store is in sync, as the register was last seen."""
+        """Return whether this member's store is in sync, according to the register as last seen."""
         view = self.view
         return view is not None and view.value.in_sync.get(self.name) == self.store_id
 
     def others(self) -> list[str]:
-        """The other members, as the register was last seen, sorted."""
+        """Return the names of the other members in the register as last seen, sorted."""
         view = self.view
         if view is None:
             return []

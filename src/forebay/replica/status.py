@@ -1,4 +1,4 @@
-"""The standing of a member and, if it leads, of the others, for people."""
+"""The status of a member and, if it leads, of the other members, for people."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ US_PER_MS: Final = 1_000
 class FollowerStatus:
     """Another member, as its leader knows it.
 
-    role           FOLLOWER, LEARNER
-    synced         LSN of the last frame that it has acknowledged; 0 where it has none in this epoch
-    frames_behind  that it lacks; -1 where nobody knows
-    ms_behind      for so long it lacks frames
-    silent_ms      since the last heartbeat that it has answered
-    why            it is not in sync, for people; "" where it is
+    role           FOLLOWER or LEARNER
+    synced         LSN of the last frame that it has acknowledged; 0 if none in this epoch
+    frames_behind  the number of frames that it lacks; -1 if unknown
+    ms_behind      time for which it has lacked frames
+    silent_ms      time since the last heartbeat that it has answered
+    why            the reason why it is not in sync, for people; "" if it is in sync
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class FollowerStatus:
 
 @final
 class MemberStatus:
-    """One member.
+    """The status of one member.
 
-    end          LSN of its last frame
-    in_sync      names of those in the in-sync set, as the register was last seen
-    waits        why nothing is committed just now, for people; "" where it is
-    others       the other members, if this one leads
+    end      LSN of its last frame
+    in_sync  names of the in-sync members in the register as last seen
+    waits    the reason why nothing is committed just now, for people; "" if frames are committed
+    others   the other members, if this one leads
     """
 
     def __init__(self, name: str, role: str, epoch: i64, leader: str) -> None:
@@ -61,7 +61,7 @@ class MemberStatus:
 
 
 def status_of(standing: Standing, role: str, leader: str, leading: Leading | None, now: i64) -> MemberStatus:
-    """The status of this moment."""
+    """Return the status of a member at the time `now`."""
     epoch = standing.promised if leading is None else standing.epoch
     found = MemberStatus(standing.name, role, epoch, standing.name if role == LEADER else leader)
     found.commit = standing.commit
@@ -117,7 +117,7 @@ def why_not_in_sync(leading: Leading, node: str, now: i64) -> str:
 
 
 def waits_for(leading: Leading, found: MemberStatus) -> str:
-    """The reason why frames of this leader are not committed."""
+    """Return why frames of this leader are not committed, or "" if all are."""
     if len(found.in_sync) < found.min_in_sync:
         return f"in sync are {len(found.in_sync)}, min_in_sync is {found.min_in_sync}"
     if found.commit >= found.end:

@@ -1,8 +1,8 @@
-"""A follower's doubt in its leader, and how it takes over.
+"""A follower's suspicion of its leader, and its takeover.
 
-Refused means dead, at once: on an attempt begun after the last word from the leader nobody listened there. A reset
-proves nothing. Silence means after a while. Whoever takes over first in the register leads; ranks only spare vain
-attempts.
+A refused connection means that the leader is dead at once, if the attempt began after the leader's last message. A
+reset proves nothing. Silence means that the leader is dead after a while. The member that first takes over in the
+register leads. Ranks only save vain attempts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ NEVER: Final = -(1 << 62)
 class Suspicion:
     """The suspicion of one member while it follows.
 
-    heard    when the leader, or whoever is taken for it, said something last
-    dead     since when the leader is known to be dead; NEVER while it is not
+    heard  time of the last message from the leader, or from the member taken for it
+    dead   time since when the leader is known to be dead; NEVER while it is not
     """
 
     def __init__(self, standing: Standing, changes: Changes) -> None:
@@ -37,7 +37,7 @@ class Suspicion:
         self.dead = NEVER
 
     def hear(self, now: i64) -> None:
-        """The leader has said something, or another epoch has begun."""
+        """Record a message from the leader, or the start of a new epoch."""
         self.heard = now
         self.dead = NEVER
 
@@ -48,7 +48,10 @@ class Suspicion:
             self.suspect(now)
 
     def suspect(self, now: i64) -> None:
-        """Take over, or ask whether the leader is there, where it is time for that."""
+        """Take over if the leader is dead or was silent for too long.
+
+        Probe the leader if it was silent for half that time.
+        """
         standing = self.standing
         view = standing.view
         if standing.role != FOLLOWS or view is None or self.changes.pending is not None:
@@ -57,7 +60,7 @@ class Suspicion:
             return
         leader = view.value.leader
         if leader == standing.name:
-            # It led in this epoch before it started, or may have: never again in the same one.
+            # This member led the epoch before its restart, or may have, and must not lead it again.
             self.take_over(view, dict(view.value.in_sync), now)
             return
         silence = standing.settings.silence_us
@@ -71,7 +74,7 @@ class Suspicion:
             standing.out.probe.append(leader)
 
     def rank(self, view: View) -> i64:
-        """The number of the in-sync set that take over before this one."""
+        """Return the number of in-sync members that try to take over before this one."""
         before: i64 = 0
         for node in view.value.in_sync:
             if node != view.value.leader and node < self.standing.name:

@@ -126,7 +126,7 @@ class InSyncSet:
         if entry in self.barred or now < self.waiting.get(entry, now) or not self.may_grow(now):
             return
         if self.has_joined(entry, now):
-            # A node has one entry: another store of it is replaced in the same change.
+            # The register has one store per node, so an older store of the node is replaced in the same change.
             for other in list(wanted):
                 if other[0] == node:
                     wanted.discard(other)

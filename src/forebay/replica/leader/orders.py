@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from forebay.replica.messages import Interval, RewriteOrder
 from forebay.replica.standing import Standing
 
-ORDERS_MAX: Final = 1024  # a member that missed more keeps those files until they are ordered anew
+ORDERS_MAX: Final = 1024  # a member that missed more orders keeps those files until the next order for them
 
 
 @final
