@@ -1,4 +1,4 @@
-"""Counts of the messages of a queue since the broker started."""
+"""Counters of a queue's messages since the broker started."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-# Why records die.
+# Causes of a record's death.
 REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"
@@ -14,7 +14,7 @@ DELIVERY_LIMIT: Final = "delivery_limit"
 MAX_DELIVERIES: Final = "max_deliveries"
 MAX_CANCELS: Final = "max_cancels"
 FORCED_EXPIRE: Final = "forced_expire"
-TIME_LIMIT: Final = "time_limit"  # AMPS's word for EXPIRED
+TIME_LIMIT: Final = "time_limit"  # AMPS's term for EXPIRED
 
 
 def stated_reason(cause: str, is_amps: bool) -> str:
@@ -28,18 +28,19 @@ def stated_reason(cause: str, is_amps: bool) -> str:
 
 @final
 class Counts:
-    """The counters of one queue, or sums of them; none ever falls.
+    """The counters of one queue, or sums of them. No counter ever falls.
 
-    published          records that it took
-    refused            publishes that it did not take, being full
-    delivered, got     delivered to consumers, and to who asked for one at a time; an acknowledgement is to come
-    delivered_settled, got_settled  the same, and settled by that
-    redelivered        of all these, delivered before
-    acked              acknowledged
-    expired, dropped, rejected, limited  died: too old, too many, refused by a consumer, failed too often; of a stream
-                       `expired` are those that a group has passed over, counted for each group
-    purged             taken away by somebody's choice
-    replaced           of a last-value queue: a newer record of their key came
+    published          records accepted
+    refused            publishes refused because the queue was full
+    delivered, got     deliveries to consumers, and to clients that get one message at a time, with an acknowledgement
+    to come
+    delivered_settled, got_settled  the same deliveries, settled when sent
+    redelivered        those of all these deliveries that were not the first
+    acked              records acknowledged
+    expired, dropped, rejected, limited  dead records: too old, too many, rejected by a consumer, failed too often. For
+    a stream `expired` counts the records that a group has passed over, once for each group
+    purged             records removed on request
+    replaced           records of a last-value queue that a newer one of their key replaced
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class Counts:
         self.replaced: i64 = 0
 
     def deliver(self, count: i64, settled: bool, again: bool) -> None:
-        """Count so many as delivered to a consumer; `again`: not for the first time."""
+        """Count `count` deliveries to a consumer. `again` says that they are redeliveries."""
         if settled:
             self.delivered_settled += count
         else:
@@ -68,7 +69,7 @@ class Counts:
             self.redelivered += count
 
     def get(self, settled: bool, again: bool) -> None:
-        """Count one as delivered to who asked for it."""
+        """Count one delivery to a client that asked for it."""
         if settled:
             self.got_settled += 1
         else:
@@ -77,7 +78,7 @@ class Counts:
             self.redelivered += 1
 
     def die(self, cause: str, count: i64) -> None:
-        """Count so many that died of one cause."""
+        """Count records that died of one cause."""
         if cause in (EXPIRED, TIME_LIMIT, FORCED_EXPIRE):
             self.expired += count
         elif cause == REJECTED:
@@ -89,7 +90,7 @@ class Counts:
             self.limited += count
 
     def add(self, other: Counts) -> None:
-        """Take the other's counts into this sum."""
+        """Add the counters of another queue to this sum."""
         self.published += other.published
         self.refused += other.refused
         self.delivered += other.delivered
@@ -106,13 +107,13 @@ class Counts:
         self.replaced += other.replaced
 
     def sum(self) -> i64:
-        """Return the sum of all counters. None of them falls, so that an equal sum means equal counters."""
+        """Return the sum of all counters. No counter falls, so equal sums mean equal counters."""
         moved = self.delivered + self.got + self.delivered_settled + self.got_settled + self.redelivered + self.acked
         dead = self.expired + self.dropped + self.rejected + self.limited + self.purged + self.replaced
         return self.published + self.refused + moved + dead
 
     def fields(self) -> dict[str, int]:
-        """The counters by name."""
+        """Return the counters by name."""
         return {
             "published": int(self.published),
             "refused": int(self.refused),
@@ -133,7 +134,7 @@ class Counts:
 
 @final
 class SampledNumbers:
-    """The numbers of a queue when it was sampled last; of a queue that never was, numbers that no queue has."""
+    """The numbers of a queue when it was last sampled. Before the first sample they match no queue."""
 
     def __init__(self) -> None:
         self.counts: i64 = -1
@@ -143,7 +144,7 @@ class SampledNumbers:
         self.octets: i64 = 0
 
     def differ(self, counts: i64, ready: i64, wanted: i64, unacked: i64, octets: i64) -> bool:
-        """Remember these numbers, and return whether one of them is another than before."""
+        """Record these numbers, and return whether any of them changed."""
         if (
             counts == self.counts
             and ready == self.ready

@@ -1,7 +1,7 @@
-"""A group: one party's progress over a log, and the consumers that take from it.
+"""A consumer group: the progress of its consumers over a log.
 
-`WorkGroup` leases records and sees every one settled; `StreamGroup` holds a cursor. What they share is here: consumers
-and who of them is next, the filter on routing keys, the share of a turn.
+`WorkGroup` leases records and tracks the settlement of each. `StreamGroup` holds a cursor. This module holds what both
+share: consumers and the choice of the next, the filter on routing keys, and the budget of a turn.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def leave(consumers: list[Consumer], consumer: Consumer) -> i64:
 
 
 class Group(ABC):
-    """Consumers of one party, and what every kind of group has.
+    """The consumers of one group, with what every kind of group has.
 
     id         number within the queue, in the write-ahead log
-    limits     of the queue; what they say may change at any time
-    counts     of its queue
-    trace      somebody wants to know what happens to its records
-    active_us  when its progress was last written down; 0: not since the start
-    consumers  the highest priority first
-    fairness   who of them is next
-    paused     somebody who administers wants nothing to be delivered to its consumers
-    draining   some consumer's credit is lost when there is nothing more to deliver
-    reader     of its log
-    turn       what is left of its share of this turn
+    limits     the queue's limits, whose values may change at any time
+    counts     the queue's counters
+    trace      the trace of the queue's messages; None if they are not traced
+    active_us  time at which its progress was last logged; 0 if it was not since the start
+    consumers  the consumers, the highest priority first
+    fairness   the strategy that chooses the next consumer
+    paused     an administrator has paused deliveries to its consumers
+    draining   some consumer loses its credit when there is nothing more to deliver
+    reader     the reader of its log
+    turn       what is left of its budget of this turn
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Group(ABC):
         self.filter = filter
         self.limits = Limits() if limits is None else limits
         self.properties: PropertyReader = NoProperties() if properties is None else properties
-        self.counts = Counts()  # the queue's own, once it belongs to one
+        self.counts = Counts()  # replaced by the queue's counters once the group belongs to a queue
         self.trace: QueueTrace | None = None
         self.active_us: i64 = 0
         self.consumers: list[Consumer] = []
@@ -81,53 +81,55 @@ class Group(ABC):
 
     @abstractmethod
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        """Deliver what the consumers' credit allows; whether a limit of the turn ended it."""
+        """Deliver what the consumers' credit allows. Return whether a limit of the turn ended it."""
 
     @abstractmethod
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Settle records of a lease; how many of them were held by it until now."""
+        """Settle records of a lease. Return how many of them the lease held until now."""
 
     @abstractmethod
     def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
-        """Return records of a lease, to be leased again from `due_us` on; how many of them were held by it.
+        """Return records of a lease to the queue. They may be leased again from `due_us` on.
+
+        Return how many of the records the lease held until now.
 
         how  UNTRIED, FAILED or NACKED
         """
 
     @abstractmethod
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Have records of a lease die; how many of them were held by it."""
+        """Reject records of a lease, which die. Return how many of them the lease held until now."""
 
     @abstractmethod
     def remove(self, consumer: Consumer, how: i64 = FAILED) -> None:
-        """The consumer is gone; the records it held return at once, and `how` says whether that is a failure."""
+        """Remove a consumer and return the records that it held. `how` says whether that counts as a failure."""
 
     @abstractmethod
     def ready(self) -> i64:
-        """Records that a consumer with credit could get now."""
+        """Return the number of records that a consumer with credit could get now."""
 
     @abstractmethod
     def purge(self) -> i64:
-        """Settle all that is ready; how many."""
+        """Settle all ready records. Return how many there were."""
 
     @abstractmethod
     def next_offset(self) -> i64:
-        """The offset behind all that were delivered so far."""
+        """Return the offset behind all records delivered so far."""
 
     @abstractmethod
     def take_progress(self) -> bytes:
-        """Progress since the last call, for the write-ahead log; empty when there is none."""
+        """Return the progress since the last call, for the write-ahead log; empty if there is none."""
 
     @abstractmethod
     def restore(self, progress: bytes) -> None:
-        """Apply what `take_progress` or `snapshot` gave, in recovery."""
+        """Apply what `take_progress` or `snapshot` returned, in recovery."""
 
     @abstractmethod
     def snapshot(self) -> bytes:
-        """All progress, such that `restore` of it on a new group gives this one."""
+        """Return all progress. Restored on a new group, it gives the state of this one."""
 
     def add(self, consumer: Consumer) -> None:
-        """Have a consumer take part; the highest priority goes first."""
+        """Add a consumer. Consumers with a higher priority come first in the list."""
         place = len(self.consumers)
         while place and self.consumers[place - 1].priority < consumer.priority:
             place -= 1
@@ -136,19 +138,22 @@ class Group(ABC):
         self.choose_fairness()
 
     def choose_fairness(self) -> None:
-        """Be fair in the way that these consumers ask for."""
-        consumers = self.consumers  # in the order of their priorities, so that all have none where both ends have none
+        """Choose the consumers by priority from now on if one of them has a priority."""
+        consumers = self.consumers  # sorted by priority, so if both ends have priority 0, all have
         if consumers and (consumers[0].priority or consumers[-1].priority) and isinstance(self.fairness, RoundRobin):
             self.fairness = ByPriority(BURST, self.fairness.turn)
 
     def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
-        """Have a consumer take so many more (see `Consumer.flow`)."""
+        """Set a consumer's credit as in `Consumer.flow`."""
         consumer.flow(credit, drains)
         if drains:
             self.draining = True
 
     def end_drain(self) -> None:
-        """Nothing more can be delivered: credit of consumers that drain is lost, but for those that are paused."""
+        """Take the credit of draining consumers away, as nothing more can be delivered.
+
+        Paused consumers keep it for now.
+        """
         self.draining = False
         for consumer in self.consumers:
             if consumer.drains and consumer.paused:
@@ -159,7 +164,10 @@ class Group(ABC):
                 consumer.drains = False
 
     def detach(self, consumer: Consumer) -> None:
-        """Give the consumer nothing more; what it holds stays with it until it is settled, or `remove`d."""
+        """Deliver nothing more to a consumer.
+
+        It keeps what it holds until that is settled, or the consumer is `remove`d.
+        """
         place = leave(self.consumers, consumer)
         if place >= 0:
             self.fairness.leave(consumer, place)

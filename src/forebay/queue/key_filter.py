@@ -1,6 +1,6 @@
 """The filters of a group: on routing keys, and on the input of its view.
 
-What is not wanted is passed over, and settled, for the whole group.
+Unwanted records are passed over and settled for the whole group.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ QUEUE_PREFIX: Final = b"$queue/"
 
 @final
 class KeyFilter:
-    """One filter, and which keys it wants.
+    """A group's filter on records.
 
-    text    empty: every key is wanted
+    text    the filter on routing keys; empty to accept every key
     intake  the filter on the input of the group's view
-    is_set  some records may not be wanted
+    is_set  some records may be unwanted
+    memo    known results by routing key
     """
 
     def __init__(self, text: bytes, properties: PropertyReader) -> None:
@@ -36,19 +37,19 @@ class KeyFilter:
         self.memo: dict[bytes, bool] = {}
 
     def take_from(self, intake: Intake) -> None:
-        """Want only what the view has."""
+        """Accept only records that the view's input filter accepts."""
         self.intake = intake
         self.is_set = True
 
     def wants(self, block: Block, index: i64) -> bool:
-        """True if a record is wanted. To be asked where a filter is set."""
+        """Return whether a record passes the filter. Call only if `is_set`."""
         intake = self.intake
         if intake is not None and not intake.wants(block, index):
             return False
         return not self.text or self.wants_key(block, index)
 
     def wants_key(self, block: Block, index: i64) -> bool:
-        """Return whether the filter on routing keys wants a record."""
+        """Return whether a record's routing key passes the filter."""
         key = block.routing_key(index)
         known = self.memo.get(key)
         if known is None:
@@ -60,7 +61,10 @@ class KeyFilter:
         return known
 
     def run_length(self, block: Block, index: i64, most: i64, turn: TurnShare) -> i64:
-        """Length of the run of wanted records that starts at `index`, each looked at; negative: of unwanted ones."""
+        """Return the length of the run of wanted records at `index`, or minus the length of a run of unwanted ones.
+
+        Each record costs one look of the turn.
+        """
         intake = self.intake
         if intake is not None:
             most = intake.run_length(block, index, most, turn)
@@ -75,7 +79,7 @@ class KeyFilter:
 
 
 def filter_key(is_topic: bool, routing_key: bytes) -> bytes:
-    """Return the text that a group's filter is held against: the routing key as a topic, without `$queue/<name>/`.
+    """Return the text that a group's filter is matched with: the routing key as a topic, without `$queue/<name>/`.
 
     is_topic  the routing key is a topic already
     """

@@ -1,4 +1,4 @@
-"""A group's look into its log, which halts the group where it meets what cannot be read."""
+"""A group's reader of its log. A damaged block halts the group."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from forebay.log.queue_log import QueueLog
 
 @final
 class LogReader:
-    """The log of one group.
+    """The reader of one group's log.
 
-    crash_end  records below it were in the queue when a broker crashed: they may have been delivered
-    damage  what the group has to deliver next and cannot read: until that is over it delivers nothing
-    stuck   only the next start can tell what waits in the group
+    crash_end  records below it were in the queue when a broker crashed, and may have been delivered
+    damage     the damaged block that the group has to deliver next; it delivers nothing until that is resolved
+    stuck      only the next start of the broker can find out what waits in the group
     """
 
     def __init__(self, log: QueueLog) -> None:
@@ -28,11 +28,11 @@ class LogReader:
         self.stuck = False
 
     def halt(self, error: DamagedBlock) -> None:
-        """Deliver nothing any more, as this cannot be read."""
+        """Halt the group at a block that cannot be read."""
         self.damage = Damage(error.path, error.position, error.queue, error.name, error.base, error.end, error.why)
 
     def readable(self, offset: i64) -> Block | None:
-        """The block as the log's `block` gives it; None also for what cannot be read, which halts the group."""
+        """Return the log's `block` of an offset. Return None, and halt the group, if it cannot be read."""
         try:
             return self.log.block(offset)
         except DamagedBlock as error:
@@ -40,14 +40,17 @@ class LogReader:
             return None
 
     def needed(self, offset: i64) -> Block | None:
-        """The block of a record that has to be put in order: without it only the next start can do that."""
+        """Return the block of a record to be put in order.
+
+        If it cannot be read, the group is stuck until the next start.
+        """
         block = self.readable(offset)
         if block is None and self.damage is not None:
             self.stuck = True
         return block
 
     def check_sound(self) -> None:
-        """Go on if what halted the group can be read by now, or is wanted no more; else DamagedBlock."""
+        """Resume if the damaged block can be read by now, or is needed no more. Otherwise raise DamagedBlock."""
         damage = self.damage
         if damage is None:
             return
@@ -58,12 +61,12 @@ class LogReader:
         self.damage = None
 
     def start_over(self) -> None:
-        """Forget what could not be read: nobody wants it any more."""
+        """Forget the damage, as the group no longer needs the damaged block."""
         self.damage = None
         self.stuck = False
 
     def body_octets(self, first: i64, end: i64) -> i64:
-        """Octets of the bodies of the records [first, end) that are in the log."""
+        """Return the bytes of the bodies of the records [first, end) that are in the log."""
         octets: i64 = 0
         while first < end:
             block = self.readable(first)

@@ -1,8 +1,8 @@
-"""The amount that one connection may publish in one turn: less while readers wait for turns.
+"""Limits how much one connection may publish in a turn: less while readers wait for turns.
 
-A reader with a small window is given a window's worth a turn. A turn that first takes in all that publishers have sent
-would serve it rarely, so turns are short while one is served for which more waits. Nothing is counted, and nobody is
-slowed down, while readers keep up.
+A reader with a small window gets one window per turn. If turns first took in all that publishers have sent, the reader
+would be served rarely. Turns are therefore short while a served reader has more to read. While readers keep up, nothing
+is counted and no publisher is slowed down.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final, final
 from mypy_extensions import i64
 
 MESSAGES_MIN: Final = 64
-WINDOWS_SHIFT: Final = 2  # publishers bring in up to four windows at once: a wide one needs no short turns
+WINDOWS_SHIFT: Final = 2  # publishers may send up to 2 ** WINDOWS_SHIFT windows in a turn
 UNLIMITED: Final = 1 << 40
-SHORT_US: Final = 10_000  # turns are short for so long after a reader was served: its answer is on its way
+SHORT_US: Final = 10_000  # turns stay short for so long after a reader was served, as its acknowledgement is on its way
 
 
 @final
 class Pace:
-    """The pace of all vhosts together.
+    """The publishing limit of all vhosts together.
 
-    messages  that a connection may publish in a turn
-    window    the smallest of the readers that were served in this turn and for which more waits; 0 for none
-    until_us  turns are short until then; 0 while they are not
+    messages  messages that a connection may publish in a turn
+    window    the smallest window of the readers that were served in this turn and have more to read; 0 for none
+    until_us  time until which turns are short; 0 while they are not
     """
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Pace:
         self.until_us: i64 = 0
 
     def note(self, window: i64) -> None:
-        """A reader has got what fits its window, and more waits for it."""
+        """Record that a reader got a full window, and has more to read."""
         if window > 0 and (self.window == 0 or window < self.window):
             self.window = window
 
     def end_turn(self, now_us: i64) -> None:
-        """Have what was noted hold for the next turns; called where something was noted, or turns are short."""
+        """Apply the windows noted in this turn to the next turns. Call if a window was noted, or turns are short."""
         if self.window:
             self.messages = max(i64(MESSAGES_MIN), self.window << WINDOWS_SHIFT)
             self.until_us = now_us + SHORT_US

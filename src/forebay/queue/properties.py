@@ -1,4 +1,4 @@
-"""The properties of a message by which queues go; only a codec can read their octets."""
+"""The message properties that queues depend on. Only a protocol's codec can parse them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from forebay.log.block import Block
 from forebay.queue.pace import Pace
 
 TURN_OCTETS: Final = 4 << 20
-LOOKS_A_TURN: Final = 1 << 16  # what filters may cost in one turn, where nobody says something else
-STEPS_SHIFT: Final = 3  # so many steps of a filter cost 1, and a look at a record 4
+LOOKS_A_TURN: Final = 1 << 16  # default budget of filters in one turn
+STEPS_SHIFT: Final = 3  # 2 ** STEPS_SHIFT steps of a filter cost 1, and a look at a record costs 4
 
 
 @final
 class Looks:
-    """The cost of filters: of all queues together, so that no turn takes long however many there are.
+    """The cost of filters, shared by all queues, so that no turn takes long however many queues there are.
 
-    now_us   what time it is, for who is called between two looks of its own at the clock
-    octets   that one group may deliver in a turn: fewer where much waits for clients already
-    most     in one turn
-    left     in this one
-    cut      looks at messages in which a filter asked for more than it may
-    put_off  turns in which they had to stop
-    pace     what publishers may bring in meanwhile
+    now_us   the time, for callees that run between two readings of the clock
+    octets   bytes that one group may deliver in a turn: fewer while much waits for clients already
+    most     budget of a turn
+    left     what is left of the budget in this turn
+    cut      evaluations in which a filter asked for more than it may
+    put_off  turns in which filters used up the budget
+    pace     what publishers may send meanwhile
     """
 
     def __init__(self, most: i64 = LOOKS_A_TURN) -> None:
@@ -39,13 +39,16 @@ class Looks:
         self.now_us: i64 = 0
 
     def begin(self) -> None:
-        """A turn has ended: the next has as much again."""
+        """Begin a turn with a full budget."""
         if self.left <= 0:
             self.put_off += 1
         self.left = self.most
 
     def charge(self, cost: i64, subject: Subject) -> i64:
-        """A filter has looked at a record; what that has cost, beside the cost that was known before."""
+        """Charge the evaluation of a filter.
+
+        Return its whole cost: the known `cost`, and the steps used on the subject.
+        """
         cost += (STEPS_A_LOOK - subject.steps) >> STEPS_SHIFT
         self.left -= cost
         if subject.is_cut:
@@ -55,46 +58,46 @@ class Looks:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PropertyReader(ABC):
-    """The properties of records, as far as queues go by them; the layer above fills it in."""
+    """A reader of the record properties that queues depend on. The layer above implements it."""
 
     def __init__(self, looks: Looks | None = None) -> None:
         self.looks = Looks() if looks is None else looks
 
     @abstractmethod
     def priority(self, block: Block, index: i64) -> i64:
-        """The message's priority; -1 where it has none."""
+        """Return the message's priority, or -1 if it has none."""
 
     @abstractmethod
     def expiration_us(self, block: Block, index: i64) -> i64:
-        """Microseconds after its publish at which it expires; -1 for never. To be asked of records marked EXPIRES."""
+        """Return the time to live from the publish, in µs; -1 for none. Call for records marked EXPIRES only."""
 
     @abstractmethod
     def key(self, block: Block, index: i64) -> bytes:
-        """The message group. To be asked of records marked KEYED."""
+        """Return the message group. Call for records marked KEYED only."""
 
     @abstractmethod
     def filter_value(self, block: Block, index: i64) -> bytes | None:
-        """The value that readers of a stream may filter by; None where the message has none."""
+        """Return the value by which readers of a stream may filter, or None if the message has none."""
 
     @abstractmethod
     def has_topic(self, block: Block, index: i64) -> bool:
-        """Return whether the routing key is a topic, with levels between slashes, and not AMQP's."""
+        """Return whether the routing key is a topic with levels between slashes, rather than an AMQP routing key."""
 
     @abstractmethod
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
-        """The record as a consumer's filter sees it; it was delivered, and failed, so often before."""
+        """Return a record as a consumer's filter sees it, after so many earlier deliveries and failures."""
 
     def with_redelivery(self, annotations: bytes, ms: i64) -> bytes:
-        """Return a record's annotations (`work/modified.py`) with the one that says that it is delivered once more.
+        """Return a record's annotations (`work/modified.py`) with one that marks it as delivered once more.
 
-        ms  when that was asked for, in milliseconds since 1970
+        ms  time of the request, in milliseconds since 1970
         """
         return annotations
 
 
 @final
 class NoSubject(Subject):
-    """The subject of a record that says nothing."""
+    """The subject of a record without any properties."""
 
     def property(self, name: str) -> object:
         return None
@@ -108,7 +111,7 @@ class NoSubject(Subject):
 
 @final
 class NoProperties(PropertyReader):
-    """The reader of records that say nothing to a queue."""
+    """A reader for records without properties."""
 
     def priority(self, block: Block, index: i64) -> i64:
         return -1

@@ -1,4 +1,4 @@
-"""A queue: a name, limits and groups over a source."""
+"""A queue: a name, limits and consumer groups over a source log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from forebay.queue.work.work_group import WorkGroup
 CLASSIC: Final = 1
 STREAM: Final = 2
 EPHEMERAL: Final = 3
-SHARE: Final = 4  # of an MQTT shared subscription
+SHARE: Final = 4  # the queue of an MQTT shared subscription
 QUORUM: Final = 5  # RabbitMQ's quorum semantics, on this one node
 KIND_NAMES: Final = {
     CLASSIC: "classic",
@@ -46,35 +46,36 @@ KIND_NAMES: Final = {
 
 @final
 class Queue(SourceReader):
-    """One queue of any kind.
+    """A queue of any kind.
 
-    id       number in the write-ahead log, never used again
-    source   the log that it reads, of which it keeps what it needs; other queues may stand over the same one
-    log      of the source
-    is_view  the source is another queue's: nothing is published to this one
-    intake   of a view with a filter on its input
-    released every lower offset is settled in all of its groups, was purged, truncated, or is over a limit of the stream
-    met_marks  marks of records that came into the source by another queue, and that this one has to look into
-    limits   what is in force; this one object for the queue's life
-    crash_end  records below it were in the queue when a broker crashed: they may have been delivered
-    groups   by group id
-    browsers by number, which is negative: they are no groups, and nothing of them is written down
-    work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
-    next_group   number of the next group: none has that of one before it
-    last_values  None but for a last-value queue
-    keyed    messages of one group are delivered one at a time: some message named its group
-    paused   somebody who administers wants nothing to be delivered to the consumers of any group
-    crowded  it holds more than its share, so that those who publish to it are slowed down
-    has_early_acks  some group keeps acknowledgements of records to come
-    dirty    in the vhost's list of queues that this turn has to look at
-    by_address  nobody declared it: it was made by the first who used its address
-    declared_by  name of the user that declared it; empty if no user did
-    unused_since_us  0: somebody uses it, or the next tick is to note since when nobody does
-    pins     of records that stay for readers of blocks
-    retained  the records that stay in the log though they are settled; None: the queue retains none
-    watches  readers that wait for more
-    trace    somebody wants to know what happens to its messages
-    sampled  its numbers when they were sampled last
+    id           number in the write-ahead log, never reused
+    source       the log that the queue reads, of which it keeps what it needs; other queues may read the same source
+    log          the log of the source
+    is_view      the source belongs to another queue, and nothing is published to this one
+    intake       the input filter of a view
+    released     every lower offset is settled in all groups, was purged or truncated, or is over a limit of the stream
+    met_marks    marks of records that came into the source by another queue, and that this one has to look into
+    limits       the limits in force; the same object for the queue's life
+    crash_end    records below it were in the queue when a broker crashed, and may have been delivered
+    groups       groups by id
+    browsers     browsers by number, which is negative: they are no groups, and none of their state is logged
+    work_groups  number of work groups; a classic queue has none until the first consumer comes, and then keeps
+                 everything
+    next_group   number of the next group, which no earlier group has had
+    last_values  None except for a last-value queue
+    keyed        messages of one message group are delivered one at a time, because some message named its group
+    paused       an administrator has paused deliveries to the consumers of all groups
+    crowded      the queue holds more than its share, and its publishers are slowed down
+    has_early_acks  some group keeps acknowledgements of records that are not published yet
+    dirty        the queue is in the vhost's list of queues to visit in this turn
+    by_address   nobody declared the queue: the first use of its address created it
+    declared_by  name of the user that declared the queue; empty if no user did
+    unused_since_us  time since which the queue is unused; 0 while it is used, or until the next tick records the time
+    pins         retention pins of records that stay for readers of blocks
+    retained     settled records that stay in the log; None if the queue retains none
+    watches      readers that wait for more
+    trace        the trace of its messages; None if it is not traced
+    sampled      numbers of the queue when it was last sampled
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Queue(SourceReader):
         self.name = name
         self.kind = kind
         self.spec = spec
-        self.limits = Limits()  # whoever makes the queue puts in force what applies to it
+        self.limits = Limits()  # the creator of the queue applies the limits in force
         self.source = source
         self.log = source.log
         self.is_view = i64(source.number) != id
@@ -112,7 +113,7 @@ class Queue(SourceReader):
         self.has_early_acks = False
         self.paused = False
         self.dirty = False
-        self.timed = False  # its vhost looks at it as time goes by
+        self.timed = False  # its vhost visits it on timer ticks
         self.owner: i64 = 0  # session of an exclusive queue
         self.had_consumer = False
         self.by_address = False
@@ -136,12 +137,12 @@ class Queue(SourceReader):
             self.source.remove_reader(retained)
 
     def find_group(self, key: bytes) -> Group | None:
-        """The group of that key: its name, or `name@filter` where it has a filter."""
+        """Return the group with this key: its name, or `name@filter` if it has a filter."""
         id = self.group_ids.get(key)
         return None if id is None else self.groups[id]
 
     def add_group(self, id: i64, name: bytes, filter: bytes, work: bool, start: i64, auto: bool) -> Group:
-        """Make a group whose first record is `start`, or the first of the queue if that comes later."""
+        """Create a group whose first record is `start`, or the first of the queue if that comes later."""
         start = max(start, self.released)
         group: Group
         if work:
@@ -171,7 +172,7 @@ class Queue(SourceReader):
         return group
 
     def mark_crash(self, end: i64) -> None:
-        """Take records below an offset for such as may have been delivered before a crash."""
+        """Record that records below `end` may have been delivered before a crash."""
         self.crash_end = end
         for group in self.groups.values():
             group.reader.crash_end = end
@@ -190,16 +191,16 @@ class Queue(SourceReader):
                 group.filters.keep_ordered(self.kind == QUORUM)
 
     def is_full(self, messages: i64 = 0, octets: i64 = 0) -> bool:
-        """True if a publish has to be refused, by the limits of a queue that refuses.
+        """Return whether a limit of the queue refuses a publish.
 
-        messages, octets  to come before it
+        messages, octets  count and bytes of messages to be published before this one
         """
         limits = self.limits
         if limits.overflow == DROP_HEAD:
             return False
         if self.last_values is not None:
             return self.last_values.is_full(messages, octets, limits)
-        if self.work_groups == 0:  # no turn has ended yet with something in it
+        if self.work_groups == 0:  # without a work group, only this turn's records count
             octets += self.log.writer.bodies.size()
             return 0 <= limits.max_messages <= self.ready() + messages or 0 <= limits.max_octets <= octets
         for group in self.groups.values():
@@ -214,15 +215,18 @@ class Queue(SourceReader):
         return False
 
     def refuses(self, body_octets: i64, messages: i64 = 0, octets: i64 = 0) -> bool:
-        """True if it does not take a message with such a body; the rest as for `is_full`."""
+        """Return whether the queue refuses a message with a body of this length.
+
+        The other arguments are as for `is_full`.
+        """
         return self.is_too_long(body_octets) or self.is_full(messages, octets)
 
     def is_too_long(self, body_octets: i64) -> bool:
-        """True if no message with such a body is taken, however few there are."""
+        """Return whether a body of this length is over the limit, however few messages there are."""
         return 0 <= self.limits.max_body_octets < body_octets
 
     def refusal(self, body_octets: i64) -> str:
-        """The reason for which the queue does not take a message with such a body."""
+        """Return the reason why the queue refuses a message with a body of this length."""
         if self.is_too_long(body_octets):
             return f"takes no message above {self.limits.max_body_octets} octets, and this one has {body_octets}"
         return "is full"
@@ -232,7 +236,7 @@ class Queue(SourceReader):
         return self.intake is None or self.intake.wants(block, index)
 
     def needs_group(self) -> bool:
-        """True if its limits need a work group to look after them though nobody consumes."""
+        """Return whether the queue's limits need a work group to enforce them, even without a consumer."""
         limits = self.limits
         if self.kind in (STREAM, SHARE):
             return False
@@ -246,7 +250,7 @@ class Queue(SourceReader):
         return self.kind == QUORUM or limits.delivery_limit >= 0 or limits.max_deliveries > 0 or limits.max_cancels > 0
 
     def set_trace(self, trace: QueueTrace | None) -> None:
-        """Write down what happens to the queue's messages from now on; with None, no longer."""
+        """Trace the queue's messages from now on, or stop tracing them if `trace` is None."""
         self.trace = trace
         for group in self.groups.values():
             group.trace = trace
@@ -272,7 +276,7 @@ class Queue(SourceReader):
         return found
 
     def browsing(self) -> list[Consumer]:
-        """Return the consumers that browse."""
+        """Return the consumers of all browsers."""
         found: list[Consumer] = []
         for browser in self.browsers.values():
             found += browser.consumers
@@ -285,10 +289,10 @@ class Queue(SourceReader):
         return count
 
     def ready(self) -> i64:
-        """Records that consumers of some group could get now; one that several groups could deliver counts once.
+        """Return the number of records that some group can deliver now. Count a record of several groups once.
 
-        Groups go through one log in one direction: the one that has most ready has all that others have, but for what
-        came back to these from further ahead.
+        All groups go through one log in one direction. The group with the most ready records has all that the others
+        have, except for records that returned to these from further ahead.
         """
         if self.kind == STREAM or self.work_groups == 0:
             return self.log.end - self.start() + self.log.writer.count
@@ -299,7 +303,7 @@ class Queue(SourceReader):
         return most + self.log.writer.count
 
     def wanted(self) -> i64:
-        """The messages that are ready, held, or dead and still here: all that RabbitMQ counts as a queue's messages."""
+        """Return the number of messages that are ready, held, or dead and still here, as RabbitMQ counts them."""
         if self.kind == STREAM or self.work_groups == 0:
             return self.ready()
         most: i64 = 0
@@ -309,14 +313,14 @@ class Queue(SourceReader):
         return most + self.log.writer.count
 
     def own_ready(self) -> i64:
-        """Records that a consumer without a group name could get now."""
+        """Return the number of records that a consumer without a group name can get now."""
         group = self.find_group(b"")
         if group is None or self.kind == STREAM:
             return self.log.end - self.start() + self.log.writer.count
         return group.ready() + self.log.writer.count
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        """Deliver records to every group; whether a limit of the turn left some for the next."""
+        """Deliver records to every group. Return whether a limit of the turn left some for the next."""
         more = self.last_values is not None and settle_replaced(self.last_values, list(self.groups.values()))
         most = self.properties.looks.octets
         for group in self.groups.values():
@@ -344,7 +348,7 @@ class Queue(SourceReader):
         return (len(self.browsers) > 0 and self.dispatch_copies(now_us, out)) or more
 
     def dispatch_copies(self, now_us: i64, out: list[Delivery]) -> bool:
-        """Deliver copies to browsers of what no group has taken in this turn; return as `dispatch`."""
+        """Deliver to browsers copies of the records that no group has taken in this turn. Return as `dispatch`."""
         more = False
         for browser in self.browsers.values():
             browser.turn.most_octets = self.properties.looks.octets
@@ -359,21 +363,21 @@ class Queue(SourceReader):
                 browser.reader.halt(error)
         return more
 
-    # ---- what it needs of its source
+    # ---- retention in the source
 
     def start(self) -> i64:
         """Return the first offset of the queue."""
         return max(self.log.start, self.released)
 
     def kept(self) -> i64:
-        """Return the first offset that readers of blocks can have: of the queue, or of one of its retention pins."""
+        """Return the first offset that readers of blocks can have, of the queue or of one of its retention pins."""
         if not self.is_view and not self.source.is_shared:
             return self.log.kept
         first = self.start() if self.retained is None else self.retained.needed_from()
         return max(self.log.kept, min(first, self.pins.floor()))
 
     def first_settled(self) -> i64:
-        """Return the first offset that the queue has, settled or not, which its groups can be moved back to."""
+        """Return the first offset of the queue, settled or not, to which its groups can be moved back."""
         if self.is_view:
             return self.log.start
         return self.start() if self.retained is None else self.retained.needed_from()
@@ -387,7 +391,7 @@ class Queue(SourceReader):
         if self.source.is_shared:
             for group in self.groups.values():
                 if isinstance(group, StreamGroup):
-                    group.pass_over(self.released)  # the log may keep what is below for others
+                    group.pass_over(self.released)  # the log may keep lower records for other queues
         if self.last_values is not None:
             self.last_values.forget_settled(self.released)
         self.source.truncate()
@@ -399,17 +403,17 @@ class Queue(SourceReader):
             find_last_values(self.last_values, self.log, self.name, self.start(), self.properties)
 
     def released_note(self) -> bytes:
-        """Return where the queue starts, for the write-ahead log."""
+        """Return the queue's start as a note for the write-ahead log."""
         out = BytesWriter()
         write_i64_le(out, self.released)
         return out.getvalue()
 
     def restore_released(self, note: bytes) -> None:
-        """Apply what `released_note` gave, in recovery."""
+        """Apply a note of `released_note` in recovery."""
         self.released = max(self.released, read_i64_le(note, 0))
 
     def needed_from(self) -> i64:
-        """Return the offset below which everything is settled in every work group, or was given up."""
+        """Return the offset below which every work group has settled, or the queue has released, every record."""
         floor = self.start()
         first = True
         if self.kind != STREAM:
@@ -423,7 +427,7 @@ class Queue(SourceReader):
         return floor
 
     def stored_octets(self) -> i64:
-        """Return the octets of the log, which count for the first of the queues over it."""
+        """Return the bytes of the log, which count for the first of the queues over it only."""
         return self.log.octets if self.source.readers[0] is self else 0
 
     def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
@@ -433,7 +437,7 @@ class Queue(SourceReader):
             return []
         groups = [group for group in self.groups.values() if isinstance(group, WorkGroup)]
         if self.kind == STREAM or len(groups) != 1:
-            # What one of several groups has settled another may need; the floor of all is in `needed_from`.
+            # A record settled by one group may be needed by another. `needed_from` gives the floor of all groups.
             return [(first, end)]
         return groups[0].settlement.unsettled(first, end)
 
@@ -441,7 +445,10 @@ class Queue(SourceReader):
         return self.pins.floor()
 
     def keepers(self) -> list[Keeper]:
-        """Return the retention pins and work groups; of a stream work groups keep nothing."""
+        """Return the retention pins and work groups that hold records in the log.
+
+        The work groups of a stream hold none.
+        """
         found: list[Keeper] = []
         if self.kind != STREAM:
             for group in self.groups.values():
@@ -453,10 +460,10 @@ class Queue(SourceReader):
 
 
 def group_key(name: bytes, filter: bytes) -> bytes:
-    """Same name and another filter is another group."""
+    """Return the key of a group. Groups of one name with different filters are different groups."""
     return name + b"@" + filter if filter else name
 
 
 def kind_of(spec: QueueSpec) -> i64:
-    """The kind of a queue that is declared so."""
+    """Return the kind of a queue with this declaration."""
     return QUORUM if spec.type == QUORUM_TYPE else STREAM if spec.type == STREAM_TYPE else CLASSIC

@@ -1,4 +1,4 @@
-"""A group's share of one turn: octets to deliver, records to look at, and what time it is."""
+"""A group's budget for one turn: bytes to deliver and records to scan, with the current time."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from mypy_extensions import i64
 
 from forebay.queue.properties import TURN_OCTETS
 
-SCAN_RECORDS: Final = 8192  # most that a filter looks at in one turn
+SCAN_RECORDS: Final = 8192  # records that a filter may scan in one turn
 
 
 @final
 class TurnShare:
-    """The share of one group.
+    """What one group may do in a turn.
 
-    most_octets  to deliver in one turn
-    octets       left to deliver in this turn
-    looks        records left to look at in this turn
-    now_us       at the last look at the clock
+    most_octets  bytes to deliver in one turn
+    octets       bytes left to deliver in this turn
+    looks        records left to scan in this turn
+    now_us       the last reading of the clock
     """
 
     def __init__(self) -> None:

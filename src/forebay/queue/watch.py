@@ -1,4 +1,4 @@
-"""A reader that waits until one of some queues has more than it knows of."""
+"""A reader that waits until one of several queues has more records than the reader knows of."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from mypy_extensions import i64
 
 @final
 class Watch:
-    """The queues, and how far each was known, that one connection waits for.
+    """The queues that one connection waits for, and how far it knows each.
 
-    until_us  when it has waited for long enough
-    after     by queue number: the end that the reader knows
-    woken     it is over: its connection has been told to look
+    until_us  time at which the wait times out
+    after     end of each queue as known to the reader, by queue number
+    woken     the wait is over, and its connection was notified
     """
 
     def __init__(self, session_id: i64, until_us: i64) -> None:
@@ -23,5 +23,5 @@ class Watch:
         self.woken = False
 
     def is_over(self, queue: i64, end: i64) -> bool:
-        """True if this queue, read up to `end` now, ends the wait."""
+        """Return whether this queue, which ends at `end` now, ends the wait."""
         return end > self.after[int(queue)]

@@ -1,7 +1,7 @@
 """Deliveries of a group: consumers with credit, and leases as runs.
 
-A lease is a run of consecutive offsets given to one consumer at one moment. Whether one record of it is still leased
-is one octet in the page of its group; records outside any page need no memory at all.
+A lease is a run of consecutive offsets delivered to one consumer at one moment. One byte in the page of a group tells
+whether a record is still leased. Records outside any page need no memory at all.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from forebay.queue.leases.page import Page
 from forebay.queue.ready.selector import Selector
 
 UNLIMITED: Final = 1 << 60  # credit of a consumer without a prefetch limit
-LEASE_US: Final = 30_000_000  # how long a consumer may hold a record where nobody says otherwise
+LEASE_US: Final = 30_000_000  # default time that a consumer may hold a record, µs
 
-# How records come back from who held them.
-UNTRIED: Final = 0  # nobody has tried them: they never reached the consumer, or somebody else took them away
-FAILED: Final = 1  # they took too long, their consumer is lost, or it says that they failed
-NACKED: Final = 2  # the consumer gives them back: the queue says whether that is a failure
+# How records come back from a consumer.
+UNTRIED: Final = 0  # not tried: they never reached the consumer, or were taken away from it by another client
+FAILED: Final = 1  # held too long, or the consumer was lost, or it reported a failure
+NACKED: Final = 2  # given back by the consumer: the queue's limits tell whether that counts as a failure
 
 
 class Consumer:
-    """Somebody who takes records: `credit` more at once, to session `session_id`.
+    """A consumer of one group, in the session `session_id`. It can take `credit` more messages.
 
-    How credit comes is its session's choice: by a window, in which every record that the consumer holds no more makes
-    room for another, or by `flow` alone.
+    Its session chooses how it gets credit: by a window, where each record that the consumer no longer holds makes room
+    for another, or by `flow` alone.
 
-    refills      it has a window
-    backlog_max  records that it may hold, whatever its window and its credit allow
-    withheld     credit that it gets once it holds fewer: see `backlog_max`
-    settles_at_send  what is delivered to it is settled by that; unless it has `no_ack`, it acknowledges for more
-    tells_lease  its deliveries say when their lease ends
+    refills      the consumer has a window
+    backlog_max  number of records that it may hold, whatever its window and its credit allow
+    withheld     credit that it gets once it holds fewer records: see `backlog_max`
+    settles_at_send  a record is settled when it is sent. Unless `no_ack` is set, an acknowledgement earns more credit
+    tells_lease  its deliveries carry the end of their lease
     drains   credit that is left when there is nothing more to deliver is lost
     """
 
@@ -42,7 +42,7 @@ class Consumer:
     ) -> None:
         self.id = id
         self.queue = queue  # id of the queue; negative for a topic subscription
-        self.log_number = queue  # of the log that the queue reads
+        self.log_number = queue  # number of the log that the queue reads
         self.group = group  # id of the group within the queue
         self.session_id = session_id
         self.channel = channel
@@ -55,34 +55,34 @@ class Consumer:
         self.settles_at_send = no_ack
         self.tells_lease = False
         self.drains = False
-        self.paused = False  # its connection takes no more octets for now
+        self.paused = False  # its connection accepts no more bytes for now
         self.exclusive = False
-        self.priority: i64 = 0  # whoever has a higher one is served first
+        self.priority: i64 = 0  # consumers with a higher priority are served first
         self.served_at: i64 = 0  # the number of its last delivery, in a group whose consumers have filters
-        self.prefetch: i64 = 0  # how many it asked for at once; 0 for no limit
-        self.timeout_us: i64 = LEASE_US  # how long it may hold a record
-        self.cancels = False  # it is cancelled when it has held one longer
-        self.timed_out = False  # it was
-        self.lost = ""  # why it gets nothing any more, where that is not that its queue was deleted
-        self.held: i64 = 0  # records that it holds
-        self.qos: i64 = 1  # of a topic subscription
+        self.prefetch: i64 = 0  # requested prefetch limit; 0 for no limit
+        self.timeout_us: i64 = LEASE_US  # time that it may hold a record
+        self.cancels = False  # it is cancelled when it has held a record longer than that
+        self.timed_out = False  # it was cancelled for that reason
+        self.lost = ""  # reason why deliveries ended, unless its queue was deleted
+        self.held: i64 = 0  # number of records that it holds
+        self.qos: i64 = 1  # QoS of a topic subscription
         self.queue_name = b""
         self.group_name = b""
-        self.selector: Selector | None = None  # of a work group's consumer with a filter
-        self.filter = ""  # it wants only what this says; empty: everything
-        self.headers = ""  # what deliveries over AMQP say of their origin; empty: as the broker's option says
-        self.counts = False  # redeliveries over AMQP say how often, whatever the queue counts
-        self.arguments: dict[str, object] | None = None  # as they were given, for people; None where there were none
+        self.selector: Selector | None = None  # set for a work group's consumer with a filter
+        self.filter = ""  # filter on messages; empty for every message
+        self.headers = ""  # origin headers of deliveries over AMQP; empty for the broker's option
+        self.counts = False  # redeliveries over AMQP carry their count, even if the queue goes by no count
+        self.arguments: dict[str, object] | None = None  # as declared, for people; None if there were none
 
     def can_take(self) -> bool:
-        """True if it would take a record now, if there is one that it wants."""
+        """Return whether the consumer has room for a record now, and its filter may find one."""
         if self.credit <= 0 or self.paused:
             return False
         selector = self.selector
         return selector is None or not selector.is_dry
 
     def set_window(self, size: i64) -> None:
-        """Let it hold so many records from now on; UNLIMITED for any number."""
+        """Set the window: the number of records that the consumer may hold; UNLIMITED for any number."""
         size = min(size, self.backlog_max)
         self.credit = size - self.held
         self.withheld = 0
@@ -90,7 +90,7 @@ class Consumer:
         self.drains = False
 
     def flow(self, credit: i64, drains: bool) -> None:
-        """Let it have so many more from now on; what it settles gives it none."""
+        """Grant credit for `credit` more records. Settling a record does not grant more."""
         room = max(self.backlog_max - self.held, 0)
         self.credit = min(credit, room)
         self.withheld = credit - self.credit
@@ -98,17 +98,17 @@ class Consumer:
         self.drains = drains
 
     def lend(self, count: i64) -> None:
-        """Note that so many records are delivered to it, to be settled."""
+        """Record the delivery of `count` records that the consumer has to settle."""
         self.credit -= count
         self.held += count
 
     def send(self, count: i64) -> None:
-        """Note that so many records are delivered to it, which it does not hold."""
+        """Record the delivery of `count` records that the consumer does not hold."""
         if not self.refills:
             self.credit -= count
 
     def release(self, count: i64) -> None:
-        """Note that it holds so many records no more."""
+        """Record that the consumer no longer holds `count` records, and grant it the credit that this frees."""
         self.held -= count
         if self.refills:
             self.credit += count
@@ -120,13 +120,13 @@ class Consumer:
 
 @final
 class Lease:
-    """`count` records from offset `first` on, leased to one consumer.
+    """A consumer's lease on a run of `count` consecutive offsets from `first` on.
 
-    left        records of it that are neither settled nor returned
-    holes       offsets that left the lease one by one and may be leased to somebody else by now
-    tag         the session's own: delivery tag or packet identifier of the first record
+    left        number of its records that are neither settled nor returned
+    holes       offsets that left the lease one by one, and may be leased to another consumer by now
+    tag         the session's own delivery tag or packet identifier of the first record
     deliveries  how often these records have been delivered, this time included
-    failures    how often they came back because something had gone wrong
+    failures    how often they came back after a failure
     """
 
     def __init__(self, consumer: Consumer, page: Page | None, first: i64, count: i64, deadline_us: i64) -> None:
@@ -144,12 +144,12 @@ class Lease:
 
 @final
 class Encoded:
-    """The records of one delivery in a protocol's octets.
+    """The records of one delivery as bytes of a protocol.
 
-    starts       where each record's octets begin, and the end of the last
-    marks        where each record's packet identifier is to be filled in; -1 where it has none
-    count        records in it; those that cannot be sent have no octets
-    body_octets  of their bodies
+    starts       position of each record's bytes, and the end of the last record
+    marks        position at which to fill in each record's packet identifier; -1 where it has none
+    count        number of records, including records that cannot be sent, which have no bytes
+    body_octets  bytes of the bodies
     """
 
     def __init__(self, octets: bytes, starts: list[int], marks: list[int], count: i64, body_octets: i64) -> None:
@@ -162,7 +162,7 @@ class Encoded:
 
 @final
 class Encodings:
-    """The encoding that deliveries of the same records to many share: made once for all to whom they look alike."""
+    """The encodings that deliveries of the same records share, one for all consumers that get the same bytes."""
 
     def __init__(self) -> None:
         self.made: dict[int, Encoded] = {}  # by the session's own key
@@ -170,11 +170,11 @@ class Encodings:
 
 @final
 class Delivery:
-    """Records block[index .. index + count) for one consumer.
+    """The delivery of the records block[index .. index + count) to one consumer.
 
-    lease        None where nothing is to be settled
-    deliveries   how often they have been delivered, as far as is known, this time included
-    redelivered  they have been delivered before, or may have been: see `LogReader.crash_end`
+    lease        the lease; None if the records need no settlement
+    deliveries   how often the records have been delivered, as far as is known, this time included
+    redelivered  the records have been delivered before, or may have been: see `LogReader.crash_end`
     """
 
     def __init__(self, consumer: Consumer, block: Block, index: i64, count: i64, lease: Lease | None) -> None:

@@ -1,8 +1,8 @@
-"""The leases of a group by what they hold, for those who know a record by its offset only.
+"""The leases of a group by offset, for callers that know a record by its offset only.
 
-A lease lies within one page of 1024 offsets. Those of a page stand in order of their first offsets, so that the usual
-ones, which do not overlap, are found in a few steps; a record that returned and was leased again is within two of them,
-and only one still holds it. Leases that are used up stay until `sweep`.
+A lease lies within one page of 1024 offsets. The leases of a page are in order of their first offsets. Most leases do
+not overlap, and are found in a few steps. A record that returned and was leased again is within two leases, of which
+one holds it. Used-up leases stay until `sweep`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from forebay.queue.leases.page import LEASED, PAGE_BITS
 class LeaseIndex:
     """All leases of one group, by page.
 
-    count   entries, used-up leases among them
-    number  the page that the last lease was in: the next one is most likely in the same
+    count   number of entries, used-up leases included
+    number  number of the page of the last lease: the next lease is most likely in the same page
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class LeaseIndex:
         self.last = leases
 
     def find(self, offset: i64) -> Lease | None:
-        """The lease that holds this record now."""
+        """Return the lease that holds this record now, or None."""
         leases = self.pages.get(offset >> PAGE_BITS)
         if leases is None:
             return None
@@ -68,7 +68,7 @@ class LeaseIndex:
         return None
 
     def sweep(self) -> None:
-        """Forget the leases that are used up."""
+        """Remove the used-up leases."""
         pages: dict[int, list[Lease]] = {}
         self.count = 0
         for number, leases in self.pages.items():
@@ -82,7 +82,7 @@ class LeaseIndex:
 
 
 def holds(lease: Lease, offset: i64) -> bool:
-    """True if this record, which the lease was given for, is neither settled nor returned."""
+    """Return whether a record of the lease's run is neither settled nor returned."""
     page = lease.page
     if lease.left == 0 or page is None or page.states[offset - page.base] != LEASED:
         return False
@@ -91,7 +91,7 @@ def holds(lease: Lease, offset: i64) -> bool:
 
 
 def held_runs(lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
-    """Of `count` records from `first` on, the runs of those that the lease holds now."""
+    """Return the runs of records from `first` to `first + count` that the lease holds now."""
     runs: list[tuple[int, int]] = []
     start: i64 = -1
     for offset in range(first, first + count):
@@ -107,7 +107,7 @@ def held_runs(lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
 
 
 def place_after(leases: list[Lease], offset: i64) -> i64:
-    """The number of these that begin at or before `offset`."""
+    """Return the number of leases that begin at or before `offset`."""
     low: i64 = 0
     high = i64(len(leases))
     while low < high:

@@ -1,7 +1,7 @@
-"""The leases of a work group by when they end, and by what they hold.
+"""The leases of a work group by deadline and by offset.
 
-Those that end in the order in which they were given stand in a queue; whoever was given less time than the one before,
-and records that were extended, are in a heap. Leases that are used up stay until they are met or swept.
+Leases that end in the order in which they were granted are in a queue. A lease with a shorter time than the one before,
+or with extended records, is in a heap. Used-up leases stay until they are met or swept.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LEASES_SLACK: Final = 1024  # used-up leases kept in a list before it is compact
 class LeaseTable:
     """All leases of one group.
 
-    live      leases with something left
-    count     records that they hold
-    extended  offset -> its own deadline, later than its lease's
+    live      number of leases with records left
+    count     number of records that these hold
+    extended  deadline of each record whose deadline is later than its lease's, by offset
     """
 
     def __init__(self, settlement: Settlement) -> None:
         self.settlement = settlement
         self.count: i64 = 0
         self.in_order: deque[Lease] = deque()
-        self.latest_us: i64 = 0  # deadline of the last of them
+        self.latest_us: i64 = 0  # deadline of the last lease in `in_order`
         self.others: list[tuple[int, int, Lease]] = []  # heap of (deadline, serial, lease)
         self.serial: i64 = 0
         self.extended: dict[int, int] = {}
@@ -45,7 +45,7 @@ class LeaseTable:
     # ---- records
 
     def grant(self, consumer: Consumer, first: i64, count: i64, attempts: i64, now_us: i64) -> Lease:
-        """Lease records of one page to a consumer, after so many attempts (see `Attempts`)."""
+        """Lease records of one page to a consumer. `attempts` holds their earlier attempts, as in `Attempts`."""
         page = self.settlement.page(first)
         states = page.states
         for at in range(first - page.base, first - page.base + count):
@@ -60,7 +60,7 @@ class LeaseTable:
         return lease
 
     def grant_sent(self, consumer: Consumer, first: i64, count: i64, attempts: i64) -> Lease:
-        """Return the lease of records that are settled by being sent: they only count towards what a consumer holds.
+        """Return a lease of records that are settled when sent. They only count towards what the consumer holds.
 
         The lease is not in the table. Its records never come back.
         """
@@ -71,14 +71,14 @@ class LeaseTable:
         return lease
 
     def release_sent(self, lease: Lease, count: i64) -> i64:
-        """Give a consumer credit for records that were settled by being sent; how many it held until now."""
+        """Give a consumer credit for records that were settled when sent. Return how many it held until now."""
         count = min(count, lease.left)
         lease.left -= count
         lease.consumer.release(count)
         return count
 
     def settle(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Settle records that no other lease holds; how many were held by this one until now."""
+        """Settle records that no other lease holds. Return how many of them this lease held until now."""
         page = lease.page
         assert page is not None
         states = page.states
@@ -95,7 +95,10 @@ class LeaseTable:
         return settled
 
     def withdraw(self, lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
-        """Take records out of a lease; the runs of those that it held, which are RETURNED now and wait nowhere yet."""
+        """Withdraw records from a lease.
+
+        Return the runs it held, which are in state RETURNED but in no ready queue yet.
+        """
         if lease.left == 0:
             return []
         if lease.page is None:
@@ -121,7 +124,7 @@ class LeaseTable:
         return runs
 
     def release(self, lease: Lease, count: i64) -> None:
-        """Note that so many records have left a lease."""
+        """Record that `count` records have left a lease."""
         lease.left -= count
         self.count -= count
         if lease.left == 0 and count > 0:
@@ -144,13 +147,13 @@ class LeaseTable:
         heapq.heappush(self.others, (int(lease.deadline_us), int(self.serial), lease))
 
     def find(self, offset: i64) -> Lease | None:
-        """The lease that holds this record now."""
+        """Return the lease that holds this record now, or None."""
         return self.index.find(offset)
 
     def extend(self, lease: Lease, first: i64, count: i64, deadline_us: i64) -> i64:
-        """Let records of a lease be held until `deadline_us`, if that is later; how many of them were held by it.
+        """Extend the lease of records to `deadline_us`, if that is later. Return how many of them the lease held.
 
-        The lease's other records keep their deadline.
+        The other records of the lease keep their deadline.
         """
         held: i64 = 0
         for offset in range(first, first + count):
@@ -165,7 +168,7 @@ class LeaseTable:
             self.extended.pop(offset, None)
 
     def take_over(self, now_us: i64) -> Lease | None:
-        """A lease with something left whose deadline has passed, no longer in the table; None if there is none."""
+        """Return an expired lease with records left, and remove it from the table. Return None if there is none."""
         leases = self.in_order
         while leases:
             lease = leases[0]
@@ -181,7 +184,7 @@ class LeaseTable:
         return None
 
     def ended_runs(self, lease: Lease, now_us: i64) -> list[tuple[int, int]]:
-        """The records of an ended lease that have to return: not the extended, which stay until their own deadline."""
+        """Return the runs of an expired lease that have to return. Extended records stay until their own deadline."""
         end = lease.first + lease.count
         if not self.extended:
             return [(lease.first, lease.count)]
@@ -204,7 +207,7 @@ class LeaseTable:
         return runs
 
     def forget_settled(self) -> None:
-        """Sweep leases that are used up: behind one long lease they would pile up."""
+        """Sweep used-up leases, which would pile up behind one long lease."""
         most = max(LEASES_SLACK, 2 * self.live)
         if len(self.in_order) > most:
             self.in_order = deque([lease for lease in self.in_order if lease.left])
@@ -215,7 +218,10 @@ class LeaseTable:
             self.index.sweep()
 
     def next_due_us(self) -> i64:
-        """The time at which `take_over` next has something; 0 for never. May be too early, never too late."""
+        """Return the time at which `take_over` next has a lease, or 0 for never.
+
+        The time may be too early, but never too late.
+        """
         due: i64 = 0
         if self.in_order:
             due = self.in_order[0].deadline_us
@@ -224,15 +230,15 @@ class LeaseTable:
         return due
 
     def all_live(self) -> list[Lease]:
-        """The leases with something left, each once."""
+        """Return the leases with records left, each once."""
         found = [lease for lease in self.in_order if lease.left]
         found += [each[2] for each in self.others if each[2].left]
         return found
 
     def of_consumer(self, consumer: Consumer) -> list[Lease]:
-        """The leases with something left that a consumer has.
+        """Return a consumer's leases with records left.
 
-        They are looked for from both ends: many consumers leave in the order in which they came, or the other way.
+        The search goes from both ends: many consumers leave in the order in which they came, or in the opposite order.
         """
         missing = consumer.held
         head: list[Lease] = []
@@ -254,7 +260,7 @@ class LeaseTable:
         return head + tail
 
     def trim(self) -> None:
-        """Forget the leases at both ends that are used up."""
+        """Remove used-up leases from both ends of the queue."""
         leases = self.in_order
         while leases and not leases[0].left:
             leases.popleft()

@@ -1,4 +1,4 @@
-"""The states of a group's records: one octet for each record of a page of consecutive offsets."""
+"""The states of a group's records: one byte for each record of a page of consecutive offsets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mypy_extensions import i64, u8
 # States of a record in a page.
 READY: Final = 0  # never leased
 LEASED: Final = 1
-RETURNED: Final = 2  # was leased or passed over, waits to be leased
+RETURNED: Final = 2  # was leased or passed over, and waits to be leased
 SETTLED: Final = 3
 DEAD_LETTER: Final = 4  # died, on its way to a dead-letter exchange
-DELAYED: Final = 5  # as RETURNED, but not before its time
-REFUSED: Final = 6  # as RETURNED, but not for every consumer
+DELAYED: Final = 5  # as RETURNED, but with a due time
+REFUSED: Final = 6  # as RETURNED, but some consumers must not get it
 
 PAGE_BITS: Final = 10
 PAGE_RECORDS: Final = 1 << PAGE_BITS
@@ -22,7 +22,7 @@ PAGE_RECORDS: Final = 1 << PAGE_BITS
 
 @final
 class Page:
-    """States of the records [base, base + PAGE_RECORDS) of one group."""
+    """The states of the records [base, base + PAGE_RECORDS) of one group."""
 
     def __init__(self, base: i64) -> None:
         self.base: i64 = base

@@ -1,4 +1,4 @@
-"""Records that come back: whether that is a failure, and how long they rest before the next try."""
+"""The retry policy: whether a returned record counts as failed, and how long it is delayed before the next delivery."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mypy_extensions import i64
 from forebay.queue.declaration.limits import RETRY_DISABLED, RETRY_FAILED, RETRY_RETURNED, Limits
 from forebay.queue.leases.lease import FAILED, NACKED
 
-GROWTH_MAX: Final = 60.0  # logarithm of how much a delay may have grown: beyond that every delay is the longest
+GROWTH_MAX: Final = 60.0  # logarithm of the growth of a delay, beyond which every delay is the longest
 TIMES_MAX: Final = 1 << 20
 
 
 def is_failure(limits: Limits, how: i64) -> bool:
-    """True if the delivery limit counts that a record came back in this way."""
+    """Return whether a record that came back by `how` counts for the delivery limit."""
     return how == FAILED or (how == NACKED and limits.nack_counts)
 
 
 def retry_us(limits: Limits, how: i64, deliveries: i64, failures: i64) -> i64:
-    """The time for which a record rests; 0 if it does not.
+    """Return the delay of a record before it is delivered again, in µs; 0 for none.
 
-    The delay grows with each time that the record came back, linearly or by a factor, up to the longest.
+    The delay grows with each time the record came back, linearly or by a factor, up to the longest.
     """
     wanted = limits.retry_type
     if wanted == RETRY_DISABLED or limits.retry_min_us <= 0:
