@@ -1,4 +1,4 @@
-"""The records of a work group that wait until their time has come."""
+"""The records of a work group that wait until a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FROM_NOW: Final = -(1 << 62)  # added to a length of time: it counts from the ne
 
 @final
 class DelayedRecords:
-    """Runs of records, each with the time from which on it may be delivered.
+    """Runs of records, with the time from which each may be delivered.
 
-    heap   of (due, first, count); a due time below 0 is FROM_NOW and a length of time
-    count  records
+    heap   heap of (due, first, count); a due time below 0 is FROM_NOW plus a length of time
+    count  number of records
     """
 
     def __init__(self) -> None:
@@ -23,15 +23,15 @@ class DelayedRecords:
         self.count: i64 = 0
 
     def add(self, first: i64, count: i64, due_us: i64) -> None:
-        """Records wait until `due_us`.
+        """Delay records until `due_us`.
 
-        due_us  below 0: FROM_NOW and how long, from who is given them back and does not know what time it is
+        due_us  a value below 0 is FROM_NOW plus the delay, for callers that do not know the time
         """
         heapq.heappush(self.heap, (int(due_us), int(first), int(count)))
         self.count += count
 
     def take_due(self, now_us: i64) -> list[tuple[int, int]]:
-        """Take the runs whose time has come."""
+        """Remove and return the runs that are due."""
         while self.heap and self.heap[0][0] < 0:
             rest_us, first, count = heapq.heappop(self.heap)
             heapq.heappush(self.heap, (int(rest_us - FROM_NOW + now_us), first, count))
@@ -43,18 +43,18 @@ class DelayedRecords:
         return due
 
     def due_runs(self, now_us: i64) -> list[tuple[int, int, int]]:
-        """Return all runs as (due, first, count), with the time at which each is due as it is known now."""
+        """Return all runs as (due, first, count). Delays from now are computed from `now_us`."""
         runs: list[tuple[int, int, int]] = []
         for due_us, first, count in self.heap:
             runs.append((due_us if due_us > 0 else int(due_us - FROM_NOW + now_us), first, count))
         return runs
 
     def next_due_us(self) -> i64:
-        """The time at which the next run is due; 0 for never."""
+        """Return the time at which the next run is due, or 0 for never."""
         return self.heap[0][0] if self.heap else 0
 
     def replace(self, runs: list[tuple[int, int, int]]) -> None:
-        """Have these runs, (due, first, count), and no others wait."""
+        """Replace all delayed records with these runs of (due, first, count)."""
         heapq.heapify(runs)
         self.heap = runs
         self.count = 0

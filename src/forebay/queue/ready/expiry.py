@@ -1,4 +1,4 @@
-"""Records expire by what they say themselves, and by their queue's time to live."""
+"""The expiry of records, by their own expiration and by their queue's time to live."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MARKS: Final = EXPIRES | KEYED
 class Expiry:
     """The expiry of one group's records.
 
-    limits      of the queue; what they say may change at any time
+    limits      the queue's limits, whose values may change at any time
     perishable  the records may expire
-    head        the record that was looked up last by its offset, what time to live held then, and what was found
+    head        the record last looked up by offset; `head_ttl_us` and `head_expiry_us` are its time to live and its
+                expiry
     """
 
     def __init__(self, limits: Limits, properties: PropertyReader, reader: LogReader) -> None:
@@ -35,11 +36,11 @@ class Expiry:
         self.head_expiry_us: i64 = NEVER
 
     def of(self, block: Block, index: i64) -> i64:
-        """The time at which a record expires; NEVER if it does not."""
+        """Return the time at which a record expires, or NEVER if it does not."""
         return expiry_us(self.limits, self.properties, block, index)
 
     def at(self, offset: i64) -> i64:
-        """The time as `of`, looked up once for the record asked of last."""
+        """Return the time at which a record expires, as `of` does. Cache the result for the last offset."""
         if offset != self.head or self.limits.message_ttl_us != self.head_ttl_us:
             block = self.reader.readable(offset)
             if block is None or block.base > offset:
@@ -50,11 +51,11 @@ class Expiry:
         return self.head_expiry_us
 
     def start_over(self) -> None:
-        """Forget the offsets looked up before: other records stand there."""
+        """Forget the cached offset, where another record stands now."""
         self.head = -1
 
     def stale(self, block: Block, index: i64, most: i64, now_us: i64) -> i64:
-        """The number of records from `index` on that have expired, one after the other, at most `most`."""
+        """Return the number of consecutive expired records from `index` on, at most `most`."""
         at = index
         end = index + most
         while at < end and self.of(block, at) < now_us:
@@ -62,7 +63,10 @@ class Expiry:
         return at - index
 
     def fresh(self, block: Block, index: i64, count: i64, now_us: i64) -> i64:
-        """The number of `count` records before the next that has expired; the first has not."""
+        """Return how many of `count` records from `index` on precede the next expired one.
+
+        The first one has not expired.
+        """
         formats = block.formats_at
         at = index + 1
         end = index + count
@@ -77,7 +81,7 @@ class Expiry:
 
 
 def expiry_us(limits: Limits, properties: PropertyReader, block: Block, index: i64) -> i64:
-    """The time at which a record expires; NEVER if it does not."""
+    """Return the time at which a record expires, or NEVER if it does not."""
     ttl_us = limits.ttl_us(block.base + index) if limits.earlier_ttls else limits.message_ttl_us
     own_us: i64 = -1
     if block.format(index) & EXPIRES:
@@ -90,7 +94,7 @@ def expiry_us(limits: Limits, properties: PropertyReader, block: Block, index: i
 
 
 def marks_of(block: Block) -> i64:
-    """Return the marks EXPIRES and KEYED that some record of a block has."""
+    """Return which of the marks EXPIRES and KEYED some record of a block has."""
     start = block.formats_at
     formats = block.data[start : start + block.count]
     first = formats[0]

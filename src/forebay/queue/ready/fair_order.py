@@ -1,8 +1,8 @@
-"""The order of a queue with a fair key: deliveries go round the keys that have records ready, oldest first in each.
+"""The order of a queue with a fair key: deliveries go round the keys with ready records, oldest first in each.
 
-A key is the value of an expression, such as the tenant. In each round a key has as many turns as its weight. A key that
-has nothing ready is in no list, and one that comes goes to the end of the round. A key with as many records out as the
-queue allows is left out until one of them is settled, or comes back.
+A key is the value of an expression, such as the tenant. In each round a key has as many turns as its weight. A key with
+nothing ready is in no list. A new key goes to the end of the round. A key with as many records out as the queue allows
+is left out until one of them is settled or comes back.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ HEADS: Final = 64  # keys in whose first records one look for expired ones goes
 
 @final
 class FairKey:
-    """One key that has records ready, or out.
+    """A key with records that are ready or out.
 
-    level     its records that are ready
-    out       those that are out, where the queue limits their number
+    level     its ready records
+    out       number of its records that are out, if the queue limits their number
     left      turns that it has left in this round
     in_round  it waits for its turn
     """
@@ -51,10 +51,10 @@ class FairOrder(Order):
     """The records that wait below the cursor of a group, by key.
 
     fair_keys  all keys with records ready or out, by name
-    round      keys that have records which can be delivered now, in the order of their turns
-    probe      place in the round where the next look for expired records begins
-    keys       offset -> name of its key, of records that are out, where the queue limits their number
-    parked     records of keys that have as many out as they may, and those of `pending`
+    round      keys with records that can be delivered now, in the order of their turns
+    probe      place in the round at which the next search for expired records begins
+    keys       by offset: key of each record that is out, if the queue limits their number
+    parked     number of records of keys with as many out as allowed, and of `pending`
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class FairOrder(Order):
     # ---- keys
 
     def key_of(self, block: Block, index: i64) -> FairKey:
-        """Return the key of a record. Its expression is charged to the turn."""
+        """Return the key of a record. The evaluation of its expression is charged to the turn."""
         expression = self.fair_key
         looks = self.properties.looks
         octets = block.body_span(index, 1) if expression.asks_body else 0
@@ -100,11 +100,11 @@ class FairOrder(Order):
         return found
 
     def is_stalled(self, key: FairKey) -> bool:
-        """Return whether a key has as many records out as it may."""
+        """Return whether a key has as many records out as it may have."""
         return 0 < self.limits.key_concurrency <= key.out
 
     def affordable(self, count: i64) -> i64:
-        """Return how many of so many records this turn may still find the keys of."""
+        """Return for how many of `count` records this turn can still compute the key; at least 1."""
         return max(1, min(count, self.turn.looks // look_cost(self.fair_key, 0)))
 
     # ---- coming
@@ -116,7 +116,7 @@ class FairOrder(Order):
             self.enter(key, 1)
 
     def enter(self, key: FairKey, count: i64) -> None:
-        """Note that so many more records of a key are ready."""
+        """Record that `count` more records of a key are ready."""
         if self.is_stalled(key):
             self.parked += count
             return
@@ -136,7 +136,10 @@ class FairOrder(Order):
             self.enter(key, 1)
 
     def follow(self, offset: i64) -> i64:
-        """Note that a record is out no more, so that its key may have another out. Return -1: nothing is released."""
+        """Record that a record is out no more, so that its key may send another.
+
+        Return -1: it releases no record itself.
+        """
         name = self.keys.pop(int(offset), None)
         key = None if name is None else self.fair_keys.get(name)
         if key is not None:
@@ -153,12 +156,12 @@ class FairOrder(Order):
     # ---- going
 
     def leave(self, key: FairKey) -> None:
-        """Forget a key that has nothing ready, once it has nothing out."""
+        """Forget a key that has nothing ready and nothing out."""
         if key.out == 0 and not key.in_round:
             self.fair_keys.pop(key.name, None)
 
     def next_key(self) -> FairKey:
-        """Return the key whose turn it is; there must be one with a record."""
+        """Return the key whose turn it is. There must be one with a record."""
         key = self.round[0]
         while not key.level.count:  # its last record has expired
             self.round.popleft()
@@ -204,7 +207,7 @@ class FairOrder(Order):
             self.round.rotate(-1)
 
     def heads(self) -> list[PriorityLevel]:
-        """Return the levels of the next key and of some others: another part of the round at each call."""
+        """Return the levels of the next key and of some others. Each call returns another part of the round."""
         found: list[PriorityLevel] = []
         if not self.count:
             return found
@@ -219,7 +222,7 @@ class FairOrder(Order):
         return found
 
     def trim(self, level: PriorityLevel) -> None:
-        """Do nothing: an entry says exactly what waits, and keys without records leave at their turn."""
+        """Do nothing: entries hold exactly what waits, and keys without records leave at their turn."""
 
     def has_more_heads(self) -> bool:
         """Return whether there are keys that `heads` has left out."""

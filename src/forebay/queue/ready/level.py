@@ -1,7 +1,7 @@
 """Records of one priority, by age.
 
-Runs of consecutive offsets are one entry, of 16 octets. An entry says where records were: where some are taken out of
-its middle, whoever takes the others asks which of them still wait.
+A run of consecutive offsets is one entry of 16 bytes. An entry records where records were. If some of them are taken
+out of the middle, the caller that takes the others checks which still wait.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ TRIM_MIN: Final = 4096  # entries taken from the front of a level before the oth
 
 
 class PriorityLevel:
-    """Records of one priority, by offset.
+    """The records of one priority, by offset.
 
-    count  records in its entries, not runs
+    count  number of records in its entries, not of runs
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class PriorityLevel:
         self.count: i64 = 0
 
     def add(self, first: i64, count: i64) -> None:
-        """Records that follow all that were added before."""
+        """Add records that follow all that were added before."""
         self.count += count
         size = i64(len(self.runs))
         if size > self.head and self.runs[size - 2] + self.runs[size - 1] == first:
@@ -38,24 +38,24 @@ class PriorityLevel:
         self.runs = append(self.runs, count)
 
     def give_back(self, first: i64, count: i64) -> None:
-        """Records from anywhere."""
+        """Add records in any order."""
         self.count += count
         heapq.heappush(self.returned, (int(first), int(count)))
 
     def first(self) -> i64:
-        """The lowest offset; the level must not be empty."""
+        """Return the lowest offset. The level must not be empty."""
         if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
             return self.returned[0][0]
         return self.runs[self.head]
 
     def length(self) -> i64:
-        """The number of records from `first` on in one entry."""
+        """Return the number of records from `first` on in one entry."""
         if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
             return self.returned[0][1]
         return self.runs[self.head + 1]
 
     def take(self, count: i64) -> None:
-        """The first `count` records, at most `length`, are out of here."""
+        """Remove the first `count` records, at most `length`."""
         self.count -= count
         if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
             first, total = heapq.heappop(self.returned)
@@ -75,7 +75,7 @@ class PriorityLevel:
         return ((i64(len(self.runs)) - self.head) >> 1) + len(self.returned)
 
     def all_runs(self) -> list[tuple[int, int]]:
-        """The runs of all its entries, those of returned records last."""
+        """Return the runs of all entries. Those of returned records come last."""
         found: list[tuple[int, int]] = []
         at = self.head
         while at < i64(len(self.runs)):

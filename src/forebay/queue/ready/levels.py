@@ -1,4 +1,4 @@
-"""Records in the order in which they will be delivered: by priority where there are priorities, and by age."""
+"""Records in delivery order: by priority if there are priorities, and by age."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ QUORUM_DEFAULT: Final = 4  # the priority of messages without one, where there a
 
 
 class PriorityLevels:
-    """Records by level.
+    """The records of a group by level.
 
-    levels    by priority, the lowest first; one where nothing gives priorities
-    returned  what was delivered already, where that goes before all others (quorum queues); else None
+    levels    one level per priority, the lowest first; a single level if there are no priorities
+    returned  delivered records, which go before all others in a quorum queue; else None
     default   the level of messages that name no priority
-    ranked    the only level where an expression orders the records; else None
+    ranked    the only level if an expression orders the records; else None
     """
 
     def __init__(self, limits: Limits, returned_first: bool) -> None:
@@ -48,21 +48,21 @@ class PriorityLevels:
         self.chosen: PriorityLevel = self.levels[0]
 
     def put(self, level: i64, first: i64, count: i64) -> None:
-        """Records of a level, or of a rank, that follow all that were put there before."""
+        """Add records to a level or rank. They follow all that were put there before."""
         if self.ranked is not None:
             self.ranked.place(level, first, count)
         else:
             self.levels[level].add(first, count)
 
     def put_back(self, level: i64, first: i64, count: i64) -> None:
-        """Records of a level, or of a rank, from anywhere."""
+        """Add records to a level or rank, in any order."""
         if self.ranked is not None:
             self.ranked.place(level, first, count)
         else:
             self.levels[level].give_back(first, count)
 
     def next_first(self) -> i64:
-        """The offset that is next by what the entries say; there must be one."""
+        """Choose the level whose turn it is. Return its first offset by its entries. There must be one."""
         returned = self.returned
         if returned is not None and returned.count:
             self.chosen = returned
@@ -77,7 +77,10 @@ class PriorityLevels:
         return self.chosen.first()
 
     def choose_fairly(self) -> PriorityLevel:
-        """Two high ones, then a normal one; but a high one that is older than every normal one goes first always."""
+        """Choose two high-priority records, then a normal one.
+
+        A high one older than every normal one always goes first.
+        """
         high = self.levels[FAIR_HIGH]
         normal = self.levels[FAIR_NORMAL]
         if not high.count:
@@ -87,14 +90,14 @@ class PriorityLevels:
         return normal
 
     def next_length(self) -> i64:
-        """The number of records from the chosen one on that can be delivered with it, by what the entries say."""
+        """Return how many records can be delivered with the chosen one, which counts, according to the entries."""
         length = self.chosen.length()
         if self.mode == FAIR and self.chosen is not self.returned and self.levels[1].count and self.levels[0].count:
             return min(length, 1)
         return length
 
     def take_chosen(self, count: i64) -> None:
-        """The chosen one, and so many in all from it on, are out of here."""
+        """Remove `count` records from the chosen level, the chosen one first."""
         self.chosen.take(count)
         if self.mode == FAIR:
             if self.chosen is self.levels[FAIR_HIGH]:
@@ -103,7 +106,10 @@ class PriorityLevels:
                 self.high_turns = 0
 
     def all_levels(self) -> list[PriorityLevel]:
-        """Every level with an entry, in the order of their turns by age: what was returned first."""
+        """Return every level with an entry, in the order in which they are delivered by age.
+
+        Returned records come first.
+        """
         found: list[PriorityLevel] = []
         if self.returned is not None and self.returned.count:
             found.append(self.returned)

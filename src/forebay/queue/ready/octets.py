@@ -1,4 +1,4 @@
-"""The octets of what is ready, for a limit on them."""
+"""The bytes of the ready records, for a limit on them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from forebay.queue.log_reader import LogReader
 
 @final
 class ReadyOctets:
-    """The octets of the bodies of what is ready, for a limit on them.
+    """The number of bytes of the bodies of ready records, for a limit on them.
 
-    measuring  they are kept, of the records below `measured`
+    measuring  the bytes of the records below `measured` are counted
     """
 
     def __init__(self) -> None:
@@ -22,9 +22,9 @@ class ReadyOctets:
         self.count: i64 = 0
 
     def begin(self, reader: LogReader, cursor: i64, runs: list[tuple[int, int]]) -> None:
-        """Count what is ready below the cursor, and keep counting.
+        """Count the ready records below the cursor, and keep counting.
 
-        runs  (first, count) of it
+        runs  (first, count) of the ready records
         """
         self.measuring = True
         self.measured = cursor

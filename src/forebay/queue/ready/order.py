@@ -1,9 +1,8 @@
-"""The order of a queue that delivers otherwise than by age: by priority, or one at a time of each message group.
+"""The order of a queue that does not deliver by age: by priority or expression, or one at a time of each message group.
 
-A plain queue needs none of this: its ready records are the offsets from the cursor on. Here every record is taken in
-once it is sealed: it waits at the level of its priority, or behind the record of its own message group that is out.
-Where consumers want only some records these are taken out of the middle: what the entries say is then held against the
-states of the records.
+A plain queue needs none of this: its ready records are the offsets from the cursor on. Here each record is taken in
+once it is sealed. It waits at the level of its priority, or behind the record of its message group that is out.
+Consumers with filters take records out of the middle. The entries are then checked against the states of the records.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is writt
 
 
 class Order(PriorityLevels):
-    """The records that wait below the cursor of a group, in the order in which they will be delivered.
+    """The records that wait below the cursor of a group, in delivery order.
 
     pages      the states of the group's records
-    selectors  for the consumers that want only some
-    is_sparse  some records of the entries may wait no more; else the entries say exactly what waits
-    is_always_sparse  that is so whatever consumers there are
-    busy       message group -> offsets that wait behind the one that is out
-    keys       offset -> its message group, of the one of each that is ready or out
-    count      records that can be delivered now
-    parked     records behind others of their message group
-    expression  its value orders the records; None: levels, or age alone
-    unranked   heap of (first, count) below the cursor for which the expression is still to be asked
-    unranked_count  records in it
+    selectors  the selectors of consumers that have filters
+    is_sparse  some records of the entries may wait no more; else the entries hold exactly what waits
+    is_always_sparse  `is_sparse` holds even without selectors
+    busy       by message group: offsets that wait behind the record that is ready or out
+    keys       by offset: the message group of each record that is ready or out
+    count      number of records that can be delivered now
+    parked     number of records behind others of their message group
+    expression expression whose value orders the records; None for levels or age
+    unranked   heap of (first, count) below the cursor whose rank is not computed yet
+    unranked_count  number of records in `unranked`
     pending    runs below the cursor, the lowest last, that an order by fair keys has still to take in
-    is_fair    it goes round the keys of its records
+    is_fair    the order goes round the fair keys of its records
     """
 
     def __init__(
@@ -73,18 +72,18 @@ class Order(PriorityLevels):
         self.is_fair = False
 
     def select_by(self, selectors: list[Selector]) -> None:
-        """Have consumers take records out of the middle by these selectors, if there are any."""
+        """Set the selectors with which consumers take records out of the middle."""
         self.selectors = selectors
         self.is_sparse = self.is_always_sparse or len(selectors) > 0
 
     # ---- coming
 
     def affordable(self, count: i64) -> i64:
-        """Return how many of so many records may be taken in at once."""
+        """Return how many of `count` records may be taken in at once."""
         return count
 
     def take_in(self, block: Block, index: i64, count: i64) -> None:
-        """Records of a block that follow all that were taken in before wait from now on."""
+        """Add records of a block that follow all records taken in before."""
         at = index
         end = index + count
         while at < end:
@@ -97,7 +96,7 @@ class Order(PriorityLevels):
             at += run
 
     def run(self, block: Block, index: i64, end: i64) -> i64:
-        """The number of records from `index` on that are alike to an order: without a message group, of one level."""
+        """Return the length of the run at `index` that has one level and no message group."""
         if block.format(index) & KEYED:
             return 1
         level: i64 = -1
@@ -112,7 +111,7 @@ class Order(PriorityLevels):
         return at - index
 
     def level(self, block: Block, index: i64) -> i64:
-        """Index of the level of a record; its rank where an expression orders the records."""
+        """Return the index of a record's level, or its rank if an expression orders the records."""
         if self.mode == 0:
             return 0
         if self.expression is not None:
@@ -140,7 +139,7 @@ class Order(PriorityLevels):
     # ---- coming, where an expression orders the records
 
     def rank(self, expression: Filter, block: Block, index: i64, turn: TurnShare | None) -> i64:
-        """Ask the expression for the rank of a record, which costs the turn."""
+        """Return the rank of a record by the expression. The evaluation is charged to the turn."""
         subject = self.properties.subject(b"", block, index, 0, 0)
         rank = rank_of(expression.value(subject))
         looks = self.properties.looks
@@ -150,7 +149,7 @@ class Order(PriorityLevels):
         return rank
 
     def take_in_ranked(self, expression: Filter, block: Block, index: i64, count: i64, turn: TurnShare) -> i64:
-        """Put records of a block in order until the turn has no looks left; return how many, at least one."""
+        """Put records of a block in order until the turn's budget is spent. Return how many; at least one."""
         at = index
         end = index + count
         start = index  # of the run of one rank that is not placed yet
@@ -186,25 +185,25 @@ class Order(PriorityLevels):
         self.count += 1
 
     def add_unranked(self, first: i64, count: i64) -> None:
-        """Records below the cursor wait until the expression is asked for their ranks."""
+        """Add records below the cursor that wait to be ranked."""
         heapq.heappush(self.unranked, (int(first), int(count)))
         self.unranked_count += count
 
     def pop_unranked(self) -> tuple[int, int]:
-        """Take out the lowest run of records without a rank."""
+        """Remove and return the lowest run of records without a rank."""
         first, count = heapq.heappop(self.unranked)
         self.unranked_count -= count
         return first, count
 
     def offer(self, first: i64, count: i64) -> None:
-        """Have consumers' filters look at records that can be delivered from now on."""
+        """Offer records that can be delivered from now on to the consumers' filters."""
         for selector in self.selectors:
             selector.offer(first, count)
 
     # ---- coming back
 
     def give_back(self, block: Block, index: i64, count: i64) -> None:
-        """Records that were delivered wait again."""
+        """Add records that were delivered and came back."""
         first = block.base + index
         if self.returned is not None:
             self.returned.give_back(first, count)
@@ -215,7 +214,7 @@ class Order(PriorityLevels):
         self.offer(first, count)
 
     def follow(self, offset: i64) -> i64:
-        """A record is settled: which one of its message group can be delivered now, see `release`; -1 for none."""
+        """Forget a settled record. Return the next record of its message group, to pass to `release`, or -1."""
         key = self.keys.pop(int(offset), None)
         if key is None:
             return -1
@@ -229,13 +228,13 @@ class Order(PriorityLevels):
         return following
 
     def release(self, block: Block, index: i64) -> None:
-        """The record that `follow` told of waits at its level from now on."""
+        """Add the record that `follow` returned to its level."""
         self.put_back(self.level(block, index), block.base + index, 1)
         self.count += 1
         self.offer(block.base + index, 1)
 
     def release_following(self, reader: LogReader, first: i64, count: i64) -> None:
-        """Records are settled: those that waited behind them in their message groups can be delivered."""
+        """Release the records that waited behind settled records in their message groups."""
         for offset in range(first, first + count):
             following = self.follow(offset)
             while following >= 0:
@@ -250,12 +249,12 @@ class Order(PriorityLevels):
     # ---- pending runs
 
     def add_pending(self, first: i64, count: i64) -> None:
-        """Have records below the cursor wait until they are taken in; the lowest last, once all are added."""
+        """Add records below the cursor to be taken in later. Add the lowest last."""
         self.pending.append((int(first), int(count)))
         self.parked += count
 
     def pop_pending(self) -> tuple[i64, i64]:
-        """Remove the first offset and the length of the run to take in next, as much as the turn has left for it."""
+        """Remove the next pending run, as long as the turn can afford. Return its first offset and length."""
         first, total = self.pending.pop()
         count = self.affordable(total)
         if count < total:
@@ -266,7 +265,7 @@ class Order(PriorityLevels):
     # ---- going
 
     def choose(self) -> i64:
-        """The offset that is next; there must be one."""
+        """Return the next offset. There must be one."""
         first = self.next_first()
         if self.is_sparse:
             gone = self.gone_length(first, self.chosen.length())
@@ -277,17 +276,17 @@ class Order(PriorityLevels):
         return first
 
     def length(self, most: i64) -> i64:
-        """The number of records from the chosen one on that can be delivered with it, at most so many."""
+        """Return how many records can be delivered with the chosen one, which counts, at most `most`."""
         length = min(self.next_length(), most)
         return self.waiting_length(self.chosen.first(), length) if self.is_sparse else length
 
     def take(self, count: i64) -> None:
-        """The chosen one, and so many in all from it on, wait no more."""
+        """Remove `count` records, the chosen one first."""
         self.take_chosen(count)
         self.count -= count
 
     def heads(self) -> list[PriorityLevel]:
-        """The first entry of every level in which something waits: what expires is looked for at the head of each."""
+        """Return the levels in which something waits. Expired records are looked for at the head of each."""
         if not self.is_sparse:
             return self.all_levels()
         for level in self.all_levels():
@@ -295,11 +294,11 @@ class Order(PriorityLevels):
         return self.all_levels()
 
     def has_more_heads(self) -> bool:
-        """Return whether something waits that `heads` has left out."""
+        """Return whether records wait in levels that `heads` has left out."""
         return False
 
     def trim(self, level: PriorityLevel) -> None:
-        """Have the level begin with a record that waits."""
+        """Remove entries at the head of a level until a waiting record is first."""
         while self.is_sparse and level.count:
             gone = self.gone_length(level.first(), level.length())
             if not gone:
@@ -307,7 +306,7 @@ class Order(PriorityLevels):
             level.take(gone)
 
     def runs(self) -> list[tuple[int, int]]:
-        """The runs of all records that can be delivered now."""
+        """Return the runs of all records that can be delivered now."""
         entries: list[tuple[int, int]] = []
         for level in self.all_levels():
             entries += level.all_runs()
@@ -315,7 +314,7 @@ class Order(PriorityLevels):
         return self.still_waiting(entries) if self.is_sparse else entries
 
     def take_all(self) -> list[tuple[int, int]]:
-        """Take everything that waits, parked records too; its runs."""
+        """Remove everything that waits, parked records too. Return its runs."""
         runs = self.runs()
         for level in self.all_levels():
             level.clear()
@@ -339,12 +338,12 @@ class Order(PriorityLevels):
     # ---- which of its entries' records still wait
 
     def waits(self, offset: i64) -> bool:
-        """True if a record below the cursor is ready, or parked."""
+        """Return whether a record below the cursor is ready or parked."""
         page = self.pages.get(offset >> PAGE_BITS)
         return page is not None and page.states[offset - page.base] == RETURNED
 
     def gone_length(self, first: i64, length: i64) -> i64:
-        """The number of records from `first` on, of an entry of this length, that wait no more."""
+        """Return how many records from `first` on, in an entry of this length, no longer wait."""
         at = first
         end = first + length
         while at < end:
@@ -360,14 +359,14 @@ class Order(PriorityLevels):
         return length
 
     def waiting_length(self, first: i64, most: i64) -> i64:
-        """The number of records from `first` on that wait, of at most so many."""
+        """Return how many of `most` records from `first` on wait."""
         count: i64 = 0
         while count < most and self.waits(first + count):
             count += 1
         return count
 
     def still_waiting(self, entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The runs of records that wait among those of entries, ascending, each record once."""
+        """Return the runs of waiting records among those of entries, ascending, each record once."""
         found: list[tuple[int, int]] = []
         at: i64 = 0
         for first, count in sorted(entries):
@@ -382,7 +381,7 @@ class Order(PriorityLevels):
         return found
 
     def tidy(self, level: PriorityLevel) -> i64:
-        """Write a level anew if most of its entries are used up; how many records left it by that."""
+        """Rewrite a level if most of its entries are used up. Return how many records left it by that."""
         if level.entries() <= 2 * self.count + ENTRIES_SLACK:
             return 0
         before = level.count
@@ -390,7 +389,7 @@ class Order(PriorityLevels):
         return before - level.count
 
     def rewrite(self, level: PriorityLevel) -> None:
-        """Have a level's entries say exactly what waits."""
+        """Rewrite the entries of a level to hold exactly what waits."""
         if isinstance(level, RankedRecords):
             self.rewrite_ranked(level)
             return
@@ -412,7 +411,7 @@ class Order(PriorityLevels):
                 same = []
 
     def end_selection(self) -> None:
-        """End a selection: nobody takes records out of the middle any more."""
+        """End selection: no consumer takes records out of the middle any more."""
         for level in self.all_levels():
             self.rewrite(level)
         if self.returned is not None and self.returned.count:
@@ -421,7 +420,7 @@ class Order(PriorityLevels):
         self.is_sparse = self.is_always_sparse
 
     def leave_out_returned(self, returned: PriorityLevel) -> None:
-        """Take records out of the levels of their priorities that wait among the returned ones.
+        """Remove records from the levels of their priorities that also wait among the returned records.
 
         A record that was taken out of the middle, and came back, has an entry in both.
         """

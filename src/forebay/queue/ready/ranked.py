@@ -20,7 +20,7 @@ WIDTH: Final = 3  # numbers of an entry: rank, first, count
 
 
 def rank_of(value: object) -> int:
-    """Return the rank of an expression's value. No number, and one below 0, is the lowest; fractions are cut."""
+    """Return the rank of an expression's value. Anything below 0 or no number ranks last. Fractions are cut off."""
     found = number(first(value))
     if isinstance(found, float):
         if math.isnan(found) or found <= 0.0:
@@ -35,7 +35,7 @@ def rank_of(value: object) -> int:
 
 @final
 class RankedRecords(PriorityLevel):
-    """The records of all ranks, as a heap of entries of 24 octets; an entry is a run of one rank.
+    """The records of all ranks, as a heap of entries of 24 bytes. An entry is a run of one rank.
 
     heap  rank, first, count of each entry
     """
@@ -45,7 +45,7 @@ class RankedRecords(PriorityLevel):
         self.heap = vec[i64]()
 
     def place(self, rank: i64, first: i64, count: i64) -> None:
-        """Put records in their place."""
+        """Add records at their rank."""
         self.count += count
         at = i64(len(self.heap))
         self.heap = append(self.heap, rank)
@@ -65,7 +65,7 @@ class RankedRecords(PriorityLevel):
         heap[at + 2] = count
 
     def sink(self, rank: i64, first: i64, count: i64) -> None:
-        """Put an entry in the place of the first one."""
+        """Replace the first entry with this one, and restore the heap order."""
         heap = self.heap
         size = i64(len(heap))
         at: i64 = 0

@@ -39,14 +39,14 @@ BLOCK_RECORDS: Final = 64  # records that cost as much to take in as a look for 
 
 @final
 class ReadyQueue:
-    """The records that one group can deliver now. Whoever takes a run out says what becomes of it.
+    """The records that one group can deliver now. The caller that takes a run out decides what becomes of it.
 
-    order           None: by age
-    returned        heap of (first, count) that came back, unless `order` has them
-    returned_count  records in it
+    order           the order of the records; None for age
+    returned        heap of (first, count) of returned records, unless `order` has them
+    returned_count  number of records in `returned`
     refused         records that some consumers must not get; those of them that wait are in neither of the two
-    last_values     of a last-value queue, which is ordered always: only these wait
-    block           the block that the cursor stands in, as it was looked up last
+    last_values     the latest records of a last-value queue, which is always ordered: only these wait
+    block           the block at the cursor, as last looked up
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class ReadyQueue:
     # ---- what there is
 
     def is_empty(self) -> bool:
-        """True if nothing can be delivered; what an order has still to take in does not count."""
+        """Return whether nothing can be delivered. Records that an order has still to take in do not count."""
         order = self.order
         if order is not None:
             return order.count == 0
         return not self.returned and self.settlement.cursor >= self.log.end
 
     def count(self) -> i64:
-        """Records that are ready, and those parked behind others of their message group."""
+        """Return the number of ready records, and of records parked behind others of their message group."""
         order = self.order
         waiting = self.returned_count if order is None else order.count + order.parked + order.unranked_count
         return self.log.end - self.settlement.cursor + waiting + len(self.refused.waiting)
@@ -109,12 +109,12 @@ class ReadyQueue:
         return self.log.end - self.settlement.cursor + self.returned_count
 
     def runs(self) -> list[tuple[int, int]]:
-        """The runs of records below the cursor that can be delivered now."""
+        """Return the runs of records below the cursor that can be delivered now."""
         order = self.order
         return self.returned if order is None else order.runs()
 
     def head(self) -> i64:
-        """The offset that is next where the group goes by age."""
+        """Return the next offset of a group that delivers by age."""
         return self.returned[0][0] if self.returned else self.settlement.cursor
 
     def head_key(self, key_of: i64) -> bytes:
@@ -129,17 +129,17 @@ class ReadyQueue:
         return annotation(block.annotations(index), PUBLISHER)
 
     def cursor_block(self) -> Block | None:
-        """The block that the cursor stands in, looked up only where it has left the one before."""
+        """Return the block at the cursor. Look it up only if the cursor has left the last one."""
         block = self.block
         if block is None or self.settlement.cursor >= block.end:
             return self.next_block()
         return block
 
     def next_block(self) -> Block | None:
-        """The block that the cursor stands in, moving the cursor over a gap that compaction left.
+        """Return the block at the cursor. Move the cursor over a gap that compaction left.
 
-        The gap may reach to the end of the log: housekeeping leaves out what is settled, and a crash may lose the note
-        that said so.
+        The gap may reach to the end of the log: compaction leaves out settled records, and a crash may lose the note of
+        their settlement.
         """
         settlement = self.settlement
         first = settlement.cursor
@@ -154,9 +154,9 @@ class ReadyQueue:
     # ---- taking
 
     def take(self, most: i64) -> tuple[Block | None, i64, i64]:
-        """Take the next run, of one block and page and equally many attempts: its block, first offset and length.
+        """Take the next run, of one block and page and equal attempts. Return its block, first offset and length.
 
-        Of length 0 where only unwanted records were passed, or none is left.
+        The length is 0 if only unwanted records were passed over, or none is left.
         """
         if self.order is not None:
             return self.take_ordered(self.order, most)
@@ -182,7 +182,7 @@ class ReadyQueue:
         return block, first, count
 
     def take_returned(self, most: i64) -> tuple[Block | None, i64, i64]:
-        """Take from the lowest run that came back."""
+        """Take records of the lowest returned run."""
         block = self.log.block(self.returned[0][0])
         first, total = heapq.heappop(self.returned)
         if block is None or block.base > first:
@@ -209,7 +209,7 @@ class ReadyQueue:
         return block, first, count
 
     def take_head(self, most: i64) -> tuple[i64, i64]:
-        """Take the next records, at most so many, expired or not: first offset and count, 0 where none can be next."""
+        """Take up to `most` next records, expired or not. Return first offset and count, 0 if none can be next."""
         if self.refused.waiting:
             return self.refused.take_first(), 1
         order = self.order
@@ -234,7 +234,7 @@ class ReadyQueue:
         return first, count
 
     def take_expired(self, now_us: i64) -> tuple[i64, i64]:
-        """Take what has expired at the head of a group that goes by age: first offset and count, 0 where nothing has.
+        """Take expired records at the head of a group that delivers by age. Return first offset and count, or 0, 0.
 
         Expired records that the group does not want are passed over.
         """
@@ -264,7 +264,7 @@ class ReadyQueue:
         return first, count
 
     def alike(self, block: Block, first: i64, most: i64) -> i64:
-        """The number of `most` records from `first` on in one block and page that were delivered equally often."""
+        """Return how many of `most` records from `first` on share a block, a page and their number of deliveries."""
         limit = min(most, PAGE_RECORDS - (first & (PAGE_RECORDS - 1)))
         limit = min(limit, block.end - first)
         modified = self.attempts.modified.by_offset
@@ -281,7 +281,7 @@ class ReadyQueue:
         return self.expiry.fresh(block, first - block.base, count, self.turn.now_us)
 
     def pass_over(self, first: i64, total: i64, base: i64) -> None:
-        """Of a returned run what is below `base` is in the log no more, though no note says that it was settled."""
+        """Settle the part of a returned run below `base`, which left the log without a note of its settlement."""
         count = min(total, base - first)
         self.settle(first, count)
         self.returned_count -= count
@@ -291,7 +291,7 @@ class ReadyQueue:
     # ---- coming back, and going for good
 
     def add(self, first: i64, count: i64) -> None:
-        """Records can be delivered again; their state is RETURNED already."""
+        """Make records ready whose state is RETURNED already."""
         if not self.refused.by_offset:
             self.add_returned(first, count)
             return
@@ -305,7 +305,7 @@ class ReadyQueue:
                 self.add_returned(offset, 1)
 
     def release_refused(self, consumer: i64) -> None:
-        """Let others have what a consumer has refused, which is gone."""
+        """Make the records that a departed consumer has refused ready for others."""
         for offset in self.refused.leave(consumer):
             self.settlement.mark(offset, offset + 1, RETURNED)
             if self.octets.measuring:
@@ -313,7 +313,7 @@ class ReadyQueue:
             self.add_returned(offset, 1)
 
     def add_returned(self, first: i64, count: i64) -> None:
-        """Records can be delivered again to any consumer."""
+        """Make records ready for every consumer."""
         if self.octets.measuring:
             self.octets.count += self.reader.body_octets(first, first + count)
         order = self.order
@@ -328,7 +328,7 @@ class ReadyQueue:
             self.give_back(order, start, start + length)
 
     def give_back(self, order: Order, first: i64, end: i64) -> None:
-        """Have the order deliver records again."""
+        """Add returned records to the order."""
         if order.expression is not None:
             order.add_unranked(first, end - first)
             return
@@ -342,17 +342,17 @@ class ReadyQueue:
             first = stop
 
     def settle(self, first: i64, count: i64) -> None:
-        """Records that nobody holds, and that were taken out of here, are settled."""
+        """Settle records that no consumer holds and that were taken out of this queue."""
         self.settlement.settle(first, first + count)
         self.forget(first, count)
 
     def settle_modified(self, first: i64, count: i64) -> None:
-        """Settle records as `settle`, which may have annotations of consumers though their attempts are forgotten."""
+        """Settle records as `settle` does, and forget the annotations that consumers gave them."""
         self.settle(first, count)
         self.attempts.forget_modified(first, count)
 
     def forget(self, first: i64, count: i64) -> None:
-        """Records are settled: nobody asks for their attempts, and others of their message groups can be delivered."""
+        """Forget the attempts of settled records, and release the next records of their message groups."""
         if self.attempts.by_offset:
             self.attempts.forget(first, count)
             self.forget_refused(first, count)
@@ -364,13 +364,13 @@ class ReadyQueue:
                 self.last_values.note_settled(first, count)
 
     def forget_refused(self, first: i64, count: i64) -> None:
-        """Forget that consumers have refused records, which do not wait."""
+        """Forget which consumers have refused records. The records must not be waiting."""
         if self.refused.by_offset:
             for offset in range(first, first + count):
                 self.refused.forget(offset)
 
     def keep_latest(self, last_values: LastValues, first: i64, count: i64) -> list[tuple[int, int]]:
-        """Settle those of some records, which wait nowhere, that newer ones replaced. Return runs of the others."""
+        """Settle those of some taken-out records that newer ones replaced. Return the runs of the others."""
         found: list[tuple[int, int]] = []
         latest = last_values.by_offset
         end = first + count
@@ -388,7 +388,7 @@ class ReadyQueue:
         return found
 
     def clear(self) -> i64:
-        """Settle everything in here; how many records that were."""
+        """Settle all ready records. Return how many there were."""
         count = self.count()
         order = self.order
         waiting = self.returned if order is None else order.take_all()
@@ -433,7 +433,7 @@ class ReadyQueue:
         return Order(self.limits, self.properties, returned_first, self.settlement.pages, is_sparse)
 
     def make_plain(self, order: Order) -> None:
-        """Deliver by age again."""
+        """Deliver by age again, without an order."""
         self.order = None
         self.returned = order.take_all()
         heapq.heapify(self.returned)
@@ -441,7 +441,7 @@ class ReadyQueue:
             self.returned_count += count
 
     def take_in(self, order: Order) -> bool:
-        """Put in order what was sealed since the last call; False if there is more than one turn's share."""
+        """Put in order the records sealed since the last call. Return False if the turn's share left some."""
         left: i64 = TAKE_IN_RECORDS
         settlement = self.settlement
         if order.pending and not self.take_in_pending(order):
@@ -481,7 +481,7 @@ class ReadyQueue:
         return True
 
     def take_in_pending(self, order: Order) -> bool:
-        """Take in records below the cursor that wait for it; False if there are more than one turn's share."""
+        """Take in the pending records below the cursor. Return False if there is more than one turn's share."""
         while order.pending:
             if self.turn.looks <= 0:
                 return False
@@ -491,7 +491,7 @@ class ReadyQueue:
         return True
 
     def goes_on_behind(self, order: Order) -> bool:
-        """Return whether to deliver what is in order already, though a view's filter, or a fair key, has more to do."""
+        """Return whether to deliver what is in order while a view's filter or a fair key has more to evaluate."""
         if (self.settlement.intake is None and not order.is_fair) or order.mode or not order.count:
             return False
         self.turn.looks = SCAN_RECORDS
@@ -504,7 +504,7 @@ class ReadyQueue:
             order.take_in(block, first - block.base, length)
 
     def take_in_run(self, order: Order, first: i64, end: i64) -> None:
-        """Take in records below the cursor: see `take_in`."""
+        """Put records below the cursor in order, as `take_in` does."""
         if order.expression is not None:
             order.add_unranked(first, end - first)
             return
@@ -531,7 +531,7 @@ class ReadyQueue:
     # ---- beginning anew
 
     def start_over(self) -> None:
-        """Forget what waits, until `restore` says it."""
+        """Forget what waits, until `restore` makes it known."""
         order = self.order
         if order is not None:
             self.order = self.new_order(order.returned is not None)
@@ -542,7 +542,7 @@ class ReadyQueue:
         self.reader.start_over()
 
     def restore_cursor(self) -> None:
-        """Move the cursor past all records that were delivered, as far as notes say so."""
+        """Move the cursor past all delivered records, as far as notes record them."""
         settlement = self.settlement
         self.attempts.prune()
         if self.attempts.by_offset:
@@ -553,7 +553,7 @@ class ReadyQueue:
                 settlement.cursor = end
 
     def restore(self) -> None:
-        """Make ready, lowest first, what settlements passed over, once these are known."""
+        """Make the records that settlements passed over ready, lowest first. Call once these are known."""
         self.returned = []
         self.returned_count = 0
         order = self.order
@@ -590,7 +590,7 @@ class ReadyQueue:
         return due
 
     def measure(self) -> None:
-        """Count the octets of what is ready, as long as a limit asks for them."""
+        """Count the bytes of the ready records, as long as a limit needs them."""
         octets = self.octets
         if self.limits.max_octets < 0 or self.last_values is not None:  # which count the octets themselves
             octets.measuring = False

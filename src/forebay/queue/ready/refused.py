@@ -1,7 +1,7 @@
-"""Records that some consumers must not get again, as they said that they cannot take them.
+"""Records that some consumers must not get again, because they reported that they cannot handle them.
 
-Such a record waits here, and not in the order of the others, as long as one of these consumers is there. Others get it
-before what is ready.
+Such a record waits here, and not in the order of the others, as long as one of these consumers is there. Other
+consumers get it before what is ready.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ GROUP_MAX: Final = 8192  # the same for all consumers of a group together
 
 @final
 class RefusedRecords:
-    """The records of one group that were refused, and their consumers.
+    """The refused records of one group, and the consumers that refused them.
 
-    by_offset    offset -> numbers of the consumers that must not get the record
-    by_consumer  number of a consumer -> offsets
-    count        pairs of record and consumer
-    waiting      offsets of those that are ready
+    by_offset    by offset: numbers of the consumers that must not get the record
+    by_consumer  by consumer number: offsets of the records that it refused
+    count        number of pairs of record and consumer
+    waiting      offsets of the refused records that are ready
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,10 @@ class RefusedRecords:
         self.waiting: set[int] = set()
 
     def refuse(self, offset: i64, consumer: i64) -> bool:
-        """Note that a consumer must not get a record again. Return False, with nothing done, if there are too many."""
+        """Record that a consumer must not get a record again.
+
+        Return False, with nothing done, if there are too many.
+        """
         own = self.by_consumer.get(int(consumer))
         if own is None:
             own = set()
@@ -50,7 +53,7 @@ class RefusedRecords:
         return consumers is None or int(consumer) not in consumers
 
     def forget(self, offset: i64) -> None:
-        """Forget a record that is settled."""
+        """Forget a settled record."""
         for consumer in self.by_offset.pop(int(offset), set()):
             self.count -= 1
             own = self.by_consumer[consumer]
@@ -60,7 +63,7 @@ class RefusedRecords:
         self.waiting.discard(int(offset))
 
     def leave(self, consumer: i64) -> list[int]:
-        """Forget a consumer that is gone. Return the records that wait and that nobody refuses any more."""
+        """Forget a departed consumer. Return the waiting records that no consumer refuses any more."""
         free: list[int] = []
         for offset in sorted(self.by_consumer.pop(int(consumer), set())):
             self.count -= 1
@@ -74,7 +77,7 @@ class RefusedRecords:
         return free
 
     def take_first(self) -> i64:
-        """Take out the lowest record that waits; there must be one."""
+        """Remove and return the lowest waiting record. There must be one."""
         first = min(self.waiting)
         self.waiting.discard(first)
         return first

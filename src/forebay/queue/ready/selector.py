@@ -1,4 +1,4 @@
-"""The records of a work group for consumers of one filter: which were looked at, and found wanted."""
+"""The records of a work group that consumers of one filter want: which were evaluated, and which matched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE_SHIFT: Final = 3  # nodes of a filter that cost 1 more, and as much for eac
 
 
 def look_cost(filter: Filter, octets: i64) -> i64:
-    """The cost, in a turn's `scan`, of a look at a record with a body of so many octets."""
+    """Return the cost, in a turn's budget, of evaluating a filter on a record with a body of this many bytes."""
     weight = 1 + (filter.size >> SIZE_SHIFT)
     return LOOK_COST + weight * ((octets >> OCTETS_SHIFT) if filter.asks_body else 1)
 
@@ -24,15 +24,15 @@ def look_cost(filter: Filter, octets: i64) -> i64:
 class Selector:
     """One filter, for all consumers of a group that have it.
 
-    text       the filter in the form in which equal ones are alike
-    asks_attempts  it asks for what changes when a record comes back
-    queue      name of the queue, of which a filter may ask
-    users      consumers that have it
-    next       every record below it that is ready was looked at, but for those in `again`
-    found       those that are wanted; some may be out by now, for somebody else
-    size       records in `found`
-    again      records that became ready after they had been looked at, or passed over
-    is_dry     nothing that is ready is wanted: its consumers have no turn
+    text       the filter in its canonical form
+    asks_attempts  the filter depends on what changes when a record comes back
+    queue      name of the queue, on which a filter may depend
+    users      number of consumers that have it
+    next       every ready record below it was evaluated, except for those in `again`
+    found      the records that matched; some may have been delivered to other consumers by now
+    size       number of records in `found`
+    again      records that became ready after they were evaluated or passed over
+    is_dry     no ready record matches, and its consumers have no turn
     """
 
     def __init__(self, filter: Filter, queue: bytes, found: PriorityLevels, first: i64) -> None:
@@ -48,7 +48,7 @@ class Selector:
         self.is_dry = False
 
     def start_over(self, found: PriorityLevels, first: i64) -> None:
-        """Forget what was looked at from `first` on."""
+        """Forget the evaluations. Begin at `first`, with the matches in `found`."""
         self.found = found
         self.next = first
         self.size = 0
@@ -56,15 +56,15 @@ class Selector:
         self.is_dry = False
 
     def offer(self, first: i64, count: i64) -> None:
-        """Records are ready from now on."""
+        """Record that these records are ready from now on."""
         for offset in range(first, min(first + count, self.next)):
             self.again.add(int(offset))
         self.is_dry = False
 
     def find(self, offset: i64, level: i64, in_turn: bool, was_out: bool) -> None:
-        """A record is wanted.
+        """Record that a record matches the filter.
 
-        in_turn  it follows all that were found in turn before it
+        in_turn  it follows all records that were found in turn before it
         was_out  it was delivered before
         """
         self.size += 1

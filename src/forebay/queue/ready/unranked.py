@@ -1,4 +1,4 @@
-"""Records below the cursor without a rank: those that came back, and those that a broker found when it started."""
+"""Ranks the records below the cursor that have no rank yet: returned records, and those found at the broker's start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forebay.queue.work.settlement import Settlement
 def rank_returned(
     order: Order, reader: LogReader, settlement: Settlement, key_filter: KeyFilter, turn: TurnShare
 ) -> bool:
-    """Put in order the records below the cursor without a rank; False if there are more than one turn's share."""
+    """Put the records below the cursor without a rank in order. Return False if there is more than one turn's share."""
     expression = order.expression
     assert expression is not None
     while order.unranked:
@@ -44,7 +44,7 @@ def rank_returned(
 
 
 def wanted_length(key_filter: KeyFilter, block: Block, first: i64, end: i64, turn: TurnShare) -> i64:
-    """Return the length of the run of records of a block that a view has; negative: that it has not."""
+    """Return the length of the run that a view wants at `first`, or minus the length of a run that it does not."""
     count = min(block.end, end) - first
     intake = key_filter.intake
     return count if intake is None else intake.run_length(block, first - block.base, count, turn)
