@@ -1,6 +1,6 @@
 """The latest record of each key of a last-value queue.
 
-Nothing of it is stored: it follows from the records that some group has not settled, and recovery makes it from them.
+None of it is stored: recovery rebuilds it from the records that some group has not settled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY_OCTETS_MAX: Final = 1024
 class LatestRecord:
     """The latest record of one key.
 
-    octets  of its body
+    octets  bytes of its body
     """
 
     def __init__(self, key: bytes, offset: i64, octets: i64) -> None:
@@ -39,12 +39,12 @@ class LatestRecord:
 class LastValues:
     """The keys of a last-value queue, and the latest record of each that some group has not settled.
 
-    expression   gives a message's key
-    by_key       the latest records; `by_offset`: the same, the oldest first
-    octets       of their bodies
-    replaced     offsets that groups have still to settle, as newer records have replaced theirs
-    settlements  of the queue's work groups
-    counts       of the queue
+    expression   expression whose value is a message's key
+    by_key       the latest records by key; `by_offset`: the same by offset, the oldest first
+    octets       bytes of their bodies
+    replaced     offsets of replaced records that groups have still to settle
+    settlements  settlements of the queue's work groups
+    counts       counters of the queue
     """
 
     def __init__(self, expression: Filter, counts: Counts) -> None:
@@ -57,7 +57,7 @@ class LastValues:
         self.counts = counts
 
     def key_of(self, subject: Subject) -> bytes:
-        """Return a message's key; empty if it has none, or one that is too long."""
+        """Return a message's key, or b"" if it has none or one that is too long."""
         value = first(self.expression.value(subject))
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # 1.0 is equal to 1
@@ -68,7 +68,7 @@ class LastValues:
         return encoded if len(encoded) <= KEY_OCTETS_MAX else b""
 
     def has_room(self, key: bytes, octets: i64, limits: Limits) -> bool:
-        """Return whether a record with a body of so many octets can be the latest of a key."""
+        """Return whether a record with a body of `octets` bytes can be the latest of a key."""
         keys = i64(len(self.by_key))
         sum = self.octets + octets
         old = self.by_key.get(key)
@@ -81,13 +81,13 @@ class LastValues:
         return limits.max_octets < 0 or sum <= limits.max_octets
 
     def is_full(self, messages: i64, octets: i64, limits: Limits) -> bool:
-        """Return whether there is no room for new keys, beside so many messages with so many octets."""
+        """Return whether there is no room for new keys, beside `messages` messages with `octets` bytes."""
         if i64(len(self.by_key)) + messages >= keys_max(limits):
             return True
         return 0 <= limits.max_octets <= self.octets + octets
 
     def put(self, key: bytes, offset: i64, octets: i64) -> None:
-        """Have a record, which is newer than all before, be the latest of its key."""
+        """Make a record the latest of its key. It must be newer than all records before."""
         old = self.by_key.get(key)
         if old is not None:
             del self.by_offset[int(old.offset)]
@@ -100,7 +100,7 @@ class LastValues:
         self.octets += octets
 
     def note_settled(self, first: i64, count: i64) -> None:
-        """Forget those of some records, which a group has settled, that every group has settled."""
+        """Forget those of some records that every group has settled."""
         for offset in range(first, first + count):
             record = self.by_offset.get(int(offset))
             if record is not None and self.is_settled(record.offset):
@@ -114,9 +114,9 @@ class LastValues:
         return len(self.settlements) > 0
 
     def replaced_in(self, settlement: Settlement) -> bytes:
-        """Return the intervals of a group's records that were replaced and are not settled, as settlements are noted.
+        """Return the intervals of a group's replaced, unsettled records as noted settlements.
 
-        Consumers hold them, or they wait for a time. After a crash they must not come back.
+        Consumers hold these records, or they wait for a time. After a crash they must not come back.
         """
         out = BytesWriter()
         for page in settlement.pages.values():
@@ -128,13 +128,13 @@ class LastValues:
         return out.getvalue()
 
     def drop(self, record: LatestRecord) -> None:
-        """Forget a record: its key is free."""
+        """Forget a record, so that its key is free."""
         del self.by_key[record.key]
         del self.by_offset[int(record.offset)]
         self.octets -= record.octets
 
     def forget_settled(self, start: i64) -> None:
-        """Forget all records that every group has settled, and those below the queue's first offset."""
+        """Forget all records that every group has settled, and those below `start`."""
         for record in list(self.by_offset.values()):
             if record.offset < start or self.is_settled(record.offset):
                 self.drop(record)

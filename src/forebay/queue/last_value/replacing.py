@@ -1,4 +1,4 @@
-"""Settling, in the groups of a last-value queue, the records that newer ones of their keys have replaced."""
+"""Settles the records of a last-value queue that newer records of their keys have replaced."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from forebay.queue.work.work_group import WorkGroup
 
 
 def settle_replaced(last_values: LastValues, groups: list[Group]) -> bool:
-    """Settle what was replaced since the last call; return whether a group has more to put in order than a turn takes.
+    """Settle what was replaced since the last call. Return whether a group has more to put in order than a turn allows.
 
-    A record that a consumer holds, or that waits for a time, is settled when it comes back (`ReadyQueue.keep_latest`).
+    A record that a consumer holds, or that is delayed, is settled when it comes back (`ReadyQueue.keep_latest`).
     """
     more = False
     replaced = last_values.replaced
@@ -40,7 +40,7 @@ def settle_replaced(last_values: LastValues, groups: list[Group]) -> bool:
 
 
 def settle_waiting(group: WorkGroup, offset: i64) -> None:
-    """Settle a record that was replaced, if it waits in a group."""
+    """Settle a replaced record if it waits in a group."""
     settlement = group.settlement
     if offset >= settlement.cursor:
         return  # `ReadyQueue.take_in` leaves it out
@@ -65,9 +65,9 @@ def settle_waiting(group: WorkGroup, offset: i64) -> None:
 def find_last_values(
     last_values: LastValues, log: QueueLog, name: bytes, start: i64, properties: PropertyReader
 ) -> None:
-    """Find the latest record of each key among those that some group has not settled, in recovery.
+    """Find the latest record of each key among the unsettled records, in recovery.
 
-    name   of the queue
+    name   name of the queue
     start  its first offset
     """
     unsettled: list[tuple[int, int]] = []

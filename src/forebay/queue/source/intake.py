@@ -1,13 +1,13 @@
-"""The filter on the input of a view, and an index of what it took.
+"""The input filter of a view, and an index of what the view took.
 
-A page covers 1024 consecutive offsets, with one bit a record. A page is noted in the write-ahead log once all of its
-records were looked at; those of the last, unfinished page are looked at again after a restart.
+A page covers 1024 consecutive offsets, with one bit per record. A page is logged once all of its records were
+evaluated. The records of the last, unfinished page are evaluated again after a restart.
 
 A note is a sequence of pages:
 
     0   base    i64  first offset of the page
-    8   known   i64  bits 0-15: the first record that was looked at; bits 16-17: 0 none was taken, 1 all, 2 a bitmap
-    16  bitmap  128  only where one follows: bit i of octet j is record 8 j + i
+    8   known   i64  bits 0-15: the first record that was evaluated; bits 16-17: 0 none was taken, 1 all, 2 a bitmap
+    16  bitmap  128  only for a bitmap: bit i of byte j is record 8 j + i
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FIRST_MASK: Final = 0xFFFF
 
 @final
 class IntakePage:
-    """The answers of the filter for the records [base, base + PAGE_RECORDS).
+    """The filter's results for the records [base, base + PAGE_RECORDS).
 
-    first, end  indexes of the records that were looked at
-    taken       how many of them the view has
-    bits        a bit for each record
+    first, end  indexes of the records that were evaluated
+    taken       number of records that the view has
+    bits        one bit per record
     """
 
     def __init__(self, base: i64, first: i64) -> None:
@@ -52,11 +52,11 @@ class IntakePage:
         self.bits = vec[u8](bytes(PAGE_OCTETS))
 
     def has(self, index: i64) -> bool:
-        """Return whether the view has a record that was looked at."""
+        """Return whether the view has a record that was evaluated."""
         return (i64(self.bits[index >> 3]) >> (index & 7)) & 1 != 0
 
     def add(self, is_taken: bool) -> None:
-        """Note the answer for the record at `end`."""
+        """Append the result for the record at `end`."""
         if is_taken:
             at = self.end >> 3
             self.bits[at] = u8(i64(self.bits[at]) | (1 << (self.end & 7)))
@@ -64,7 +64,7 @@ class IntakePage:
         self.end += 1
 
     def write_to(self, out: BytesWriter) -> None:
-        """Append the page as a note has it."""
+        """Append the page to a note."""
         form: i64 = SOME_TAKEN
         if self.taken == 0:
             form = NONE_TAKEN
@@ -78,11 +78,11 @@ class IntakePage:
 
 @final
 class Intake:
-    """The filter of one view.
+    """The input filter of one view.
 
-    queue   name of the view, as the filter may ask for it
-    pages   what it took, by number of the page; none of offsets that nobody needs any more
-    counts  of the view: a record that is taken is published to it
+    queue   name of the view, on which the filter may depend
+    pages   results by page number, of the offsets that are still needed
+    counts  counters of the view, for which each record taken is a publish
     """
 
     def __init__(self, filter: Filter, queue: bytes, properties: PropertyReader, counts: Counts) -> None:
@@ -100,9 +100,9 @@ class Intake:
         return self.answer(block, index, None)
 
     def run_length(self, block: Block, index: i64, most: i64, turn: TurnShare) -> i64:
-        """Return the length of the run of records from `index` on that the view has; negative: that it has not.
+        """Return the length of the run that the view has at `index`, or minus the length of a run that it has not.
 
-        At least one is looked at, and no more than the turn has left.
+        At least one record is evaluated, and no more than the turn's budget allows.
         """
         first = self.answer(block, index, turn)
         count: i64 = 1
@@ -111,7 +111,10 @@ class Intake:
         return count if first else -count
 
     def answer(self, block: Block, index: i64, turn: TurnShare | None) -> bool:
-        """Return whether the view has a record, by the index or else by the filter, which costs the turn."""
+        """Return whether the view has a record, from the index or else by the filter.
+
+        The turn pays for the evaluation.
+        """
         offset = block.base + index
         number = offset >> PAGE_BITS
         at = offset & (PAGE_RECORDS - 1)
@@ -136,7 +139,7 @@ class Intake:
         return is_taken
 
     def leaves_out(self, first: i64, end: i64) -> bool:
-        """Return whether all records of [first, end) were looked at, and the view has none of them."""
+        """Return whether all records of [first, end) were evaluated, and the view has none of them."""
         while first < end:
             page = self.pages.get(first >> PAGE_BITS)
             at = first & (PAGE_RECORDS - 1)
@@ -153,7 +156,7 @@ class Intake:
     # ---- the write-ahead log
 
     def take_note(self, start: i64) -> bytes:
-        """Return the pages that were finished since the last call; forget those below `start`."""
+        """Return a note of the pages finished since the last call, and forget the pages below `start`."""
         if not self.finished:
             return b""
         self.forget(start)
@@ -174,7 +177,7 @@ class Intake:
             del self.pages[number]
 
     def snapshot(self, start: i64) -> bytes:
-        """Return all finished pages that reach above an offset."""
+        """Return a note of all finished pages that reach above `start`."""
         self.finished = []
         self.forget(start)
         out = BytesWriter()
@@ -184,7 +187,7 @@ class Intake:
         return out.getvalue()
 
     def restore(self, note: bytes) -> None:
-        """Apply what `take_note` or `snapshot` gave, in recovery."""
+        """Apply what `take_note` or `snapshot` returned, in recovery."""
         at: i64 = 0
         size = i64(len(note))
         while at < size:

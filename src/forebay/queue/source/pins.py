@@ -1,7 +1,7 @@
-"""Retention pins of a queue: for readers of blocks its records stay, though no consumer needs them any more.
+"""Retention pins of a queue: they keep its records for readers of blocks, though no consumer needs them any more.
 
-A pin ends by itself: it lives for its time to live and is renewed by asking again. After a restart it lives for that
-time from then on, because nobody could renew it meanwhile.
+A pin ends by itself when its time to live has passed, and is renewed by asking again. After a restart each pin gets its
+full time to live, because nobody could renew it meanwhile.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ RELEASED: Final = -1  # noted in place of an offset
 
 @final
 class RetentionPin:
-    """One reader's retention pin.
+    """The retention pin of one reader.
 
-    offset    no record from here on goes
-    until_us  when it ends unless it is renewed; 0 in recovery
-    noted_us  when it was written down last
+    offset    no record from here on is removed
+    until_us  time at which the pin ends unless it is renewed; 0 in recovery
+    noted_us  time at which it was last logged
     """
 
     def __init__(self, name: bytes, offset: i64, ttl_us: i64, until_us: i64, noted_us: i64) -> None:
@@ -34,7 +34,7 @@ class RetentionPin:
         self.noted_us: i64 = noted_us
 
     def note(self) -> bytes:
-        """The pin as the write-ahead log has it."""
+        """Return the pin's note for the write-ahead log."""
         return encode_note(self.name, self.offset, self.ttl_us)
 
 
@@ -46,14 +46,14 @@ class RetentionPins:
         self.by_name: dict[bytes, RetentionPin] = {}
 
     def floor(self) -> i64:
-        """The offset from which on every record is kept; NOT_HELD where nobody keeps any."""
+        """Return the offset from which on every record is kept, or NOT_HELD without pins."""
         floor: i64 = NOT_HELD
         for pin in self.by_name.values():
             floor = min(floor, pin.offset)
         return floor
 
     def put(self, name: bytes, offset: i64, ttl_us: i64, now_us: i64) -> bytes:
-        """Make, move or renew a pin; what has to be written down of it, empty for nothing."""
+        """Create, move or renew a pin. Return the note to be logged; empty if none is needed."""
         pin = self.by_name.get(name)
         if pin is None:
             pin = RetentionPin(name, offset, ttl_us, now_us + ttl_us, now_us)
@@ -71,18 +71,18 @@ class RetentionPins:
         return pin.note()
 
     def keeps(self, name: bytes, offset: i64) -> bool:
-        """True if this pin keeps the records from `offset` on already."""
+        """Return whether this pin already keeps the records from `offset` on."""
         pin = self.by_name.get(name)
         return pin is not None and pin.offset <= offset
 
     def end(self, name: bytes) -> bytes:
-        """End a pin; what has to be written down of that, empty where there was none."""
+        """End a pin. Return the note to be logged, which is empty if there was no pin."""
         if self.by_name.pop(name, None) is None:
             return b""
         return encode_note(name, RELEASED, 0)
 
     def expired(self, now_us: i64) -> list[bytes]:
-        """Names of the pins whose time is over."""
+        """Return the names of the pins that have expired."""
         found: list[bytes] = []
         for pin in self.by_name.values():
             if pin.until_us <= now_us:
@@ -90,7 +90,7 @@ class RetentionPins:
         return found
 
     def restore(self, note: bytes) -> None:
-        """Apply what was written down, in recovery."""
+        """Apply a note, in recovery."""
         offset = read_i64_le(note, 0)
         name = note[16:]
         if offset == RELEASED:
@@ -99,7 +99,7 @@ class RetentionPins:
             self.by_name[name] = RetentionPin(name, offset, read_i64_le(note, 8), 0, 0)
 
     def recovered(self, now_us: i64) -> None:
-        """Have every pin live from now on, after the last `restore`."""
+        """Start the time to live of every pin now. Call after the last `restore`."""
         for pin in self.by_name.values():
             pin.until_us = now_us + pin.ttl_us
             pin.noted_us = now_us

@@ -14,12 +14,12 @@ from forebay.queue.work.work_group import WorkGroup
 
 @final
 class Keeper:
-    """A group or a retention pin for which a log keeps records, or a reader that has neither and keeps them itself.
+    """A group or a pin for which a log keeps records, or a reader without either that keeps them itself.
 
-    reader      whose group or pin it is
-    group, pin  which of the two it is; both are None for the reader itself
+    reader      the reader of the group or pin
+    group, pin  the group or the pin; both are None for the reader itself
     offset      the first record that it keeps
-    free        the first record that would stay without it
+    free        the first record that would be kept without it
     """
 
     def __init__(self, reader: SourceReader, group: WorkGroup | None, pin: RetentionPin | None, offset: i64) -> None:

@@ -1,4 +1,4 @@
-"""Records that a queue keeps in its log after its consumers have settled them, so that they can be delivered again."""
+"""Settled records that a queue keeps in its log, so that they can be delivered again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from forebay.queue.source.reader import SourceReader
 
 @final
 class RetainedRecords(SourceReader):
-    """The records of a log that its queue retains, as `x-retain` and its like say.
+    """The settled records that a queue retains in its log, by `x-retain` and its like.
 
-    floor  no record from here on goes; it rises as time goes by, and as records come
+    floor  no record from here on is removed; it rises with time and with new records
     """
 
     def __init__(self, log: QueueLog) -> None:
@@ -30,7 +30,7 @@ class RetainedRecords(SourceReader):
         return [(int(first), int(end))] if first < end else []
 
     def apply_limits(self, limits: Limits, now_us: i64) -> bool:
-        """Give up what is over the limits of a queue that retains; return whether that is anything more than before."""
+        """Release what is over the queue's retention limits. Return whether that is more than before."""
         floor = self.log.retention_floor(
             now_us, limits.retain_age_us, limits.retain_octets, limits.retain_messages, self.needed_from()
         )

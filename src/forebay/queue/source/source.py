@@ -1,8 +1,8 @@
-"""A source: one log, and what all who read it still need.
+"""A source: one log, and what all of its readers still need.
 
-A record is stored once, however many queues stand over the log, and goes when no reader needs it any more. `LogSource`
-alone decides that: for the log's own start, for the files that housekeeping rewrites, for what a leader tells its
-followers, and for the explanation of why disk is not given back.
+A record is stored once, however many queues stand over the log, and is removed when no reader needs it any more.
+`LogSource` alone decides that: for the start of the log, for the files that compaction rewrites, for the offsets that a
+leader sends its followers, and for the explanation of why disk space is not freed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from forebay.queue.source.reader import Keeper, SourceReader
 class LogSource:
     """A log and its readers.
 
-    number     of the log on disk, never used again
+    number     number of the log on disk, never reused
     readers    the queues over the log, or the one owner of a log of the broker's own
-    is_shared  there are several
+    is_shared  there are several readers
     """
 
     def __init__(self, log: QueueLog) -> None:
@@ -32,12 +32,12 @@ class LogSource:
         self.is_shared = False
 
     def add_reader(self, reader: SourceReader) -> None:
-        """Keep what the reader needs from now on."""
+        """Add a reader. The log keeps what it needs from now on."""
         self.readers.append(reader)
         self.is_shared = len(self.readers) > 1
 
     def remove_reader(self, reader: SourceReader) -> None:
-        """Let go what only this reader needed. Without a reader left, the log itself is to be dropped."""
+        """Remove a reader, and release what only it needed. Without a reader left, drop the log itself."""
         self.readers.remove(reader)
         self.is_shared = len(self.readers) > 1
         if self.readers:
@@ -45,14 +45,14 @@ class LogSource:
             self.truncate()
 
     def needed_from(self) -> i64:
-        """Return the offset below which no reader needs a record, but for retention pins."""
+        """Return the offset below which no reader needs a record, apart from retention pins."""
         floor: i64 = NOT_HELD if self.readers else self.log.start
         for reader in self.readers:
             floor = min(floor, reader.needed_from())
         return floor
 
     def needed(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """Return the intervals of [first, end) that a disk has to keep: those some reader needs, and what is pinned."""
+        """Return the intervals of [first, end) that a disk has to keep, for readers and for pins."""
         pinned = max(first, self.log.held, self.log.kept)
         if pinned >= end:
             return self.needed_by_readers(first, end)
@@ -68,7 +68,7 @@ class LogSource:
         return merged(found)
 
     def truncate(self) -> None:
-        """Let the log forget what no reader needs any more."""
+        """Remove from the log what no reader needs any more."""
         start = self.log.start
         floor: i64 = NOT_HELD if self.readers else start
         for reader in self.readers:
@@ -78,14 +78,14 @@ class LogSource:
         self.log.truncate(floor)
 
     def hold_pinned(self) -> None:
-        """Have the log keep what retention pins hold by now, and none that only pins of before held."""
+        """Update the log's pinned start to what retention pins hold now."""
         floor: i64 = NOT_HELD
         for reader in self.readers:
             floor = min(floor, reader.pinned_from())
         self.log.hold_from(floor)
 
     def lowest_keeper(self) -> Keeper | None:
-        """Return the group or pin that holds the log back; None if the log keeps nothing for anybody."""
+        """Return the group or pin that keeps the lowest offset, or None if none keeps any record."""
         keepers: list[list[Keeper]] = []
         lowest: Keeper | None = None
         for reader in self.readers:
@@ -102,7 +102,7 @@ class LogSource:
         return lowest
 
     def lowest_reader(self) -> Keeper | None:
-        """Return the reader that needs the lowest offset of several, if it needs records that no other one needs."""
+        """Return the reader that needs the lowest offset, or None if every record it needs is needed by others."""
         lowest: SourceReader | None = None
         floor: i64 = NOT_HELD
         free: i64 = NOT_HELD
@@ -122,7 +122,7 @@ class LogSource:
     def needed_without(self, without: Keeper, keepers: list[list[Keeper]]) -> i64:
         """Return the first record that the log would keep without one of its keepers.
 
-        keepers  of each reader
+        keepers  the keepers of each reader
         """
         floor: i64 = self.log.end
         for index, reader in enumerate(self.readers):

@@ -1,7 +1,7 @@
-"""The readers that browse a queue: they get copies of what waits in a work group, and take nothing.
+"""Readers that browse a queue. They get copies of what waits in a work group, and take nothing.
 
-Nothing of them is written down: a browser ends with its link. What comes back to the queue behind a browser's cursor
-is not shown to it again.
+None of their state is logged: a browser ends with its link. Records that return to the queue behind a browser's cursor
+are not shown to it again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from forebay.queue.work.work_group import WorkGroup
 
 @final
 class BrowseGroup(Group):
-    """One browser, and where it stands.
+    """A browser and its position.
 
-    cursor     next offset to be looked at
-    condition  only records of which it holds are shown; None: all
-    shown      the work group whose records are shown; None as long as the queue has none of that name
+    cursor     next offset to be evaluated
+    condition  only records that it matches are shown; None for all
+    shown      the work group whose records are shown; None while the queue has none of that name
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BrowseGroup(Group):
         return True
 
     def take(self, consumer: Consumer, block: Block) -> Delivery | None:
-        """Return a copy of the next run of a block that waits; None where the cursor was moved over others."""
+        """Return a copy of the next run that waits. Return None if the cursor was moved over other records."""
         first = self.cursor
         index = first - block.base
         count: i64 = 0
@@ -146,7 +146,7 @@ class BrowseGroup(Group):
         return page is not None and page.states[offset - page.base] in (RETURNED, REFUSED)
 
     def next_waiting(self, offset: i64) -> i64:
-        """Return the record from which on to look for the next one that waits: settled pages hold none."""
+        """Return the offset to continue from: settled pages hold no waiting record."""
         shown = self.shown
         if shown is None:
             return offset
@@ -157,7 +157,7 @@ class BrowseGroup(Group):
         return offset
 
     def attempts_of(self, offset: i64) -> i64:
-        """Return how often a record was delivered, and failed."""
+        """Return how often a record was delivered and failed, as in `Attempts`."""
         return 0 if self.shown is None else self.shown.attempts.of(offset)
 
     def modified_of(self, offset: i64) -> bytes:
@@ -167,7 +167,7 @@ class BrowseGroup(Group):
     # ---- outcomes change nothing
 
     def release(self, lease: Lease, count: i64) -> i64:
-        """Count records that the browser does not hold any more."""
+        """Record that the browser no longer holds `count` records. Return how many it held."""
         count = min(count, lease.left)
         lease.left -= count
         lease.consumer.release(count)

@@ -1,4 +1,4 @@
-"""Records of a stream that a group's readers want: by routing key, by what they select, and those not expired."""
+"""Filters the records of a stream for the readers of a group: by routing key, by selection, and by expiry."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from forebay.queue.turn import TurnShare
 class StreamFilter:
     """The filter of the readers of one group.
 
-    selection        None: all records whose key is wanted
-    looked_at        the record that was looked at last, and whether it is wanted
-    has_expirations  in the block that the cursor stands in
-    expired          the record that was passed over last for its age
+    selection        the selection; None for all records whose key matches
+    looked_at        offset of the record last evaluated; `looked_wanted`: whether it matched
+    has_expirations  some record of the block at the cursor has an expiry
+    expired          offset of the record that was last passed over for its age
     """
 
     def __init__(self, limits: Limits, properties: PropertyReader, key_filter: KeyFilter, turn: TurnShare) -> None:
@@ -39,25 +39,28 @@ class StreamFilter:
         self.expired: i64 = -1
 
     def select(self, selection: Selection | None) -> None:
-        """Want only what is selected from here on."""
+        """Deliver only selected records from here on."""
         self.selection = selection
         self.looked_at = -1
 
     def enter(self, block: Block) -> None:
-        """The records asked of next are of this block."""
+        """Begin to evaluate the records of a block."""
         self.has_expirations = marks_of(block) & EXPIRES != 0
 
     def may_expire(self) -> bool:
-        """True if records of the block that the cursor stands in may expire."""
+        """Return whether records of the block at the cursor may expire."""
         limits = self.limits
         return self.has_expirations or limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
 
     def wants_all(self) -> bool:
-        """True if no record of the block that the cursor stands in has to be looked at."""
+        """Return whether every record of the block at the cursor matches, without evaluation."""
         return self.selection is None and not self.key_filter.is_set and not self.may_expire()
 
     def run_length(self, block: Block, index: i64, most: i64, counts: Counts) -> i64:
-        """Length of the run of wanted records that starts at `index`, each looked at; negative: of unwanted ones."""
+        """Return the length of the run of wanted records at `index`, or minus the length of a run of unwanted ones.
+
+        Each record costs one look of the turn.
+        """
         turn = self.turn
         first = self.wants(block, index, counts)
         count: i64 = 1
@@ -67,7 +70,7 @@ class StreamFilter:
         return count if first else -count
 
     def wants(self, block: Block, index: i64, counts: Counts) -> bool:
-        """True if a record is wanted."""
+        """Return whether a record matches and has not expired."""
         if self.key_filter.is_set and not self.key_filter.wants(block, index):
             return False
         selection = self.selection
@@ -82,7 +85,7 @@ class StreamFilter:
         return not self.may_expire() or not self.pass_expired(block, index, counts)
 
     def pass_expired(self, block: Block, index: i64, counts: Counts) -> bool:
-        """True if a wanted record has expired; each that has is counted, once."""
+        """Return whether a matching record has expired. Count each expired record once."""
         if expiry_us(self.limits, self.properties, block, index) >= self.turn.now_us:
             return False
         offset = block.base + index

@@ -1,10 +1,10 @@
-"""A stream group: a cursor over a log that forgets nothing when it is read.
+"""A stream group: a cursor over a log that reading does not consume.
 
-Consumers of one group share its cursor: each record goes to one of them. `committed` is where the group resumes; it
-never holds back retention. Records reach a stream only once they are on disk: an offset that a reader has seen must
-still mean the same record after a crash.
+Consumers of one group share its cursor: each record goes to one of them. `committed` is where the group resumes. It
+never holds back retention. A stream delivers only records that are on disk: an offset that a reader has seen must still
+mean the same record after a crash.
 
-What has expired stays in the stream, and is passed over by its readers.
+Expired records stay in the stream, and readers pass over them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from forebay.queue.turn import SCAN_RECORDS
 
 @final
 class StreamGroup(Group):
-    """One stream group.
+    """A stream group.
 
     cursor     next offset to be read
-    floor      never below it: the queue starts there, though the log may have more for others
-    block      the block that it stands in
+    floor      lowest position of the cursor: the queue starts there, though the log may have lower records for others
+    block      the block at the cursor
     committed  every lower offset has been read; the group resumes here
-    logged     value of `committed` that the write-ahead log has
-    auto       commit what was acknowledged by itself, at the broker's interval
-    wanted     which records the readers want
+    logged     value of `committed` in the write-ahead log
+    auto       commit acknowledged records automatically, at the broker's interval
+    wanted     the filter of the readers
     open       deliveries not wholly acknowledged, in order
     """
 
@@ -101,7 +101,7 @@ class StreamGroup(Group):
         return True
 
     def take(self, consumer: Consumer, most: i64) -> Delivery | None:
-        """Deliver the next run of at most `most` records; None where only unwanted ones were passed."""
+        """Deliver the next run of at most `most` records. Return None if only unwanted ones were passed over."""
         block = self.block
         if block is None or self.cursor >= block.end:
             block = self.next_block()
@@ -128,11 +128,11 @@ class StreamGroup(Group):
         return Delivery(consumer, block, index, count, lease)
 
     def select(self, selection: Selection | None) -> None:
-        """Deliver only what is selected from here on."""
+        """Deliver only selected records from here on."""
         self.wanted.select(selection)
 
     def next_block(self) -> Block | None:
-        """The block that the cursor stands in; None where the cursor was moved over one without wanted records."""
+        """Return the block at the cursor, or None if the cursor moved over one without wanted records."""
         log = self.reader.log
         selection = self.wanted.selection
         if selection is not None and selection.values is None:
@@ -166,14 +166,14 @@ class StreamGroup(Group):
         return count
 
     def release(self, lease: Lease, count: i64) -> i64:
-        """Records of a lease count no longer towards what its consumer may hold; how many did until now."""
+        """Record that the consumer of a lease no longer holds `count` records. Return how many it held."""
         count = min(count, lease.left)
         lease.left -= count
         lease.consumer.release(count)
         return count
 
     def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
-        """A stream redelivers nothing: the credit returns, the cursor stays."""
+        """Return only the credit. A stream redelivers nothing, and the cursor stays."""
         return self.release(lease, count)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
@@ -195,25 +195,25 @@ class StreamGroup(Group):
     # ---- where it stands
 
     def commit(self, offset: i64) -> None:
-        """Resume at `offset`: an explicit commit, which may also go back."""
+        """Commit `offset` as the place to resume. An explicit commit may also go back."""
         self.committed = offset
         if not self.consumers:
             self.seek(offset)
 
     def move(self, offset: i64) -> None:
-        """Go on at `offset` at once, and resume there; what is unacknowledged just now counts no more."""
+        """Move the cursor and the committed offset to `offset`. Unacknowledged deliveries no longer count."""
         self.committed = offset
         self.open.clear()
         self.seek(offset)
 
     def seek(self, offset: i64) -> None:
-        """Go on reading at `offset`."""
+        """Continue reading at `offset`."""
         self.reader.damage = None
         self.cursor = max(offset, self.floor)
         self.block = None
 
     def pass_over(self, below: i64) -> None:
-        """Go on at `below` if the cursor stands before it, and never before it again."""
+        """Move the cursor up to `below`, and never below it again."""
         self.floor = max(self.floor, below)
         if self.cursor < below:
             self.cursor = below

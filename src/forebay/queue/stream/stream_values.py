@@ -1,7 +1,7 @@
-"""Places of filter values in streams: a reader that wants some passes over blocks that have none of them.
+"""An index of filter values in streams. A reader that filters by value skips blocks without its values.
 
-The values of a block are gathered once, by the first reader that comes to it, for all readers. What was found holds for
-a range of offsets and not for a block: records never change, whatever becomes of the blocks that they stand in.
+The values of a block are gathered once, by the first reader that comes to it, for all readers. They are stored for a
+range of offsets and not for a block: records never change, whatever becomes of their blocks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ VALUES_OCTETS_MAX: Final = 64 << 10  # the same of one with longer ones
 
 @final
 class Span:
-    """The values that occur in the records from one offset up to `end`.
+    """The values of the records from one offset up to `end`.
 
-    values      of them; None where they are too many
-    unfiltered  some record has none
+    values      the values; None if they are too many
+    unfiltered  some record has no value
     """
 
     def __init__(self, end: i64, values: set[bytes] | None, unfiltered: bool) -> None:
@@ -37,9 +37,9 @@ class Span:
 
 @final
 class StreamValues:
-    """Spans of all streams of a vhost, by the number of the log and the first offset.
+    """The spans of all streams of a vhost, by the number of the log and the first offset.
 
-    octets  of the values of all of them
+    octets  bytes of the values of all spans
     """
 
     def __init__(self, properties: PropertyReader) -> None:
@@ -48,11 +48,11 @@ class StreamValues:
         self.octets: i64 = 0
 
     def known(self, log: int, offset: i64) -> Span | None:
-        """The values that were found before from this offset on."""
+        """Return the span that begins at this offset, or None if none is known."""
         return self.spans.get((log, int(offset)))
 
     def gather(self, log: int, block: Block) -> Span:
-        """Look at every record of a block that is not known."""
+        """Gather the values of a block that is not known, and add its span."""
         values: set[bytes] | None = set()
         unfiltered = False
         octets: i64 = 0
@@ -77,12 +77,12 @@ class StreamValues:
 
 @final
 class Selection:
-    """The values that the readers of one group want.
+    """The records that the readers of one group want.
 
-    values      only records of these values; None: whatever their value
-    unfiltered  with `values`: also records that have none
-    filter      only records of which this holds; None: all
-    queue       name of the stream, of which a filter may ask
+    values      values of the wanted records; None for any value
+    unfiltered  with `values`: include records without a value
+    filter      filter that wanted records match; None for all
+    queue       name of the stream, on which a filter may depend
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Selection:
         self.cost: i64 = 0
 
     def same(self, other: Selection) -> bool:
-        """True if both want the same records."""
+        """Return whether both selections want the same records."""
         return self.values == other.values and self.unfiltered == other.unfiltered and self.text == other.text
 
     def wants(self, block: Block, index: i64) -> bool:
@@ -121,11 +121,11 @@ class Selection:
         return held
 
     def is_put_off(self) -> bool:
-        """True if filters have cost as much as they may in this turn."""
+        """Return whether filters have used up their budget of this turn."""
         return self.filter is not None and self.streams.properties.looks.left <= 0
 
     def wants_any(self, span: Span) -> bool:
-        """False if no record of the span is wanted."""
+        """Return whether some record of the span may be wanted."""
         values = self.values
         if values is None or (self.unfiltered and span.unfiltered):
             return True

@@ -1,17 +1,17 @@
-"""Deliveries and failures of the records that came back, counted in memory and in the write-ahead log.
+"""Counts the deliveries and failures of returned records, in memory and in the write-ahead log.
 
-Beside them stand the annotations that consumers gave these records (`modified.py`).
+Beside the counts are the annotations that consumers gave these records (`modified.py`).
 
 Notes in the log are triples of i64:
 
     first, count, attempts     records returned, after so many attempts (see `FAILURE`)
-    first, -count, us          when they failed first
-    first, 0, count << 8 | 1   and in the next triple due, 0, 0: they wait until then
-    offset, 0, 1 << 8 | 5      and in the next triple count, 0, 0: consumers have given it back so often
+    first, -count, us          time of their first failure
+    first, 0, count << 8 | 1   and in the next triple due, 0, 0: delayed until then
+    offset, 0, 1 << 8 | 5      and in the next triple count, 0, 0: how often consumers have given the record back
 
-Those of `redelivered.py` and `early_acks.py` stand among them.
+The notes of `redelivered.py` and `early_acks.py` are among them.
 
-A reader passes over other values of the third number beside a count of 0, with the triple that follows.
+A reader skips other values of the third number beside a count of 0, with the triple that follows.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ KIND_BITS: Final = 8
 
 @final
 class Attempts:
-    """The attempts at one group's records; one that never came back is not in here.
+    """The attempts at one group's records. Records that never came back are not in here.
 
-    by_offset  offset -> how often it was delivered, and failed (see `FAILURE`), until it is settled
-    cancels    offset -> how often consumers gave it back, of those in `by_offset`, where that is limited
-    failing    offset -> when it failed first, of those in `by_offset`, where that is asked for
-    due        offset -> when it may be delivered again; in recovery alone, see `take_delays`
+    by_offset  by offset: how often the record was delivered and failed (see `FAILURE`), until it is settled
+    cancels    by offset: how often consumers gave the record back, if that is limited
+    failing    by offset: time of the record's first failure, if a limit needs it
+    due        by offset: time from which the record may be delivered again, in recovery only, see `take_delays`
     modified   annotations of records, most of them in `by_offset`
     redelivered  settled records that are delivered once more
     early      acknowledgements of records that are not published yet
-    notes      for the write-ahead log
+    notes      notes for the write-ahead log
     """
 
     def __init__(self, settlement: Settlement) -> None:
@@ -59,11 +59,11 @@ class Attempts:
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
-        """The number of times that a record was delivered, and that it failed."""
+        """Return the number of times that a record was delivered and failed (see `FAILURE`)."""
         return self.by_offset.get(offset, 0)
 
     def note(self, first: i64, count: i64, attempts: i64) -> None:
-        """Remember for these records, which return, how often they were delivered."""
+        """Record the attempts of returned records."""
         for offset in range(first, first + count):
             self.by_offset[offset] = attempts
         write_i64_le(self.notes, first)
@@ -71,14 +71,14 @@ class Attempts:
         write_i64_le(self.notes, attempts)
 
     def note_cancel(self, offset: i64) -> i64:
-        """Count that a consumer gives a record back, and return how often that was by now."""
+        """Count that a consumer gives a record back. Return how often that was by now."""
         count: i64 = self.cancels.get(offset, 0) + 1
         self.cancels[offset] = count
         write_cancels(self.notes, offset, count)
         return count
 
     def note_failing(self, offset: i64, now_us: i64) -> i64:
-        """The time at which the record failed first: now, unless it is known to have failed before."""
+        """Return the time of a record's first failure. Record `now_us` if it has none yet."""
         since_us = self.failing.get(offset)
         if since_us is not None:
             return since_us
@@ -87,16 +87,16 @@ class Attempts:
         return now_us
 
     def note_delay(self, first: i64, count: i64, due_us: i64) -> None:
-        """Write down that records, whose attempts are noted, wait until a time."""
+        """Log that records, whose attempts are noted, wait until `due_us`."""
         write_delay(self.notes, first, count, due_us)
 
     def forget(self, first: i64, count: i64) -> None:
-        """Forget the attempts, and the annotations, of records that are settled."""
+        """Forget the attempts and annotations of settled records."""
         self.forget_counts(first, count)
         self.forget_modified(first, count)
 
     def forget_counts(self, first: i64, count: i64) -> None:
-        """Forget the attempts of records, and not their annotations."""
+        """Forget the attempts of records, but not their annotations."""
         for offset in range(first, first + count):
             self.by_offset.pop(offset, None)
         if self.failing:
@@ -111,13 +111,13 @@ class Attempts:
         return self.modified.keep(offset, annotations, self.notes)
 
     def forget_modified(self, first: i64, count: i64) -> None:
-        """Forget the annotations of records that are settled."""
+        """Forget the annotations of settled records."""
         if self.modified.by_offset:
             for offset in range(first, first + count):
                 self.modified.forget(offset)
 
     def start_over(self) -> None:
-        """Forget all attempts: nothing was delivered yet."""
+        """Forget all attempts, as nothing was delivered yet."""
         self.by_offset.clear()
         self.cancels.clear()
         self.due.clear()
@@ -127,7 +127,7 @@ class Attempts:
         self.notes.truncate(0)
 
     def take_notes(self) -> bytes:
-        """The notes since the last call, for the write-ahead log; empty for none."""
+        """Return the notes since the last call, for the write-ahead log; empty if there are none."""
         if not len(self.notes):
             return b""
         notes = self.notes.getvalue()
@@ -135,7 +135,7 @@ class Attempts:
         return notes
 
     def restore(self, notes: bytes) -> None:
-        """Apply what `take_notes` or `snapshot` gave, in recovery."""
+        """Apply what `take_notes` or `snapshot` returned, in recovery."""
         settlement = self.settlement
         at: i64 = 0
         while at < i64(len(notes)):
@@ -181,7 +181,7 @@ class Attempts:
                     self.failing[offset] = value
 
     def take_delays(self) -> list[tuple[int, int, int]]:
-        """Return the runs that wait for a time, as (due, first, count), once; after `prune`."""
+        """Return the delayed runs as (due, first, count), and forget the delays. Call after `prune`."""
         runs: list[tuple[int, int, int]] = []
         for offset in sorted(self.due):
             due_us = self.due[offset]
@@ -194,7 +194,7 @@ class Attempts:
         return runs
 
     def prune(self) -> None:
-        """Forget the attempts of what is settled, after the last `restore`."""
+        """Forget the attempts of settled records. Call after the last `restore`."""
         kept: dict[int, int] = {}
         for offset, attempts in self.by_offset.items():
             if not self.settlement.is_settled(offset):
@@ -218,9 +218,9 @@ class Attempts:
         self.due = due
 
     def snapshot(self, delays: list[tuple[int, int, int]]) -> bytes:
-        """Return all attempts, such that `restore` of them on new ones gives the same.
+        """Return all attempts. Restored on new ones, they give the same state.
 
-        delays  runs that wait for a time, as (due, first, count)
+        delays  delayed runs, as (due, first, count)
         """
         out = BytesWriter()
         for offset in sorted(self.by_offset):
@@ -240,14 +240,14 @@ class Attempts:
 
 
 def write_failing(out: BytesWriter, offset: i64, since_us: i64) -> None:
-    """Note when a record failed first."""
+    """Append the note of a record's first failure."""
     write_i64_le(out, offset)
     write_i64_le(out, -1)
     write_i64_le(out, since_us)
 
 
 def write_cancels(out: BytesWriter, offset: i64, count: i64) -> None:
-    """Note how often consumers have given a record back."""
+    """Append the note of how often consumers have given a record back."""
     write_i64_le(out, offset)
     write_i64_le(out, 0)
     write_i64_le(out, 1 << KIND_BITS | CANCELS)
@@ -257,7 +257,7 @@ def write_cancels(out: BytesWriter, offset: i64, count: i64) -> None:
 
 
 def write_delay(out: BytesWriter, first: i64, count: i64, due_us: i64) -> None:
-    """Note until when records wait."""
+    """Append the note of records' delay."""
     write_i64_le(out, first)
     write_i64_le(out, 0)
     write_i64_le(out, count << KIND_BITS | DELAY)
@@ -267,10 +267,10 @@ def write_delay(out: BytesWriter, first: i64, count: i64, due_us: i64) -> None:
 
 
 def deliveries_in(attempts: i64) -> i64:
-    """The number of times that a record was delivered."""
+    """Return the number of deliveries in a record's `attempts`."""
     return attempts & (FAILURE - 1)
 
 
 def failures_in(attempts: i64) -> i64:
-    """The number of times that a record failed."""
+    """Return the number of failures in a record's `attempts`."""
     return attempts // FAILURE

@@ -11,9 +11,9 @@ from forebay.queue.work.attempts import deliveries_in, failures_in
 
 @final
 class DeadLetterRun:
-    """Records [first, first + count) that died of one cause, having been delivered and having failed equally often.
+    """Records [first, first + count) that died of one cause, with equal numbers of deliveries and failures.
 
-    octets  of their bodies, once a move was tried in vain; 0 before
+    octets  bytes of their bodies, once a move was tried in vain; 0 before
     """
 
     def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64, octets: i64 = 0) -> None:
@@ -29,8 +29,8 @@ class DeadLetterRun:
 class DeadLetterBacklog:
     """Dead letters that wait to be moved.
 
-    runs   those that nobody has in hand, the first that died in front
-    count  records, with those that somebody has in hand
+    runs   runs that nobody is moving, in the order in which they died
+    count  number of records, including those being moved
     """
 
     def __init__(self) -> None:
@@ -38,14 +38,14 @@ class DeadLetterBacklog:
         self.count: i64 = 0
 
     def octets(self) -> i64:
-        """Return the bytes of the bodies of those whose move was tried in vain."""
+        """Return the bytes of the bodies of the dead letters whose move was tried in vain."""
         octets: i64 = 0
         for run in self.runs:
             octets += run.octets
         return octets
 
     def add(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
-        """Records have died, after so many attempts (see `Attempts`)."""
+        """Add records that died, with their attempts (see `Attempts`)."""
         self.count += count
         deliveries = deliveries_in(attempts)
         failures = failures_in(attempts)

@@ -1,6 +1,7 @@
-"""Deaths of records that nobody holds: of their age, as one too many, or for whatever cause their group says.
+"""Deaths of records that no consumer holds: expired, over a limit, or for a cause that their group names.
 
-A record that dies waits among the dead letters of its group, or is settled where these lead nowhere.
+A record that dies waits among the dead letters of its group. It is settled at once if the queue has no dead-letter
+exchange.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from forebay.queue.work.refused_offers import RefusedOffers
 class RecordDeaths:
     """The deaths in one group.
 
-    group         whose counts and trace have them
+    group         the group whose counters and trace record them
     dead_letters  records that died and are not moved yet
     """
 
@@ -37,7 +38,7 @@ class RecordDeaths:
         self.dead_letters = dead_letters
 
     def dead_letter(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
-        """Records that wait nowhere any more, and that nobody holds, die."""
+        """Let records die that wait nowhere and that no consumer holds."""
         self.group.counts.die(cause, count)
         if self.group.trace is not None:
             self.group.trace.note(DIED, self.group.name, None, first, count, self.group.turn.now_us, cause)
@@ -52,7 +53,7 @@ class RecordDeaths:
         self.dead_letters.add(first, count, cause, attempts)
 
     def dead_letter_ready(self, first: i64, count: i64, cause: str) -> None:
-        """Have ready records die: see `dead_letter`."""
+        """Let ready records die, as `dead_letter` does."""
         ready = self.ready_queue
         if ready.octets.measuring:
             ready.octets.count -= self.ready_queue.reader.body_octets(first, first + count)
@@ -63,14 +64,14 @@ class RecordDeaths:
             self.dead_letter(offset, 1, cause, self.ready_queue.attempts.of(offset))
 
     def drop_head(self, most: i64, cause: str) -> i64:
-        """Have the next records die, at most so many; how many did. 0 where none can be next."""
+        """Let at most `most` next records die. Return how many did, or 0 if none can be next."""
         first, count = self.ready_queue.take_head(most)
         if count:
             self.dead_letter_ready(first, count, cause)
         return count
 
     def drop_excess(self) -> None:
-        """Have die from the front what is more than the queue's limits allow."""
+        """Let the records beyond the queue's limits die, from the front."""
         limits = self.limits
         if limits.max_messages >= 0:
             excess = self.ready_queue.count() - limits.max_messages
@@ -86,7 +87,7 @@ class RecordDeaths:
                 break
 
     def drop_expired(self, now_us: i64) -> None:
-        """Have die what has expired at the head; at that of each level, where the queue has priorities."""
+        """Let expired records at the head die. With priorities, that is the head of each level."""
         ready = self.ready_queue
         order = ready.order
         if ready.refused.waiting:
@@ -102,7 +103,7 @@ class RecordDeaths:
             first, count = ready.take_expired(now_us)
 
     def drop_expired_heads(self, order: Order, now_us: i64) -> bool:
-        """Have die what has expired at the head of each level; whether anything did."""
+        """Let expired records at the head of each level die. Return whether any did."""
         expiry = self.ready_queue.expiry
         dropped = False
         for level in order.heads():

@@ -1,7 +1,7 @@
-"""Deferred records: they wait in their work group, and are delivered only to who asks for their offsets.
+"""Deferred records: they wait in their work group, and are delivered only to a consumer that asks for their offsets.
 
-A deferred record is one that was given back to be delivered after a delay that nobody lives to see. The group writes
-delays down with the records that come back, so that a deferred record is one after a restart, too.
+A deferred record was given back with a delay of centuries. The group logs delays with the returned records, so a
+deferred record is still deferred after a restart.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ DEFERRED_MAX: Final = 10_000  # of one group, delayed ones included
 
 
 def check_deferrals(group: WorkGroup) -> None:
-    """Refuse one deferral more than a group may have."""
+    """Refuse a deferral if the group has as many delayed records as allowed."""
     if group.delayed.count >= DEFERRED_MAX:
         raise RequestError(TOO_MANY, f"queue '{group.reader.log.name}': {DEFERRED_MAX} messages wait already")
 
 
 def defer(group: WorkGroup, lease: Lease, offset: i64, now_us: i64, how: i64) -> i64:
-    """Defer a record that a lease holds, and let the next one of its message group come; return 1 if it was held.
+    """Defer a record that a lease holds, and release the next one of its message group. Return 1 if it was held.
 
     how  as records come back: FAILED, or UNTRIED
     """
@@ -41,7 +41,7 @@ def defer(group: WorkGroup, lease: Lease, offset: i64, now_us: i64, how: i64) ->
 
 
 def deferred_offsets(group: WorkGroup, now_us: i64) -> set[int]:
-    """Return the offsets of the records that are deferred. Looks at all that wait for a time."""
+    """Return the offsets of the deferred records. Scans all delayed records."""
     found: set[int] = set()
     for due_us, first, count in group.delayed.due_runs(now_us):
         if due_us - now_us > LATE_US:
@@ -51,7 +51,7 @@ def deferred_offsets(group: WorkGroup, now_us: i64) -> set[int]:
 
 
 def take_deferred(group: WorkGroup, consumer: Consumer, offsets: list[int], now_us: i64) -> list[Delivery]:
-    """Lease deferred records to a consumer, or settle them for one that settles nothing, whatever its credit.
+    """Lease deferred records to a consumer whatever its credit, or settle them for one that settles at send.
 
     Return their deliveries; none if one of the offsets is not that of a deferred record.
     """

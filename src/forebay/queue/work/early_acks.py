@@ -2,7 +2,7 @@
 
 Notes in the write-ahead log are among those of `attempts.py`:
 
-    first, 0, count << 8 | 6   and in the next triple until, 0, 0: acknowledged in advance, which is kept until then;
+    first, 0, count << 8 | 6   and in the next triple until, 0, 0: acknowledged in advance, and kept until then;
                                0: the records have come, or nobody waits for them any more
 """
 
@@ -21,16 +21,16 @@ RECORDS_MAX: Final = 1_000_000  # of one run
 
 @final
 class EarlyAcks:
-    """The acknowledgements in advance of one group.
+    """The early acknowledgements of one group.
 
-    runs  (first, end, time in microseconds until which it is kept), ascending; no two of them overlap
+    runs  (first, end, time in microseconds until which the run is kept), ascending; they do not overlap
     """
 
     def __init__(self) -> None:
         self.runs: list[tuple[int, int, int]] = []
 
     def keep(self, first: i64, end: i64, until_us: i64, notes: BytesWriter) -> bool:
-        """Keep a run, in place of what was kept for its records; return False if there are too many."""
+        """Keep a run in place of what was kept for its records. Return False if there are too many."""
         self.remove(first, end)
         if len(self.runs) >= RUNS_MAX:
             return False
@@ -40,7 +40,7 @@ class EarlyAcks:
         return True
 
     def remove(self, first: i64, end: i64) -> None:
-        """Forget what is kept for records."""
+        """Forget the early acknowledgements of records."""
         kept: list[tuple[int, int, int]] = []
         for low, high, until_us in self.runs:
             if low < first:
@@ -50,7 +50,7 @@ class EarlyAcks:
         self.runs = [each for each in kept if each[0] < each[1]]
 
     def take_due(self, end: i64, now_us: i64, notes: BytesWriter) -> list[tuple[int, int]]:
-        """Take the runs of records below `end`, which have come, and forget those that are kept no longer."""
+        """Remove and return the runs of published records, which are below `end`. Drop the runs that have expired."""
         due: list[tuple[int, int]] = []
         for low, high, until_us in list(self.runs):
             if until_us <= now_us:
@@ -71,13 +71,13 @@ class EarlyAcks:
             self.runs.sort()
 
     def snapshot(self, out: BytesWriter) -> None:
-        """Append notes such that `restore` of them on new ones gives the same."""
+        """Append notes of all runs, for `restore`."""
         for first, end, until_us in self.runs:
             write_early(out, first, end - first, until_us)
 
 
 def write_early(out: BytesWriter, first: i64, count: i64, until_us: i64) -> None:
-    """Note until when an acknowledgement in advance is kept."""
+    """Append the note of an early acknowledgement and the time until which it is kept."""
     write_i64_le(out, first)
     write_i64_le(out, 0)
     write_i64_le(out, count << KIND_BITS | EARLY)

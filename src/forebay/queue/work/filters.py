@@ -1,8 +1,8 @@
-"""Records that wait and that consumers with filters want.
+"""Finds the ready records that match consumers' filters.
 
-A filter is its consumer's: what it does not want stays ready for others, in order. Each record is looked at once for
-each filter, and again only when it comes back: `Selector.next` says how far that has gone. Filters that have come
-equally far look together, so that a body is parsed once for all of them.
+A filter belongs to its consumers: what it does not match stays ready for others, in order. Each filter is evaluated
+once on each record, and again only when the record comes back: `Selector.next` says how far that has gone. Filters that
+have come equally far are evaluated together, so that a body is parsed once for all of them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FOUND_MAX: Final = 4096  # wanted records that a filter may have waiting and sti
 class ConsumerFilters:
     """The filters of a group's consumers.
 
-    ready      the records that they choose from
-    selectors  one for each filter; `by_text`: the same by what it says
-    woken_at   the cursor when all of them were woken last; `spared`: how often they were not since
+    ready      the ready queue that they choose from
+    selectors  one for each filter; `by_text`: the same by the filter's text
+    woken_at   the cursor when all selectors were last woken; `spared`: how often they were not woken since
     is_lent    the ready queue is ordered only as long as some consumer has a filter
     """
 
@@ -56,7 +56,7 @@ class ConsumerFilters:
     # ---- consumers
 
     def add(self, consumer: Consumer, filter: Filter) -> None:
-        """Give a consumer, which has no turn yet, only what the filter wants from here on."""
+        """Give a consumer that has no turn yet only records that the filter matches."""
         text = filter.written()
         found = self.by_text.get(text)
         if found is None:
@@ -78,7 +78,7 @@ class ConsumerFilters:
         return selector
 
     def leave(self, consumer: Consumer) -> None:
-        """A consumer has gone; a filter that nobody has any more goes, too."""
+        """Remove a consumer's filter. A filter without consumers is dropped."""
         selector = consumer.selector
         if selector is None:
             return
@@ -97,13 +97,13 @@ class ConsumerFilters:
                 self.is_lent = False
 
     def keep_ordered(self, returned_first: bool) -> None:
-        """Have the ready queue be ordered from now on, whatever consumers there are."""
+        """Keep the ready queue ordered from now on, whatever consumers there are."""
         if self.ready.order is None:
             self.ready.make_ordered(returned_first)
         self.is_lent = False
 
     def start_over(self) -> None:
-        """Forget what was looked at, after the ready queue did."""
+        """Forget the evaluations, after the ready queue has started over."""
         order = self.ready.order
         if order is None:
             return
@@ -114,7 +114,7 @@ class ConsumerFilters:
     # ---- what is wanted
 
     def find_wanted(self, order: Order, selector: Selector) -> i64:
-        """The next record that is wanted; -1 where none is found yet, or there is none."""
+        """Return the next record that matches, or -1 if none is found yet or there is none."""
         if selector.again:
             self.look_again(order)
             if selector.again:
@@ -133,7 +133,7 @@ class ConsumerFilters:
         return first
 
     def first_found(self, order: Order, selector: Selector) -> i64:
-        """The next of the records that were found wanted and still wait; -1 if there is none."""
+        """Return the first of the matching records that still wait, or -1 if there is none."""
         found = selector.found
         while selector.size:
             first = found.next_first()
@@ -148,7 +148,7 @@ class ConsumerFilters:
         return -1
 
     def still_wants(self, selector: Selector, offset: i64) -> bool:
-        """True if a filter that asks how often a record was delivered wants it now."""
+        """Return whether a filter that depends on the attempts still matches a record."""
         block = self.log.block(offset)
         if block is None or block.base > offset:
             return True  # whoever takes it finds that it is gone
@@ -158,14 +158,14 @@ class ConsumerFilters:
         return selector.filter.matches(subject)
 
     def found_length(self, order: Order, selector: Selector, most: i64) -> i64:
-        """The number of records from the chosen one on that are wanted and wait, at most so many."""
+        """Return how many matching records from the chosen one on can be delivered together, at most `most`."""
         if selector.asks_attempts and self.attempts.by_offset:
             return 1
         found = selector.found
         return order.waiting_length(found.chosen.first(), min(found.next_length(), most))
 
     def take_found(self, order: Order, selector: Selector, count: i64) -> None:
-        """The chosen wanted one, and so many in all from it on, wait no more."""
+        """Take `count` matching records out of the ready queue, the chosen one first."""
         selector.found.take_chosen(count)
         selector.size -= count
         order.count -= count
@@ -173,7 +173,7 @@ class ConsumerFilters:
     # ---- looking
 
     def look(self, order: Order, selector: Selector) -> None:
-        """Look at the next records for a filter, and for those that have come as far."""
+        """Evaluate the next records for a filter, and for others that have come equally far."""
         first = selector.next
         together: list[Selector] = [selector]
         cost = self.first_cost(selector, first)
@@ -190,7 +190,10 @@ class ConsumerFilters:
             other.next = end
 
     def first_cost(self, selector: Selector, offset: i64) -> i64:
-        """The cost of this filter's look at the next record: those of many dear filters do not fit into one turn."""
+        """Return the cost of evaluating a filter on the record at `offset`.
+
+        Costly filters may not all fit into one turn.
+        """
         if not selector.filter.asks_body:
             return look_cost(selector.filter, 0)
         block = self.log.block(offset)
@@ -199,7 +202,7 @@ class ConsumerFilters:
         return look_cost(selector.filter, block.body_span(offset - block.base, 1))
 
     def look_at(self, order: Order, page: Page, first: i64, end: i64, together: list[Selector]) -> i64:
-        """Look at the records [first, end) of a page, as many as a turn allows; how far that went."""
+        """Evaluate the records [first, end) of a page, as far as the turn allows. Return the offset reached."""
         block: Block | None = None
         offset = first
         while offset < end and self.turn.looks > 0:
@@ -212,7 +215,7 @@ class ConsumerFilters:
         return offset
 
     def look_again(self, order: Order) -> None:
-        """Look at what became ready since it was looked at, as many as a turn allows."""
+        """Evaluate the records that became ready after they were evaluated, as many as the turn allows."""
         offsets: set[int] = set()
         for selector in self.selectors:
             offsets |= selector.again
@@ -234,7 +237,7 @@ class ConsumerFilters:
                 self.look_at_record(order, block, offset - block.base, together, False)
 
     def look_at_record(self, order: Order, block: Block, index: i64, together: list[Selector], in_turn: bool) -> None:
-        """Find out which of the filters want a record that waits."""
+        """Find out which of the filters match a waiting record."""
         offset = block.base + index
         if block.format(index) & KEYED and int(offset) not in order.keys:
             return  # it is parked, and offered again when its turn comes
@@ -254,9 +257,9 @@ class ConsumerFilters:
     # ---- once a turn
 
     def wake(self, order: Order) -> None:
-        """Look again at what came since the last turn; the entries that are used up go.
+        """Evaluate the records that came since the last turn, and remove used-up entries.
 
-        Where nothing came, and only consumers do, not each of them has all filters looked at.
+        If only new consumers came, and no records, not every one of them has all filters woken.
         """
         for level in order.all_levels():
             order.tidy(level)

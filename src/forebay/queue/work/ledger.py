@@ -1,7 +1,7 @@
-"""Records of a log that are still wanted, where nobody consumes them: the broker's own logs.
+"""Records of the broker's own logs that are still needed, without consumers.
 
-The states, intervals and their notes are those of a work group. What was settled stays wanted until
-the disk says so: a crash before that brings the record back, and it must be there then.
+The states, intervals and notes are those of a work group. Settled records stay until their settlement is on disk: a
+crash before that brings a record back, and the log must still have it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from forebay.queue.work.settlement import Settlement
 
 @final
 class Settled:
-    """The records that one turn settled, until that is on disk.
+    """The records that one turn settled, until their settlement is on disk.
 
-    lsn    of the frame that says so
-    floor  every lower offset is settled, once it is
+    lsn    LSN of the frame that notes their settlement
+    floor  every lower offset is settled once the frame is on disk
+    bounds  intervals of the records
     """
 
     def __init__(self, lsn: i64, floor: i64, bounds: list[tuple[int, int]]) -> None:
@@ -33,7 +34,7 @@ class Settled:
 
 @final
 class Ledger:
-    """The records of one log that nobody has settled yet."""
+    """The unsettled records of one log."""
 
     def __init__(self, log: QueueLog, store: Store) -> None:
         self.log = log
@@ -44,7 +45,7 @@ class Ledger:
         self.durable_floor: i64 = 0
 
     def sealed(self) -> None:
-        """Want everything up to the end of the log from now on."""
+        """Make everything up to the end of the log needed from now on."""
         settlement = self.settlement
         end = self.log.end
         # A page that is missing below the cursor counts as settled: these records need theirs.
@@ -52,12 +53,12 @@ class Ledger:
         settlement.cursor = end
 
     def settle(self, first: i64, count: i64) -> None:
-        """Settle records that nobody wants any more; they must be sealed."""
+        """Settle records. They must be sealed."""
         self.settlement.settle(first, first + count)
         self.settling.append((int(first), int(first + count)))
 
     def progress(self) -> bytes:
-        """The progress since the last call, to be noted now; empty for none."""
+        """Return the progress since the last call, to be noted now; empty if there is none."""
         if not self.settling:
             return b""
         self.undurable.append(Settled(self.store.lsn, self.floor(), self.settling))
@@ -65,7 +66,7 @@ class Ledger:
         return self.settlement.take_progress()
 
     def needed_from(self) -> i64:
-        """Return the offset below which everything is settled, and the disk says so."""
+        """Return the offset below which everything is settled and the disk has the notes of it."""
         durable: i64 = self.store.durable
         undurable = self.undurable
         while undurable and undurable[0].lsn <= durable:
@@ -73,11 +74,11 @@ class Ledger:
         return self.durable_floor
 
     def floor(self) -> i64:
-        """The offset below which everything is settled."""
+        """Return the offset below which everything is settled."""
         return self.settlement.advance()
 
     def wanted(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of [first, end) that are not settled, or not yet on disk, ascending."""
+        """Return the intervals of [first, end) that are not settled, or not yet settled on disk, ascending."""
         found = self.settlement.unsettled(first, end)
         if not self.undurable:
             return found
@@ -91,10 +92,10 @@ class Ledger:
         return found
 
     def restore(self, progress: bytes) -> None:
-        """Apply what `progress` or `snapshot` gave, in recovery."""
+        """Apply what `progress` or `snapshot` returned, in recovery."""
         self.settlement.restore(progress)
 
     def snapshot(self) -> bytes:
-        """All that is settled, such that `restore` of it on a new ledger gives this one."""
+        """Return all that is settled. Restored on a new ledger, it gives the same state."""
         self.settlement.take_progress()
         return self.settlement.snapshot()

@@ -1,10 +1,10 @@
-"""Message annotations that consumers gave records which came back: they are delivered with them from then on.
+"""Annotations that consumers gave to records that came back. They are delivered with the records from then on.
 
-Only the format's adapters read what the annotations say (message/modified.py): here they are bytes, which replace those
-that the record had. Notes in the write-ahead log are among those of `attempts.py`, each with 24 bytes of them:
+Only a protocol's adapter reads the annotations (message/modified.py). Here they are bytes, which replace those that the
+record had. Notes in the write-ahead log are among those of `attempts.py`, each with 24 bytes of annotations:
 
-    offset, 0, count << 8 | 2   the first `count` bytes, which stand in the next triple
-    offset, 0, count << 8 | 3   the same, of the bytes behind those noted before
+    offset, 0, count << 8 | 2   the first `count` bytes, which are in the next triple
+    offset, 0, count << 8 | 3   the same, for the bytes behind those noted before
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ENTRY_BYTES: Final = 120  # of memory beside the bytes
 class ModifiedRecords:
     """The annotations of one group's records.
 
-    by_offset  offset -> annotations, until the record is settled
-    octets     of memory that they take
+    by_offset  annotations by offset, until the record is settled
+    octets     bytes of memory that they take
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class ModifiedRecords:
         self.octets: i64 = 0
 
     def of(self, offset: i64) -> bytes:
-        """Return the annotations of a record; b"" if nobody gave it any."""
+        """Return the annotations of a record, or b"" if no consumer gave it any."""
         return self.by_offset.get(offset, b"")
 
     def keep(self, offset: i64, annotations: bytes, notes: BytesWriter) -> bool:
-        """Keep the annotations of a record, and write them down. Return False, with nothing done, if they are too much.
+        """Keep and log the annotations of a record. Return False, with nothing done, if they are too large.
 
-        annotations  all of them: those that the record had, too
+        annotations  all of them, with those that the record had
         """
         grown = self.octets + ENTRY_BYTES + i64(len(annotations))
         if len(annotations) > RECORD_MAX or grown > GROUP_MAX:
@@ -60,7 +60,7 @@ class ModifiedRecords:
         self.octets += ENTRY_BYTES + i64(len(annotations))
 
     def forget(self, offset: i64) -> None:
-        """Forget the annotations of a record that is settled."""
+        """Forget the annotations of a settled record."""
         gone = self.by_offset.pop(offset, None)
         if gone is not None:
             self.octets -= ENTRY_BYTES + i64(len(gone))

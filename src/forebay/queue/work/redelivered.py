@@ -1,7 +1,7 @@
-"""Records that were settled, and that an administrator has had delivered once more.
+"""Settled records that an administrator has had delivered once more.
 
-They are remembered by runs, each with the annotations that say so, which its records are delivered with. Notes in the
-write-ahead log are among those of `attempts.py`:
+They are kept as runs, each with the annotations that mark its records on delivery. Notes in the write-ahead log are
+among those of `attempts.py`:
 
     first, 0, count << 8 | 4   and in the next triple ms, 0, 0: delivered once more since that time
 """
@@ -28,7 +28,7 @@ RUNS_MAX: Final = 100_000  # of one group; about 100 octets of memory each
 class RedeliveredRuns:
     """The runs of one group's records that are delivered once more, until they are settled again.
 
-    runs  (first, end, milliseconds since 1970 when that was asked for), ascending; no two of them overlap
+    runs  (first, end, time of the request in milliseconds since 1970), ascending; they do not overlap
     """
 
     def __init__(self, settlement: Settlement) -> None:
@@ -36,7 +36,7 @@ class RedeliveredRuns:
         self.runs: list[tuple[int, int, int]] = []
 
     def place(self, offset: i64) -> i64:
-        """Return the place of the first run that ends behind an offset."""
+        """Return the index of the first run that ends behind `offset`."""
         runs = self.runs
         low: i64 = 0
         high: i64 = len(runs)
@@ -49,14 +49,14 @@ class RedeliveredRuns:
         return low
 
     def asked_ms(self, offset: i64) -> i64:
-        """Return when the redelivery of a record was asked for; -1 if it is none."""
+        """Return when a record's redelivery was requested, in milliseconds since 1970; -1 if it was not."""
         at = self.place(offset)
         if at == len(self.runs) or i64(self.runs[at][0]) > offset:
             return -1
         return self.runs[at][2]
 
     def add(self, first: i64, end: i64, ms: i64) -> None:
-        """Remember a run; of its records none is part of another run any more."""
+        """Add a run. Its records leave the other runs."""
         kept: list[tuple[int, int, int]] = []
         at = self.place(first)
         behind = at
@@ -77,7 +77,7 @@ class RedeliveredRuns:
         return at < len(self.runs) and i64(self.runs[at][0]) < first + count
 
     def mark(self, delivery: Delivery, offset: i64, properties: PropertyReader) -> None:
-        """Have a delivery of one record say that it is a redelivery, if it is one."""
+        """Mark the delivery of one record as a redelivery, if it is one."""
         ms = self.asked_ms(offset)
         if ms >= 0:
             known = annotation(delivery.block.annotations(delivery.index), MODIFIED)

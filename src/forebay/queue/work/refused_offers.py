@@ -1,4 +1,4 @@
-"""Deliveries of the records that some consumers have refused (ready/refused.py): to those that have not."""
+"""Offers records that some consumers have refused (ready/refused.py) to the other consumers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forebay.queue.work.attempts import deliveries_in, failures_in
 
 @final
 class RefusedOffer:
-    """A record that some consumers have refused, for another one."""
+    """A record that some consumers have refused, offered to another consumer."""
 
     def __init__(self, consumer: Consumer, block: Block, offset: i64) -> None:
         self.consumer = consumer
@@ -27,14 +27,14 @@ class RefusedOffer:
 
 @final
 class RefusedOffers:
-    """Finds a consumer for each record of a group that waits and that others have refused."""
+    """Finds a consumer for each waiting record of a group that others have refused."""
 
     def __init__(self, ready: ReadyQueue, properties: PropertyReader) -> None:
         self.ready = ready
         self.properties = properties
 
     def assign(self, consumers: list[Consumer], fairness: Fairness, most: i64) -> list[RefusedOffer]:
-        """Take out what can be delivered in this turn, at most so many, with a consumer for each record."""
+        """Take out records that can be delivered in this turn, at most `most`, with a consumer for each."""
         candidates = candidates_of(consumers, fairness)
         if not candidates:
             return []
@@ -80,7 +80,7 @@ class RefusedOffers:
         return expired
 
     def block_of(self, offset: i64) -> Block | None:
-        """Return the block of a record that waits. Return None, and take the record for settled, if it is gone."""
+        """Return the block of a waiting record. Return None, and settle the record, if the log has it no longer."""
         block = self.ready.log.block(offset)
         if block is None or block.base > offset:
             self.ready.settle(offset, 1)
@@ -88,7 +88,7 @@ class RefusedOffers:
         return block
 
     def takes(self, consumer: Consumer, block: Block, offset: i64) -> bool:
-        """Return whether a consumer has not refused a record, and wants it if it has a filter."""
+        """Return whether a consumer has not refused a record, and its filter matches."""
         ready = self.ready
         if not ready.refused.may_take(offset, consumer.id):
             return False
@@ -105,7 +105,7 @@ class RefusedOffers:
 
 
 def candidates_of(consumers: list[Consumer], fairness: Fairness) -> list[Consumer]:
-    """Return the consumers that take anything now: the active one alone where there is a single active one."""
+    """Return the consumers that can take records now. With a single active consumer, that is the only one."""
     if isinstance(fairness, SingleActive):
         active = fairness.next(consumers, b"")
         return [] if active is None else [active]

@@ -1,4 +1,4 @@
-"""Records of a work group that come back: ready at once, or after a delay that outlives a restart."""
+"""Returned records of a work group: ready at once, or after a delay that survives a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forebay.queue.work.settlement import Settlement
 
 @final
 class ReturningRecords:
-    """The way of one group's records back to its ready queue.
+    """The returned records of one group, on their way back to its ready queue.
 
     delayed  records that can be delivered later
     """
@@ -38,11 +38,11 @@ class ReturningRecords:
         self.delayed = DelayedRecords()
 
     def now_us(self) -> i64:
-        """Return about what time it is; nobody may have had to do with this group for long."""
+        """Return the approximate time. The group may not have been visited for long."""
         return max(self.turn.now_us, self.properties.looks.now_us)
 
     def wait(self, first: i64, count: i64, due_us: i64) -> None:
-        """Make records ready from `due_us` on, see `DelayedRecords`, or at once where that is 0."""
+        """Make records ready from `due_us` on, see `DelayedRecords`, or at once if it is 0."""
         if due_us != 0:
             self.settlement.mark(first, first + count, DELAYED)
             self.delayed.add(first, count, due_us)
@@ -51,13 +51,13 @@ class ReturningRecords:
             self.ready_queue.add(first, count)
 
     def release_due(self, now_us: i64) -> None:
-        """Make delayed records ready whose time has come."""
+        """Make the delayed records ready that are due."""
         for first, count in self.delayed.take_due(now_us):
             self.settlement.mark(first, first + count, RETURNED)
             self.ready_queue.add(first, count)
 
     def restore(self) -> None:
-        """Make records that settlements passed over ready again, or delayed until the time that was noted for them.
+        """Make the records that settlements passed over ready, or delay them as noted.
 
         Call `ReadyQueue.restore_cursor` first.
         """

@@ -1,7 +1,7 @@
-"""Records of a group that are settled, in memory and in the write-ahead log.
+"""The settlement of a group's records, in memory and in the write-ahead log.
 
-Between `committed` and `cursor` each page of 1024 offsets has one state octet a record; a page whose records are all
-settled goes, so a missing page below the cursor means: settled. Settlements are logged as intervals, lazily.
+Between `committed` and `cursor` each page of 1024 offsets has one state byte per record. A page whose records are all
+settled is removed, so a missing page below the cursor is settled. Settlements are logged lazily, as intervals.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from forebay.queue.source.intake import Intake
 class Settlement:
     """The states of one group's records.
 
-    start, committed  the first record of the group; every offset below `committed` is settled: the log may forget it
-    cursor            next offset never yet delivered
+    start, committed  the first record of the group; every offset below `committed` is settled, and the log may drop it
+    cursor            next offset that was never delivered
     pages             the states of the records from `committed` to the cursor, by page
-    intake            knows which records the group's view never took: these are settled without a note
+    intake            the view's filter, which knows the records that the view never took: they are settled without a
+                      note
     intervals         (first, end) pairs for the write-ahead log; the last, which may grow, is in the two fields below
     """
 
@@ -40,16 +41,16 @@ class Settlement:
         self.begin(start)
 
     def begin(self, offset: i64) -> None:
-        """Begin with everything below `offset` settled, and nothing else: no page says anything yet."""
+        """Begin with everything below `offset` settled, and nothing else."""
         self.committed = offset
         self.cursor = offset
         if offset & (PAGE_RECORDS - 1):
             self.mark_settled((offset >> PAGE_BITS) << PAGE_BITS, offset)
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
-        """Begin anew as `begin`, whatever was settled and delivered before.
+        """Begin anew as `begin` does, whatever was settled and delivered before.
 
-        gone  intervals that are about to be left out of the log
+        gone  intervals that are about to leave the log
         """
         self.pages.clear()
         self.intervals.truncate(0)
@@ -60,9 +61,9 @@ class Settlement:
         self.settle_missing(gone)
 
     def settle_missing(self, gone: list[tuple[int, int]]) -> None:
-        """Settle what was, or is going to be, left out of the log: nobody holds it.
+        """Settle records that have left the log, or are going to: nobody holds them.
 
-        Below the cursor, too: a note of what came later has moved the cursor past it.
+        Some may be below the cursor: the note of a later settlement may have moved the cursor past them.
         """
         committed = self.committed
         missing = self.log.missing(committed)
@@ -84,7 +85,7 @@ class Settlement:
     # ---- states
 
     def page(self, offset: i64) -> Page:
-        """The page of a record, made if it is not there."""
+        """Return the page of a record. Create it if it is missing."""
         number = offset >> PAGE_BITS
         page = self.pages.get(number)
         if page is None:
@@ -93,7 +94,7 @@ class Settlement:
         return page
 
     def mark(self, first: i64, end: i64, state: u8) -> None:
-        """Give records, none of which is settled, a state."""
+        """Set the state of records, none of which is settled."""
         while first < end:
             page = self.page(first)
             stop = min(page.base + PAGE_RECORDS, end)
@@ -102,9 +103,9 @@ class Settlement:
             first = stop
 
     def mark_settled(self, first: i64, end: i64) -> None:
-        """Mark records settled that nobody holds; the cursor stands behind them already.
+        """Mark records settled that no consumer holds. The cursor must be behind them.
 
-        A page wholly below the cursor that is missing is settled: it stays missing.
+        A missing page wholly below the cursor is settled, and stays missing.
         """
         while first < end:
             number = first >> PAGE_BITS
@@ -122,12 +123,14 @@ class Settlement:
             first = stop
 
     def settle(self, first: i64, end: i64) -> None:
-        """Settle records that nobody holds, and remember it for the write-ahead log."""
+        """Settle records that no consumer holds, and note it for the write-ahead log."""
         self.mark_settled(first, end)
         self.note(first, end)
 
     def reopen(self, first: i64, end: i64) -> None:
-        """Have settled records below the cursor wait again, as if they had been returned; others stay as they are.
+        """Return settled records below the cursor to the ready state, as if they had been returned.
+
+        Others stay as they are.
 
         Nothing is noted for the write-ahead log.
         """
@@ -152,13 +155,13 @@ class Settlement:
             first = stop
 
     def settled_in(self, page: Page, count: i64) -> None:
-        """Count records of a page that were marked settled by who held them: without any other it goes."""
+        """Count records of a page that its holder has marked settled. Remove the page if it has no others."""
         page.left -= count
         if page.left == 0:
             self.pages.pop(page.base >> PAGE_BITS, None)
 
     def state(self, offset: i64) -> u8:
-        """Return the state of a record: READY if it stands behind the cursor."""
+        """Return the state of a record: READY from the cursor on."""
         if offset >= self.cursor:
             return READY
         page = self.pages.get(offset >> PAGE_BITS)
@@ -171,7 +174,7 @@ class Settlement:
         return page is None or page.states[offset - page.base] == SETTLED
 
     def advance(self) -> i64:
-        """Move `committed` over all that is settled from there on; the new value."""
+        """Move `committed` over all settled records that follow it. Return its new value."""
         committed = self.committed
         while committed < self.cursor:
             page = self.pages.get(committed >> PAGE_BITS)
@@ -192,7 +195,7 @@ class Settlement:
     # ---- the write-ahead log
 
     def note(self, first: i64, end: i64) -> None:
-        """Remember a settled interval for the write-ahead log, merged with the one before where they touch."""
+        """Note a settled interval for the write-ahead log, merged with the last if they touch."""
         if first == self.interval_end:
             self.interval_end = end
             return
@@ -219,7 +222,7 @@ class Settlement:
         self.interval_first = self.interval_end
 
     def take_progress(self) -> bytes:
-        """Settlements since the last call, for the write-ahead log; empty when there are none."""
+        """Return the settlements since the last call, for the write-ahead log; empty if there are none."""
         self.cut_interval()
         if not len(self.intervals):
             return b""
@@ -228,9 +231,9 @@ class Settlement:
         return progress
 
     def restore(self, progress: bytes) -> None:
-        """Apply what `take_progress` or `snapshot` gave, in recovery.
+        """Apply what `take_progress` or `snapshot` returned, in recovery.
 
-        Intervals beyond the end of the log (their records were lost with the tail) are cut off there.
+        Intervals beyond the end of the log are cut off there: their records were lost with its tail.
         """
         for at in range(0, i64(len(progress)), 16):
             first = read_i64_le(progress, at)
@@ -247,7 +250,7 @@ class Settlement:
         self.advance()
 
     def snapshot(self) -> bytes:
-        """Settled intervals: all below `committed`, then those above it."""
+        """Return the settled intervals: all below `committed`, then those above it."""
         out = BytesWriter()
         write_i64_le(out, 0)
         write_i64_le(out, self.advance())
@@ -262,7 +265,7 @@ class Settlement:
     # ---- intervals
 
     def passed_over(self) -> list[tuple[int, int]]:
-        """The runs that settlements passed over, ascending; after the last `restore`."""
+        """Return the runs that settlements passed over, ascending. Call after the last `restore`."""
         found: list[tuple[int, int]] = []
         first: i64 = -1
         for number in sorted(self.pages):
@@ -281,7 +284,7 @@ class Settlement:
         return found
 
     def settled_above(self) -> list[tuple[int, int]]:
-        """Settled intervals between `committed` and `cursor`."""
+        """Return the settled intervals between `committed` and `cursor`."""
         found: list[tuple[int, int]] = []
         first = self.committed
         for start, end in self.unsettled(first, self.cursor):
@@ -293,7 +296,7 @@ class Settlement:
         return found
 
     def unsettled(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of [first, end) that are not settled."""
+        """Return the intervals of [first, end) that are not settled."""
         found: list[tuple[int, int]] = []
         start: i64 = -1
         offset = max(self.committed, first)

@@ -1,4 +1,4 @@
-"""Records taken out of the middle of a group, whoever's turn it is: what somebody moves or deletes by choice."""
+"""Takes records out of the middle of a group, whoever's turn it is, to move or delete chosen records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forebay.queue.work.work_group import WorkGroup
 
 
 def is_waiting(group: WorkGroup, offset: i64) -> bool:
-    """True if a record is to be delivered, now or later: nobody holds it, and it is neither settled nor dead."""
+    """Return whether a record waits, now or for later: no consumer holds it, and it is neither settled nor dead."""
     settlement = group.settlement
     if offset >= settlement.cursor:
         return offset < settlement.log.end
@@ -24,7 +24,7 @@ def is_waiting(group: WorkGroup, offset: i64) -> bool:
 
 
 def take_out(group: WorkGroup, chosen: set[int]) -> None:
-    """Settle records each of which is waiting; the others wait as they did."""
+    """Delete waiting records by settling them. The other records wait as before."""
     withdraw_waiting(group, chosen)
     group.counts.purged += len(chosen)
     for offset in sorted(chosen):
@@ -32,7 +32,7 @@ def take_out(group: WorkGroup, chosen: set[int]) -> None:
 
 
 def withdraw_waiting(group: WorkGroup, chosen: set[int]) -> None:
-    """Have records, each of which is waiting, wait nowhere any more; the caller says what becomes of them."""
+    """Take waiting records out of the group. The caller decides what becomes of them."""
     if not chosen:
         return
     ready = group.ready_queue
@@ -50,7 +50,7 @@ def withdraw_waiting(group: WorkGroup, chosen: set[int]) -> None:
 
 
 def acknowledge_waiting(group: WorkGroup, chosen: set[int]) -> None:
-    """Settle records, each of which is waiting, as if a consumer had acknowledged them."""
+    """Settle waiting records as if a consumer had acknowledged them."""
     withdraw_waiting(group, chosen)
     group.counts.acked += len(chosen)
     group.settled += len(chosen)
@@ -59,14 +59,14 @@ def acknowledge_waiting(group: WorkGroup, chosen: set[int]) -> None:
 
 
 def expire_waiting(group: WorkGroup, chosen: set[int]) -> None:
-    """Have records, each of which is waiting, die as expired though their time has not come."""
+    """Let waiting records die as expired, though their time has not come."""
     withdraw_waiting(group, chosen)
     for offset in sorted(chosen):
         group.deaths.dead_letter(offset, 1, FORCED_EXPIRE, group.attempts.of(offset))
 
 
 def apply_early_acks(group: WorkGroup, now_us: i64) -> None:
-    """Settle records that have come, and that somebody had acknowledged in advance."""
+    """Settle the published records that were acknowledged in advance."""
     due = group.attempts.early.take_due(group.settlement.log.end, now_us, group.attempts.notes)
     chosen: set[int] = set()
     for first, end in due:
@@ -77,7 +77,7 @@ def apply_early_acks(group: WorkGroup, now_us: i64) -> None:
 
 
 def take_out_delayed(delayed: DelayedRecords, chosen: set[int]) -> set[int]:
-    """Take the chosen records out of those that are not to be delivered yet; the ones that were there."""
+    """Take chosen records out of the delayed ones. Return those that were delayed."""
     out: set[int] = set()
     left: list[tuple[int, int, int]] = []
     for due, run, total in delayed.heap:
@@ -110,7 +110,7 @@ def take_out_of_age(ready: ReadyQueue, chosen: set[int]) -> None:
 
 
 def take_out_of_order(ready: ReadyQueue, order: Order, chosen: set[int]) -> None:
-    """All that waits takes its place anew."""
+    """Take chosen records out of an order, by putting all waiting records in order again."""
     turn = ready.turn
     turn.looks = ready.log.end - ready.settlement.cursor + 1
     last: i64 = max(chosen)
@@ -129,7 +129,7 @@ def take_out_of_order(ready: ReadyQueue, order: Order, chosen: set[int]) -> None
 
 
 def without(first: i64, count: i64, chosen: set[int]) -> list[tuple[int, int]]:
-    """The runs that are left of a run."""
+    """Return the runs that remain of a run without the chosen records."""
     left: list[tuple[int, int]] = []
     start = first
     if count > len(chosen):  # a long backlog is not walked for a few

@@ -1,7 +1,7 @@
 """A work group: leases records to competing consumers until every record is settled.
 
-It is composed, and says what goes from one part to another: from the ready queue to the leases, from there back, to the
-dead letters, or to the settled ones. Each part knows its own state, and none of them the group.
+The group is composed of parts. It moves records from the ready queue to the leases, and from there back, to the dead
+letters, or to the settled ones. Each part knows its own state, and no part knows the group.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ from forebay.queue.work.settlement import Settlement
 
 @final
 class WorkGroup(Group):
-    """One work group.
+    """A work group: its records and its competing consumers.
 
-    settlement    which of its records are settled, and where its cursor stands
-    attempts      how often those that came back were delivered
-    ready_queue   what can be delivered now
-    filters       of consumers that want only some of that
-    refused_offers  of what some consumers refused to the others
-    returning     what comes back, at once or later
-    delayed       what can be delivered later
-    leases        what consumers hold
-    dead_letters  what died and is not moved yet
-    deaths        of records that nobody holds
-    sharing       who is next in a shared subscription
-    delivered, settled  records so far
+    settlement    which records are settled, and the cursor
+    attempts      attempts at the records that came back
+    ready_queue   records that can be delivered now
+    filters       filters of consumers that want only some of the records
+    refused_offers  offers to others the records that some consumers refused
+    returning     records that come back, at once or later
+    delayed       records that can be delivered later
+    leases        records that consumers hold
+    dead_letters  records that died and are not moved yet
+    deaths        deaths of records that no consumer holds
+    sharing       strategy of a shared subscription; None if there is none
+    delivered, settled  numbers of records so far
     overdue       consumers that held a record too long and are to be cancelled
     """
 
@@ -102,11 +102,11 @@ class WorkGroup(Group):
     # ---- consumers
 
     def select(self, consumer: Consumer, filter: Filter) -> None:
-        """Give a consumer, which is not added yet, only what the filter wants from here on."""
+        """Give a consumer that is not added yet only records that the filter matches."""
         self.filters.add(consumer, filter)
 
     def share_by(self, strategy: str) -> None:
-        """Have the members of a shared subscription take turns by a strategy, from the first time this is said."""
+        """Set the strategy of a shared subscription. Only the first call sets it."""
         if self.sharing is None:
             self.sharing = fairness_named(strategy)
             self.choose_fairness()
@@ -147,14 +147,14 @@ class WorkGroup(Group):
             self.give_back(lease, lease.first, lease.count, 0, how)
 
     def active(self) -> Consumer | None:
-        """The consumer that gets everything, of a queue with a single active consumer."""
+        """Return the single active consumer, or None if there is none."""
         fairness = self.fairness
         return fairness.active if isinstance(fairness, SingleActive) else None
 
     # ---- delivering
 
     def backlog_room(self) -> i64:
-        """Return how many more records consumers may hold together."""
+        """Return how many more records the consumers may hold together."""
         most = self.limits.max_backlog
         if most == 0:
             return UNLIMITED
@@ -219,11 +219,11 @@ class WorkGroup(Group):
         return True
 
     def shareable(self) -> i64:
-        """Return the number of records that are ready for all consumers alike; 1 where a key filter may want none."""
+        """Return the number of ready records that every consumer can have; 1 if the key filter may exclude some."""
         return 1 if self.key_filter.text else self.ready_queue.available()
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
-        """The next record at once, whoever's turn it is; None if none is ready."""
+        """Deliver the next record at once to a consumer, whoever's turn it is. Return None if none is ready."""
         self.turn.looks = SCAN_RECORDS
         self.expire(now_us)
         ready = self.ready_queue
@@ -244,7 +244,10 @@ class WorkGroup(Group):
         return delivery
 
     def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
-        """Deliver the next run of at most `most` records; None where unwanted ones were passed, or none is left."""
+        """Deliver the next run of at most `most` records.
+
+        Return None if only unwanted ones were passed, or none is left.
+        """
         selector = consumer.selector
         order = self.ready_queue.order
         if selector is not None and order is not None:
@@ -255,7 +258,7 @@ class WorkGroup(Group):
     def take_wanted(
         self, order: Order, selector: Selector, consumer: Consumer, most: i64, now_us: i64
     ) -> Delivery | None:
-        """Deliver the next run that the consumer's filter wants."""
+        """Deliver the next run of records that match the consumer's filter."""
         filters = self.filters
         first = filters.find_wanted(order, selector)
         if first < 0:
@@ -275,7 +278,7 @@ class WorkGroup(Group):
         return self.deliver(consumer, block, first, count, now_us)
 
     def deliver(self, consumer: Consumer, block: Block, first: i64, count: i64, now_us: i64) -> Delivery:
-        """Lease records that were taken out of the ready queue; to a consumer that settles nothing they are settled."""
+        """Lease records taken out of the ready queue. For a consumer that settles at send, they are settled."""
         self.delivered += count
         if self.trace is not None:
             self.trace.note(DELIVERED, self.name, consumer, first, count, now_us, "")
@@ -321,13 +324,13 @@ class WorkGroup(Group):
         return settled
 
     def trace_held(self, trace: QueueTrace, type: str, lease: Lease, first: i64, count: i64) -> None:
-        """Write down what happens to those of these records that the lease holds."""
+        """Record an event of those of these records that the lease holds."""
         if lease.left:
             for start, length in held_runs(lease, first, count):
                 trace.note(type, self.name, lease.consumer, start, length, self.turn.now_us, "")
 
     def settle(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Settle records of a lease, whatever became of them; how many were held by it until now."""
+        """Settle records of a lease, whatever became of them. Return how many of them the lease held until now."""
         if lease.left == 0:
             return 0  # expired: the records belong to others, or are ready again
         assert lease.first <= first and first + count <= lease.first + lease.count
@@ -372,7 +375,7 @@ class WorkGroup(Group):
     def return_each(
         self, first: i64, count: i64, attempts: i64, due_us: i64, has_failed: bool, is_cancel: bool
     ) -> None:
-        """Return records; those die that were given back too often, or whose first failure is too long ago."""
+        """Return records one by one. Those given back too often, or failing for too long, die."""
         now_us = self.returning.now_us()
         limits = self.limits
         for offset in range(first, first + count):
@@ -391,14 +394,14 @@ class WorkGroup(Group):
                 self.returning.wait(offset, 1, due_us)
 
     def note_delivery(self, delivery: Delivery) -> None:
-        """Note that records are delivered, before they come back: a crash must not lose the count."""
+        """Record a delivery before the records come back, because a crash must not lose the count."""
         lease = delivery.lease
         if self.limits.max_deliveries and lease is not None and lease.page is not None:
             attempts = lease.deliveries + lease.failures * FAILURE
             self.attempts.note(lease.first, lease.count, attempts)
 
     def drop_spent(self) -> None:
-        """Have die, in recovery, records whose last delivery or cancel was before the broker ended."""
+        """Let records die, in recovery, that reached their last delivery or cancel before the broker stopped."""
         limits = self.limits
         attempts = self.attempts
         if limits.max_deliveries == 0 and limits.max_cancels == 0:
@@ -411,17 +414,17 @@ class WorkGroup(Group):
                 self.deaths.dead_letter(offset, 1, MAX_DELIVERIES if is_spent else MAX_CANCELS, attempts.of(offset))
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Have records of a lease die; how many of them were held by it."""
+        """Reject records of a lease, which die. Return how many of them the lease held."""
         if self.limits.dead_letter_exchange is None:
             return self.discard(lease, first, count)
         return self.dead_letter_held(lease, first, count, REJECTED)
 
     def expire_held(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Let records of a lease die of their expiry, and return how many of them the lease held."""
+        """Let records of a lease die as expired. Return how many of them the lease held."""
         return self.dead_letter_held(lease, first, count, EXPIRED)
 
     def dead_letter_held(self, lease: Lease, first: i64, count: i64, cause: str) -> i64:
-        """Take records out of a lease, and have them die; how many of them were held by it."""
+        """Withdraw records from a lease and let them die of `cause`. Return how many of them the lease held."""
         given: i64 = 0
         for start, length in self.leases.withdraw(lease, first, count):
             given += length
@@ -429,7 +432,7 @@ class WorkGroup(Group):
         return given
 
     def discard(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Settle records that a consumer rejects, and that go nowhere from here; how many were held by the lease."""
+        """Settle rejected records without dead-lettering them. Return how many of them the lease held."""
         if self.trace is not None:
             self.trace_held(self.trace, TRACE_REJECTED, lease, first, count)
         settled = self.settle(lease, first, count)
@@ -439,14 +442,14 @@ class WorkGroup(Group):
     # ---- dead letters
 
     def settle_dead_letters(self, first: i64, count: i64) -> None:
-        """Dead letters were moved, or nobody wants them: they are settled."""
+        """Settle dead letters that were moved, or that no queue takes."""
         self.dead_letters.count -= count
         self.ready_queue.settle_modified(first, count)
 
     # ---- time
 
     def expire(self, now_us: i64) -> None:
-        """Return what is past its deadline, and delayed records whose time has come."""
+        """Return the records of expired leases, and make delayed records ready that are due."""
         self.turn.now_us = now_us
         leases = self.leases
         lease = leases.take_over(now_us)
@@ -465,9 +468,9 @@ class WorkGroup(Group):
             self.returning.release_due(now_us)
 
     def look_after(self, now_us: i64) -> bool:
-        """Let expire what is left, and drop what is too much, after everybody has got what there was.
+        """Expire records and enforce the limits, after everybody has got what there was.
 
-        Whether a limit of the turn left some of it for the next.
+        Return whether a limit of the turn left some of it for the next.
         """
         more = False
         ready = self.ready_queue
@@ -482,7 +485,7 @@ class WorkGroup(Group):
         return more
 
     def next_due_us(self) -> i64:
-        """The time at which the group next has something to do though nobody asks; 0 for never."""
+        """Return the time at which the group next has to act without being asked, or 0 for never."""
         due = self.leases.next_due_us()
         delayed_us = self.delayed.next_due_us()
         if delayed_us and (due == 0 or delayed_us < due):
@@ -504,9 +507,9 @@ class WorkGroup(Group):
         return count
 
     def move(self, offset: i64, gone: list[tuple[int, int]]) -> None:
-        """Begin anew at `offset`: what is below is settled, what follows waits as if it had never been delivered.
+        """Begin anew at `offset`: lower records are settled, and later ones wait as if they had never been delivered.
 
-        What consumers hold leaves their leases. There must be no dead letters. Intervals that are `gone` as soon as a
+        Consumers lose the records that they hold. There must be no dead letters. Intervals that are `gone` as soon as a
         file is rewritten do not come back.
         """
         assert self.dead_letters.count == 0
@@ -523,7 +526,7 @@ class WorkGroup(Group):
         self.filters.start_over()
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
-        """Know nothing but that what is below `offset` is settled, and that intervals are `gone`."""
+        """Forget all state except that records below `offset` are settled and intervals are `gone`."""
         self.attempts.start_over()
         self.settlement.start_over(offset, gone)
 
@@ -537,21 +540,21 @@ class WorkGroup(Group):
         self.settlement.restore(progress)
 
     def finish_restore(self, now_us: i64 = 0) -> None:
-        """Make ready, lowest first, what settlements passed over; after the last `restore`.
+        """Make the records that settlements passed over ready, lowest first. Call after the last `restore`.
 
-        Records that housekeeping has left out, as they were settled, are so, though a crash took the note that says it.
-        Records that wait for a time after `now_us` wait on.
+        Records that compaction has left out count as settled, though a crash took the note of it. Records whose delay
+        ends after `now_us` wait on.
         """
         self.pass_over([])
         self.returning.release_due(now_us)
 
     def pass_over(self, gone: list[tuple[int, int]]) -> None:
-        """Take records for settled that housekeeping has left out, and intervals that are `gone` with it soon."""
+        """Settle records that compaction has left out, and intervals that are `gone` with it soon."""
         self.settlement.settle_missing(gone)
         self.restore_waiting()
 
     def restore_waiting(self) -> None:
-        """Make records that settlements passed over ready again, now or later."""
+        """Make the records that settlements passed over ready again, now or later."""
         self.ready_queue.restore_cursor()
         self.drop_spent()
         self.returning.restore()
@@ -562,7 +565,7 @@ class WorkGroup(Group):
         return self.settlement.snapshot() + replaced
 
     def snapshot_returns(self) -> bytes:
-        """Return what is known of the records that came back; empty where none did."""
+        """Return what is known of the returned records; empty if there are none."""
         self.attempts.take_notes()
         attempts = self.attempts
         if not attempts.by_offset and not attempts.redelivered.runs and not attempts.early.runs:
