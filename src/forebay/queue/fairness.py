@@ -1,7 +1,7 @@
-"""The choice of the consumer that gets a group's next record: one strategy for each way to be fair.
+"""Chooses the consumer that gets a group's next record: one strategy for each way to be fair.
 
-A consumer that can take nothing, because its window is full, it is paused or its filter wants nothing, is passed over,
-whatever the strategy says.
+A consumer that can take nothing is passed over by every strategy: its window is full, it is paused, or its filter
+matches nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ INCREMENT: Final = 12_345
 
 
 class Fairness(ABC):
-    """One strategy, and what it remembers.
+    """A strategy and its state.
 
-    burst   most records for one consumer at a time, where there are several
-    turn    place of the consumer whose turn it is
-    key_of  the field of the record that the strategy goes by
+    burst   most records for one consumer at a time, if there are several
+    turn    index of the consumer whose turn it is
+    key_of  the field of the record that the strategy uses as key
     """
 
     def __init__(self, burst: i64, turn: i64 = 0) -> None:
@@ -51,9 +51,11 @@ class Fairness(ABC):
 
     @abstractmethod
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
-        """The consumer that gets the next record, of a list with the highest priority first; None if none can take it.
+        """Return the consumer that gets the next record, or None if none can take it.
 
-        key  of the record, where the strategy goes by one
+        The highest priority is first in the list.
+
+        key  key of the record, if the strategy uses one
         """
 
     def begin(self) -> None:  # noqa: B027  most strategies do not divide what is ready
@@ -64,26 +66,26 @@ class Fairness(ABC):
         return self.burst
 
     def took(self, consumer: Consumer, count: i64) -> None:  # noqa: B027  most strategies do not take turns
-        """Note that the consumer that `next` chose has taken so many records."""
+        """Record that the consumer that `next` chose has taken `count` records."""
 
     def enter(self, place: i64, before: i64) -> None:
-        """Note that a consumer takes a place among so many: the next one's turn stays the next one's."""
+        """Keep the turn of the same consumer after another enters the list of `before` consumers at `place`."""
         if self.turn >= before:
             self.turn = 0
         if place < self.turn:
             self.turn += 1
 
     def leave(self, consumer: Consumer, place: i64) -> None:
-        """Note that a consumer has left its place: the next one's turn stays the next one's."""
+        """Keep the turn of the same consumer after another has left its place in the list."""
         if place < self.turn:
             self.turn -= 1
 
 
 class Rotation(Fairness):
-    """Takes one consumer after the other.
+    """A strategy that gives records to one consumer after the other.
 
-    Few records go round one by one. A backlog is divided evenly among all who can take some of it, in bursts: each
-    record that goes alone costs a delivery of its own.
+    Few records go round one by one. A backlog is divided evenly, in bursts, among all consumers that can take some of
+    it, because each record that goes alone costs a delivery of its own.
 
     left     records that the consumer whose turn it is may still have
     portion  records for each consumer of this round
@@ -117,7 +119,7 @@ class Rotation(Fairness):
         return self.left
 
     def divide(self, consumers: list[Consumer], priority: i64, ready: i64) -> None:
-        """Begin a round: each consumer of this priority that can take some of the ready records gets as many."""
+        """Begin a round: divide the ready records evenly among the consumers of this priority that can take some."""
         limit = ready // FEW
         able: i64 = 0
         for consumer in consumers:
@@ -142,7 +144,7 @@ class Rotation(Fairness):
 
 @final
 class RoundRobin(Rotation):
-    """Takes one consumer after the other."""
+    """A rotation over all consumers."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         count = i64(len(consumers))
@@ -162,7 +164,10 @@ class RoundRobin(Rotation):
 
 @final
 class ByPriority(Rotation):
-    """Takes one after the other of the highest priority: a lower one only while no higher one can take any."""
+    """A rotation over the consumers of the highest priority.
+
+    A lower one gets records only while no higher one can take any.
+    """
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         count = i64(len(consumers))
@@ -188,11 +193,12 @@ class ByPriority(Rotation):
 
 @final
 class ByFilter(Fairness):
-    """Takes, of the consumers with the highest priority, the one that has waited longest, as each wants other records.
+    """Chooses, of the consumers with the highest priority, the one that has waited longest.
 
-    Of two with one filter each gets every second record, however many go to others between them.
+    Each consumer wants other records. Of two consumers with one filter, each gets every second record, however many go
+    to others between them.
 
-    served  deliveries so far
+    served  number of deliveries so far
     """
 
     def __init__(self, burst: i64) -> None:
@@ -209,7 +215,7 @@ class ByFilter(Fairness):
         return best
 
     def share(self, consumers: list[Consumer], consumer: Consumer, ready: i64) -> i64:
-        """Return how many records the consumer may take: its part of what its filter is known to want."""
+        """Return how many records the consumer may take: its part of those that are known to match its filter."""
         selector = consumer.selector
         sharers: i64 = 0
         if selector is not None:
@@ -231,7 +237,7 @@ class ByFilter(Fairness):
 class SingleActive(Fairness):
     """Gives everything to one consumer until it leaves, or until one of a higher priority takes over.
 
-    active  that consumer, once there was something to deliver
+    active  the active consumer, once there was something to deliver
     """
 
     def __init__(self) -> None:
@@ -258,7 +264,7 @@ class SingleActive(Fairness):
 
 @final
 class Fast(Fairness):
-    """Takes the first consumer that can take some, the highest priority before, and gives it as much as it takes."""
+    """Chooses the first consumer that can take records, by priority, and gives it as many as it takes."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         for consumer in consumers:
@@ -269,11 +275,11 @@ class Fast(Fairness):
 
 @final
 class Proportional(Fairness):
-    """Takes, of the consumers with the highest priority, the one with the most unused share of its backlog.
+    """Chooses, of the consumers with the highest priority, the one with the largest unused share of its backlog.
 
     Of consumers with equal shares the one that has waited longest is next.
 
-    served  deliveries so far
+    served  number of deliveries so far
     """
 
     def __init__(self) -> None:
@@ -296,7 +302,7 @@ class Proportional(Fairness):
 
 @final
 class LeastHeld(Fairness):
-    """Takes the consumer with the fewest messages unacknowledged, as all windows were alike at first."""
+    """Chooses the consumer with the fewest unacknowledged messages. All windows start equal."""
 
     def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
         best: Consumer | None = None
@@ -308,7 +314,7 @@ class LeastHeld(Fairness):
 
 @final
 class ByHash(Fairness):
-    """Takes always the same consumer for the same key."""
+    """Chooses always the same consumer for the same key."""
 
     def __init__(self, key_of: i64) -> None:
         super().__init__(1)
@@ -321,7 +327,7 @@ class ByHash(Fairness):
 
 @final
 class AtRandom(Fairness):
-    """Takes any of them, by a generator that gives the same in every run."""
+    """Chooses any consumer, by a generator that gives the same sequence in every run."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -335,7 +341,7 @@ class AtRandom(Fairness):
 
 @final
 class Sticky(Fairness):
-    """Takes the same consumer as before, as long as it can take something."""
+    """Chooses the same consumer as before, as long as it can take records."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -354,7 +360,7 @@ class Sticky(Fairness):
 
 
 def is_freer(consumer: Consumer, other: Consumer) -> bool:
-    """Return whether a consumer has more of its backlog unused than another, or as much and has waited longer."""
+    """Return whether a consumer has a larger unused share than another, or an equal one and has waited longer."""
     held = min(consumer.held, SHARE_MAX)
     other_held = min(other.held, SHARE_MAX)
     used = held * min(other_held + other.credit, SHARE_MAX)
@@ -363,14 +369,14 @@ def is_freer(consumer: Consumer, other: Consumer) -> bool:
 
 
 def fairness_of(strategy: i64, current: Fairness) -> Fairness:
-    """Return a queue's strategy, FAST or PROPORTIONAL: the current one if that is it already."""
+    """Return a queue's strategy, FAST or PROPORTIONAL. Return the current one if it is that already."""
     if strategy == FAST:
         return current if isinstance(current, Fast) else Fast(BURST)
     return current if isinstance(current, Proportional) else Proportional()
 
 
 def fairness_named(strategy: str) -> Fairness:
-    """The strategy of a shared subscription."""
+    """Return a new strategy of a shared subscription, by its option name."""
     if strategy == LEAST_INFLIGHT:
         return LeastHeld(1)
     if strategy == RANDOM:
@@ -386,7 +392,7 @@ def fairness_named(strategy: str) -> Fairness:
 
 
 def next_from(consumers: list[Consumer], start: i64) -> i64:
-    """Place of the first that can take something, from a place on and round; -1 for none."""
+    """Return the index of the first consumer that can take records, from `start` on and round, or -1 for none."""
     count = i64(len(consumers))
     for step in range(count):
         at = (start + step) % count
@@ -396,7 +402,7 @@ def next_from(consumers: list[Consumer], start: i64) -> i64:
 
 
 def hash_of(key: bytes) -> i64:
-    """FNV-1a, of which 31 bits are kept: the same in every run, unlike Python's."""
+    """Return 31 bits of the FNV-1a hash of a key. Unlike Python's hash it is the same in every run."""
     value: i64 = 2_166_136_261
     for octet in key:
         value = ((value ^ octet) * 16_777_619) & 0xFFFF_FFFF

@@ -1,12 +1,12 @@
-"""The message queue of one MQTT session: runs of messages by priority, up to a limit, as EMQX's mqueue keeps them.
+"""The message queue of one MQTT session: runs of messages by priority, up to a limit, like EMQX's mqueue.
 
-Ten thousand sessions may have a thousand runs each, so a run is no object but an index of parallel arrays, 33 octets.
-Runs before `head` are used up; one in the middle is used up where the limit took its last QoS 0 message. When the
-used-up ones are more than the others, the arrays are written anew.
+Ten thousand sessions may have a thousand runs each, so a run is no object but an index of parallel arrays, 33 bytes.
+Runs before `head` are used up. A run in the middle is used up if the limit took its last QoS 0 message. When used-up
+runs outnumber the others, the arrays are rewritten.
 
-Turns: each level may deliver (priority + 1) * 10 messages a round, the highest first. A round ends when every level
-that has something has had its turn, or when only one has something. So what comes to a higher level is next, and yet no
-level waits for more than two turns of each other one.
+Turns: each level may deliver (priority + 1) * 10 messages a round, the highest level first. A round ends when every
+level with messages has had its turn, or when only one level has messages. A message for a higher level is thus next,
+and no level waits for more than two turns of each other level.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ROOM_MIN: Final = 8  # free places made in front of the first run at once
 class MqueueRules:
     """The rules for the queues of all sessions.
 
-    limit             messages a level; 0 for no limit
-    store_qos0        whether QoS 0 messages may wait at all: held by whoever pushes
-    qos0_bypass       whether QoS 0 passes by what waits: the same
-    crowd_at          messages of a connected session beyond which its publishers are held back; 0 for no limit
-    priorities        exact topic -> 1 to 255
-    default_priority  of all other topics: LOWEST or HIGHEST
+    limit             messages per level; 0 for no limit
+    store_qos0        whether QoS 0 messages may wait at all, enforced by the caller of `push`
+    qos0_bypass       whether QoS 0 messages overtake waiting ones, enforced by the caller of `push`
+    crowd_at          messages of a connected session beyond which its publishers are delayed; 0 for no limit
+    priorities        priority of each exact topic, 1 to 255
+    default_priority  priority of all other topics: LOWEST or HIGHEST
     """
 
     def __init__(self, limit: i64, store_qos0: bool, priorities: dict[bytes, int], default_priority: i64) -> None:
@@ -48,7 +48,7 @@ class MqueueRules:
         self.default_priority = default_priority
 
     def priority(self, topic: bytes) -> i64:
-        """The level of a message to this topic; one for all where no topic is given its own."""
+        """Return the priority of a message to this topic. It is the same for all topics if none has its own."""
         if not self.priorities:
             return LOWEST
         given = self.priorities.get(topic)
@@ -59,13 +59,13 @@ class MqueueRules:
 class MqueueLevel:
     """The runs of one priority, oldest first, and what is left of its turn.
 
-    count         messages; `zero_count` of them go at QoS 0
-    credit        messages until the end of its turn
-    runs          those with something left
-    head          no run before this index has something left
+    count         number of messages; `zero_count` of them are sent at QoS 0
+    credit        number of messages until the end of its turn
+    runs          number of runs with messages left
+    head          no run before this index has messages left
     first_zero    no run before this one has a QoS 0 message left
     first_logged  no run before this one has a message in the log left
-    ascending     each run in the log begins where one further to the front ends, or later
+    ascending     each run in the log begins at or behind the end of those before it
     logged_end    highest end of a run in the log so far
     """
 
@@ -155,7 +155,7 @@ class MqueueLevel:
         self.zeros = append(self.zeros, zero)
 
     def rewrite(self, room: i64) -> None:
-        """Write the arrays anew without the used-up runs, with free places for `room` runs in front of the first."""
+        """Rewrite the arrays without the used-up runs, with free places for `room` runs in front of the first."""
         consumers = self.consumers
         blocks = self.blocks
         firsts = self.firsts
@@ -178,7 +178,7 @@ class MqueueLevel:
     # ---- taking
 
     def remove(self, index: i64, count: i64) -> None:
-        """The first `count` messages of a run are gone."""
+        """Remove the first `count` messages of a run."""
         self.count -= count
         if self.zeros[index]:
             self.zero_count -= count
@@ -197,9 +197,9 @@ class MqueueLevel:
             self.rewrite(0)
 
     def drop(self, count: i64, lost: list[int]) -> None:
-        """Remove the oldest QoS 0 messages, and where there are none, the oldest.
+        """Remove the oldest QoS 0 messages, or the oldest of all if there are none.
 
-        lost  is given first and end of those in the log
+        lost  receives the first offset and the end of each removed run in the log
         """
         while count > 0:
             index = self.find_zero() if self.zero_count > 0 else self.find_head()
@@ -213,7 +213,7 @@ class MqueueLevel:
     # ---- looking
 
     def find_head(self) -> i64:
-        """The first run; there must be one."""
+        """Return the index of the first run. There must be one."""
         index = self.head
         while self.counts[index] == 0:
             index += 1
@@ -221,7 +221,7 @@ class MqueueLevel:
         return index
 
     def find_zero(self) -> i64:
-        """The first run at QoS 0; there must be one."""
+        """Return the index of the first run at QoS 0. There must be one."""
         index = max(self.first_zero, self.head)
         while self.counts[index] == 0 or not self.zeros[index]:
             index += 1
@@ -229,7 +229,7 @@ class MqueueLevel:
         return index
 
     def find_logged(self) -> i64:
-        """The first run in the log; the end of the arrays if there is none."""
+        """Return the index of the first run in the log, or the end of the arrays if there is none."""
         index = max(self.first_logged, self.head)
         end = i64(len(self.firsts))
         while index < end and (self.counts[index] == 0 or self.blocks[index] is not None):
@@ -238,7 +238,7 @@ class MqueueLevel:
         return index
 
     def lowest_logged(self) -> i64:
-        """Lowest offset of a run in the log; -1 if there is none."""
+        """Return the lowest offset of a run in the log, or -1 if there is none."""
         begin = self.find_logged()
         end = i64(len(self.firsts))
         if begin == end:
@@ -251,7 +251,7 @@ class MqueueLevel:
         return lowest
 
     def logged(self, first: i64, end: i64, out: list[tuple[int, int]]) -> None:
-        """Add the parts of [first, end) that wait, run by run."""
+        """Append the waiting parts of [first, end), run by run."""
         for index in range(self.find_logged(), i64(len(self.firsts))):
             if self.counts[index] == 0 or self.blocks[index] is not None:
                 continue
@@ -265,14 +265,14 @@ class MqueueLevel:
 
 @final
 class Mqueue:
-    """Runs of records that wait, by priority level; a run is consecutive records of one block in memory, or of one log.
+    """Runs of waiting records, by priority level. A run is consecutive records of one block in memory, or of one log.
 
-    count          messages
-    limit          messages a level, by the rules unless somebody sets another; 0 for no limit
-    dropped        by the limit, since the beginning
-    lost           first, end, ... of those of them that were in the log, since `take_lost`
-    run_consumer   and the other three: the run whose turn it is, as `head` found it; of no meaning after `take`
-    run_block      None where `run_first` is an offset in the log; else that is an index in this block
+    count          number of messages
+    limit          messages per level, as the rules say unless a session sets another; 0 for no limit
+    dropped        number of messages that the limit took, since the beginning
+    lost           first, end, ... of those that were in the log, since `take_lost`
+    run_consumer   and the other three: the run whose turn it is, as `head` found it; invalid after `take`
+    run_block      None if `run_first` is an offset in the log; else `run_first` is an index in this block
     """
 
     def __init__(self, rules: MqueueRules) -> None:
@@ -289,10 +289,12 @@ class Mqueue:
         self.run_count: i64 = 0
 
     def push(self, consumer: Consumer, block: Block | None, first: i64, count: i64, zero: bool, priority: i64) -> None:
-        """Add messages as the newest of a level; over its limit, its oldest with QoS 0 go, then its oldest.
+        """Append messages as the newest of a level.
+
+        Over the limit, its oldest QoS 0 messages go first, then its oldest.
 
         block  None: `first` is an offset in the log; else an index in this block
-        zero   these go at QoS 0, whatever they were published with
+        zero   send at QoS 0, whatever they were published with
         """
         try:
             assert count > 0
@@ -313,7 +315,7 @@ class Mqueue:
     def push_front(
         self, consumer: Consumer, block: Block | None, first: i64, count: i64, zero: bool, priority: i64
     ) -> None:
-        """Add messages that come back before all others of a level, whatever its limit; the newest run first."""
+        """Put returned messages before all others of a level, whatever its limit. Call for the newest run first."""
         try:
             assert count > 0
             self.level(priority).push_front(consumer, block, first, count, zero)
@@ -324,7 +326,7 @@ class Mqueue:
             raise
 
     def head(self) -> bool:
-        """Find the run whose turn it is; False if nothing waits."""
+        """Find the run whose turn it is. Return False if nothing waits."""
         if self.count == 0:
             self.run_consumer = None
             self.run_block = None
@@ -342,7 +344,7 @@ class Mqueue:
         return True
 
     def take(self, count: i64) -> None:
-        """The first `count` messages of the run that `head` found are gone: sent, expired, or given to another."""
+        """Remove the first `count` messages of the run that `head` found: they were sent, have expired, or moved."""
         try:
             level = self.turn
             assert level is not None and 0 <= count <= self.run_count, "take follows head"
@@ -361,12 +363,12 @@ class Mqueue:
             raise
 
     def take_lost(self) -> list[int]:
-        """Return first, end, ... of the messages in the log that have given way since the last call."""
+        """Return first, end, ... of the messages in the log that the limit took since the last call."""
         lost, self.lost = self.lost, []
         return lost
 
     def clear(self) -> None:
-        """Forget everything that waits."""
+        """Remove everything that waits."""
         self.levels.clear()
         self.count = 0
         self.turn = None
@@ -374,7 +376,7 @@ class Mqueue:
         self.run_block = None
 
     def floor(self, none: i64) -> i64:
-        """Lowest offset in the log that waits; `none` if there is none."""
+        """Return the lowest offset in the log that waits, or `none` if there is none."""
         floor = none
         found = False
         for level in self.levels:
@@ -385,7 +387,7 @@ class Mqueue:
         return floor
 
     def logged(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of [first, end) in the log that wait, ascending and merged."""
+        """Return the intervals of [first, end) in the log that wait, ascending and merged."""
         parts: list[tuple[int, int]] = []
         for level in self.levels:
             level.logged(first, end, parts)
@@ -399,7 +401,7 @@ class Mqueue:
         return merged
 
     def level(self, priority: i64) -> MqueueLevel:
-        """The level of that priority, made if it is not there."""
+        """Return the level of a priority. Create it if it is missing."""
         at: i64 = 0
         for level in self.levels:
             if level.priority == priority:
@@ -412,7 +414,7 @@ class Mqueue:
         return made
 
     def next_level(self) -> MqueueLevel | None:
-        """The highest that has messages and a turn; None at the end of a round."""
+        """Return the highest level that has messages and credit, or None at the end of a round."""
         for level in self.levels:
             if level.count > 0 and level.credit > 0:
                 return level

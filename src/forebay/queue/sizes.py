@@ -1,4 +1,4 @@
-"""The octets of a queue's messages, ready and held: shares of its log, found without a look at the disk."""
+"""The sizes of a queue's messages, ready and held, as shares of its log. Nothing is read from the disk."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LOOKS_MAX: Final = 1000  # records of partly settled leases that are looked at o
 
 @final
 class QueueSizes:
-    """The octets of a queue's messages.
+    """The sizes of a queue's messages, in bytes.
 
-    octets     of the whole log
-    in_memory  of the log's blocks that are in memory
-    ready      of the messages that are ready: with one group of consumers, what is neither held nor of dead letters
-    unacked    of the messages that consumers hold, of each group
+    octets     bytes of the whole log
+    in_memory  bytes of the log's blocks in memory
+    ready      bytes of the ready messages; with one group, of what is neither held nor dead
+    unacked    bytes of the messages that consumers hold, in each group
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -52,24 +52,27 @@ class QueueSizes:
         self.ready = share(left, ready, others)
 
     def count_in_memory(self, messages: int) -> int:
-        """Return how many of so many messages are in memory, by the octets of the log that are."""
+        """Return how many of `messages` messages are in memory, estimated by the bytes of the log in memory."""
         return share(messages, self.in_memory, self.octets) if self.octets else messages
 
 
 def share(amount: int, part: int, whole: int) -> int:
-    """Return the share of an amount that a part of the whole has; numbers of any length, as a product may be long."""
+    """Return the share of `amount` that `part` has of `whole`.
+
+    Numbers may be of any length, as a product may be long.
+    """
     return amount * part // whole if part < whole else amount if part else 0
 
 
 def in_memory(log: QueueLog) -> int:
-    """Return the octets of a log's blocks that are in memory."""
+    """Return the bytes of a log's blocks that are in memory."""
     return log.cached_octets - OBJECT_OCTETS * i64(len(log.cached)) if log.durable else log.octets
 
 
 def held_octets(log: QueueLog, group: WorkGroup, octets: int, messages: int) -> int:
-    """Return the octets of the records that consumers of a group hold, of so many octets of all messages.
+    """Return the bytes of the records that consumers of a group hold.
 
-    Where they hold them by very many leases, it is their share by number.
+    With very many leases it is an estimate: their share, by number, of the `octets` bytes of all `messages` messages.
     """
     leases = group.leases
     if leases.live > LEASES_MAX:
@@ -88,7 +91,7 @@ def held_octets(log: QueueLog, group: WorkGroup, octets: int, messages: int) -> 
 
 
 def lease_octets(log: QueueLog, lease: Lease) -> i64:
-    """Return the octets of what is left of a lease."""
+    """Return the bytes of the records left in a lease."""
     held: i64 = 0
     for first, count in held_runs(lease, lease.first, lease.count):
         held += run_octets(log, first, count)
@@ -96,7 +99,7 @@ def lease_octets(log: QueueLog, lease: Lease) -> i64:
 
 
 def run_octets(log: QueueLog, first: i64, count: i64) -> i64:
-    """Return the octets of consecutive records, as far as they are in the log."""
+    """Return the bytes of consecutive records, as far as they are in the log."""
     index = log.index
     end = first + count
     octets: i64 = 0
@@ -111,7 +114,10 @@ def run_octets(log: QueueLog, first: i64, count: i64) -> i64:
 
 
 def part_octets(log: QueueLog, at: i64, first: i64, count: i64) -> i64:
-    """Return the octets of some records of a block: exact if it is in memory or they are all of it, else an average."""
+    """Return the bytes of some records of a block.
+
+    The number is exact if the block is in memory, or all of its records are counted. Otherwise it is an average.
+    """
     index = log.index
     octets = i64(index.octets[at])
     total = i64(index.counts[at])

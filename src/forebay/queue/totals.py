@@ -1,4 +1,4 @@
-"""Sums over all queues of a broker, and which of them are longest."""
+"""Sums over all queues of a broker, and the longest queues."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class GroupTotals:
     """The sums over the work groups of one queue.
 
     groups              the work groups
-    unacked             messages that consumers hold, of each group
-    dead_letters        dead letters that wait for their exchange to take them, of each group
-    dead_letter_octets  bytes of the bodies of these
+    unacked             messages that consumers hold, in each group
+    dead_letters        dead letters that wait for their exchange, in each group
+    dead_letter_octets  bytes of the bodies of these dead letters
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -40,8 +40,8 @@ class GroupTotals:
 class QueueTotals:
     """The sums over queues.
 
-    wanted   messages that some group wants, ready or with a consumer, or that are dead and still there
-    longest  those with the most messages that are ready, the longest first
+    wanted   messages that are ready, held by a consumer, or dead and still here
+    longest  the queues with the most ready messages, the longest first
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class QueueTotals:
         self.longest: list[Queue] = []
 
     def add(self, queues: list[Queue]) -> None:
-        """Take these into the sums."""
+        """Add these queues to the sums."""
         for queue in queues:
             self.queues += 1
             ready = queue.ready()
@@ -80,7 +80,7 @@ class QueueTotals:
 
 
 def take_changed(queues: list[Queue]) -> list[Queue]:
-    """Return those of the queues of which a number is another than at the last call: most of many are idle."""
+    """Return the queues whose numbers changed since the last call: most of many are idle."""
     changed: list[Queue] = []
     for queue in queues:
         unacked = GroupTotals(queue).unacked
@@ -90,7 +90,10 @@ def take_changed(queues: list[Queue]) -> list[Queue]:
 
 
 def oldest_us(queue: Queue) -> i64:
-    """About when the first message was stored that somebody still wants, -1 where there is none: its block's time."""
+    """Return about when the oldest unsettled message was stored, in µs: the time of its block.
+
+    Return -1 if there is none.
+    """
     log = queue.log
     at = log.find(queue.start())
     return log.index.stamps[at] if at < log.index.size() else -1

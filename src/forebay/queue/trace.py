@@ -1,7 +1,7 @@
-"""Events of the messages of chosen queues, written down while somebody wants to know: who asks for nothing pays
-one look at a field that is None for each run of messages.
+"""Traces the events of messages in chosen queues, while somebody asks for them.
 
-The latest events are kept in memory, so many and no more; they go with the broker.
+Without a trace a queue pays one check of a field that is None, for each run of messages. The latest events are kept in
+memory, up to a limit, and are lost when the broker stops.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DIED: Final = "died"
 class TraceEvent:
     """One event of one message.
 
-    connection  session of the consumer; 0 where there is none
-    detail      why, where there is a reason
+    connection  session of the consumer; 0 if there is none
+    detail      the reason, if there is one
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class TraceEvent:
 
 @final
 class Trace:
-    """One trace: which queues and messages, and the latest events.
+    """One trace: its queues and messages, and the latest events.
 
-    pattern  of names of queues
-    where    only messages for which this filter holds; None: all
-    seen     events so far, those that gave way to later ones among them
+    pattern  pattern of queue names
+    where    filter that traced messages match; None for all
+    seen     number of events so far, including dropped ones
     """
 
     def __init__(self, name: str, pattern: str, where: Filter | None, events_max: i64) -> None:
@@ -78,7 +78,7 @@ class Trace:
         self.events: deque[TraceEvent] = deque()
 
     def add(self, event: TraceEvent) -> None:
-        """Keep an event, and give up the oldest where there are too many."""
+        """Append an event, and drop the oldest one if there are too many."""
         self.seen += 1
         self.events.append(event)
         if len(self.events) > self.events_max:
@@ -87,7 +87,7 @@ class Trace:
 
 @final
 class QueueTrace:
-    """A trace as one queue has it."""
+    """The trace of one queue."""
 
     def __init__(self, trace: Trace, queue: bytes, log: QueueLog, properties: PropertyReader) -> None:
         self.trace = trace
@@ -98,7 +98,7 @@ class QueueTrace:
     def note(
         self, type: str, group: bytes, consumer: Consumer | None, first: i64, count: i64, now_us: i64, detail: str
     ) -> None:
-        """Note what has happened to these records, to as many of them as are kept."""
+        """Record an event of these records, for as many of them as the trace keeps."""
         trace = self.trace
         skipped = count - trace.events_max
         if skipped > 0:

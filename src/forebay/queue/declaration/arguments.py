@@ -1,7 +1,7 @@
-"""The table of what can be set for a queue: by an argument of its declaration, by a policy, or by both.
+"""The table of a queue's settings, by an argument of its declaration, by a policy, or by both.
 
-A setting `message-ttl` is the argument `x-message-ttl` and the policy's key `message-ttl`. Everything that is refused
-for its name or value is refused from this table. The words of a refusal are RabbitMQ's, which clients look for: its
+A setting `message-ttl` is the argument `x-message-ttl` and the policy's key `message-ttl`. Every refusal of a name or a
+value is derived from this table. The words of a refusal are RabbitMQ's, which clients look for: its
 `{value_negative,-1}` is an Erlang term, shown as RabbitMQ shows it.
 """
 
@@ -93,11 +93,11 @@ DURATIONS: Final = (
 class Setting:
     """One line of the table.
 
-    key      the policy's key; `x-` before it is the argument
+    key      the policy's key; the argument has `x-` before it
     types    the types of queue that know it, as bits
     policy   NOBODY, USER or OPERATOR
-    noun     what a policy's value is not, where it is refused
-    choices  of a CHOICE; `refusal` is RabbitMQ's word for another value, with {} for the value
+    noun     name of the expected value, for a policy's refusal
+    choices  values of a CHOICE; `refusal` is RabbitMQ's text for another value, with {} for the value
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Setting:
         self.refusal = refusal
 
     def fault(self, value: object) -> str:
-        """The fault of a value, in RabbitMQ's words; empty if there is none."""
+        """Return what is wrong with a value, in RabbitMQ's words; "" if nothing is."""
         check = self.check
         if check == ANY:
             return ""
@@ -288,7 +288,7 @@ BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
 
 def number_fault(check: int, value: int) -> str:
-    """The fault of a whole number, in RabbitMQ's words; empty if there is none."""
+    """Return what is wrong with an integer, in RabbitMQ's words; "" if nothing is."""
     if check == WHOLE:
         return ""
     if check == VERSION:
@@ -306,7 +306,7 @@ def number_fault(check: int, value: int) -> str:
 
 
 def factor_fault(value: object) -> str:
-    """The fault of a number by which something grows; empty if it has none."""
+    """Return what is wrong with a growth factor; "" if nothing is."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f'"expected number, got {type_name(value)}"'
     if not 1 <= value <= FACTOR_MAX:
@@ -315,7 +315,7 @@ def factor_fault(value: object) -> str:
 
 
 def condition_fault(text: str, is_value: bool) -> str:
-    """The fault of a filter on what is published to a queue, or of a value; empty if it has none."""
+    """Return what is wrong with a filter, or a value expression, on what is published; "" if nothing is."""
     try:
         later = LATER & (parse_value(text) if is_value else parse(text)).properties
     except RequestError as error:
@@ -325,7 +325,7 @@ def condition_fault(text: str, is_value: bool) -> str:
 
 
 def expression_fault(text: str) -> str:
-    """The fault of an expression by which messages are put in order; empty if it has none."""
+    """Return what is wrong with an expression that orders messages; "" if nothing is."""
     try:
         changing = CHANGING & parse_value(text).properties
     except RequestError as error:
@@ -339,12 +339,12 @@ def unacceptable(value: object) -> str:
 
 
 def type_bit(queue_type: str) -> int:
-    """The bit of a type of queue in `Setting.types`."""
+    """Return the bit of a type of queue in `Setting.types`."""
     return {CLASSIC_TYPE: ON_CLASSIC, QUORUM_TYPE: ON_QUORUM, STREAM_TYPE: ON_STREAM}[queue_type]
 
 
 def check_queue_type(arguments: dict[str, object], where: str) -> str:
-    """The type of queue that a declaration asks for; RequestError where there is no such type."""
+    """Return the type of queue that a declaration asks for. Raise RequestError if there is no such type."""
     value = arguments.get("x-queue-type", CLASSIC_TYPE)
     if not isinstance(value, str):
         raise invalid("x-queue-type", where, unacceptable(value))
@@ -354,9 +354,9 @@ def check_queue_type(arguments: dict[str, object], where: str) -> str:
 
 
 def check_names(arguments: dict[str, object], known: Iterable[str], foreign: Iterable[str], where: str) -> None:
-    """RequestError names an argument that nothing puts in force, and what may have been meant.
+    """Raise RequestError for an argument that has no effect, and suggest the one probably meant.
 
-    foreign  RabbitMQ's, which are taken all the same
+    foreign  RabbitMQ's arguments, which are accepted without effect
     """
     for name in arguments:
         if name not in known and name not in foreign:
@@ -366,7 +366,7 @@ def check_names(arguments: dict[str, object], known: Iterable[str], foreign: Ite
 
 
 def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -> None:
-    """RequestError unless the type of queue knows all that any type knows, and the values are in their domain.
+    """Raise RequestError if the type of queue lacks an argument that other types have, or a value is invalid.
 
     where  "queue 'q' in vhost '/'", for the error
     """
@@ -402,7 +402,7 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
 
 
 def check_fairness(arguments: dict[str, object], where: str) -> None:
-    """Refuse arguments of fairness that do not go together, or with others."""
+    """Refuse fairness arguments that exclude each other, or other arguments."""
     if "x-fairness" in arguments and arguments.get("x-single-active-consumer") is True:
         raise invalid("x-fairness", where, '"a single active consumer gets everything"')
     if BY_KEY[FAIR_KEY].argument not in arguments:
@@ -416,12 +416,12 @@ def check_fairness(arguments: dict[str, object], where: str) -> None:
 
 
 def invalid(argument: str, where: str, fault: str) -> RequestError:
-    """An argument has a value that it cannot have; `fault` is what is wrong with it, in RabbitMQ's words."""
+    """Return the error for an argument's invalid value. `fault` says what is wrong, in RabbitMQ's words."""
     return RequestError(PRECONDITION, f"invalid arg '{argument}' for {where}: {fault}")
 
 
 def age_us(text: str) -> int:
-    """`max-age` in microseconds: a number above 0 and a unit of Y M D h m s; -1 where it is none."""
+    """Return `max-age` in microseconds, from a number above 0 and a unit of Y M D h m s; -1 if it is invalid."""
     number = text[:-1]
     if number.isascii() and number.isdigit() and len(number) <= AGE_DIGITS_MAX and text[-1] in AGE_UNITS:
         age = int(number) * AGE_UNITS[text[-1]] * 1_000_000
@@ -430,5 +430,5 @@ def age_us(text: str) -> int:
 
 
 def retain_age_us(text: str) -> int:
-    """Return an age as `age_us`; days may be a small d."""
+    """Return an age as `age_us` does. Accept a small d for days, too."""
     return age_us(text[:-1] + "D" if text.endswith("d") else text)

@@ -10,7 +10,7 @@ EVERY_OTHER: Final = b"*"
 
 
 def weights_fault(text: str) -> str:
-    """Return the fault of a table of weights, "" if it has none."""
+    """Return what is wrong with a table of weights; "" if nothing is."""
     entries = text.split(",")
     if len(entries) > WEIGHTS_MAX:
         return f'"{len(entries)} keys are more than {WEIGHTS_MAX}"'
@@ -29,7 +29,7 @@ def weights_fault(text: str) -> str:
 
 
 def parse_weights(text: str) -> dict[bytes, int]:
-    """Return the weights by key; EVERY_OTHER has that of all keys that the table does not name."""
+    """Return the weights by key. EVERY_OTHER has the weight of all keys that the table does not name."""
     found: dict[bytes, int] = {}
     for entry in text.split(","):
         key, _, number = entry.rpartition("=")

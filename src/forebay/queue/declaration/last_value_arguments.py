@@ -1,6 +1,6 @@
-"""The argument of a last-value queue, and what does not go together with it.
+"""The argument of a last-value queue, and the arguments that exclude it.
 
-x-last-value-key  an expression: a record replaces the older one with the same value that is not settled yet
+x-last-value-key  an expression: a record replaces the older unsettled one with the same value
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOURCE: Final = BY_KEY["source"].argument
 
 
 def check_last_value_arguments(place: str, arguments: dict[str, object]) -> None:
-    """Refuse arguments that do not go together with being a last-value queue.
+    """Refuse arguments that a last-value queue cannot have.
 
     place  "queue 'q' in vhost '/'"
     """
@@ -35,6 +35,6 @@ def check_last_value_arguments(place: str, arguments: dict[str, object]) -> None
 
 
 def check_same_key(place: str, before: dict[str, object], arguments: dict[str, object]) -> None:
-    """Refuse other arguments of a queue that is there if they would give its records other keys."""
+    """Refuse a redeclaration that would give a queue's records other keys."""
     if frozen(before.get(LAST_VALUE_KEY)) != frozen(arguments.get(LAST_VALUE_KEY)):
         raise invalid(LAST_VALUE_KEY, place, "it cannot be changed: delete the queue, and declare it anew")

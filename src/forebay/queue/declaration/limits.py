@@ -1,4 +1,4 @@
-"""The limits in force for a queue: what it was declared with, and what policies add to that."""
+"""The limits in force for a queue: from its declaration and from policies."""
 
 from __future__ import annotations
 
@@ -78,43 +78,44 @@ TTLS_MAX: Final = 64  # that may hold for the records of one queue at one time
 class Limits:
     """The limits in force for a queue: its arguments, and what policies add to them.
 
-    One object for the life of a queue: `become` overwrites it where a policy changes.
+    There is one object for the life of a queue. `become` overwrites it when a policy changes.
 
-    message_ttl_us  from publish to expiry, of what comes; -1 for never
-    earlier_ttls    (end, message_ttl_us), ascending: what holds for the records below `end`, where it is another
-    expires_us      how long the queue may be unused; 0 for ever
-    max_messages, max_octets  ready ones at most; -1 is no limit; of a stream: what retention keeps
-    max_body_octets  of a message that is published to it; -1 is no limit
-    publish_filter  it takes only messages of which this holds; None: all
-    refuses         it may be that it does not take a message
-    dead_letter_exchange      None: what dies is gone
-    dead_letter_key           None: the message's own
-    dlq             what dies goes to `$dlq/<queue>`, for want of a dead-letter exchange that somebody declared
-    at_least_once   what its dead-letter exchange does not take stays
-    retry_exponential  the delay grows by `retry_factor` with each time, instead of by the least
-    delivery_limit  failures after which a record dies; -1 is no limit
-    max_deliveries  deliveries after which a record dies instead of coming back; 0 is no limit
-    max_cancels     times that consumers give a record back, at the last of which it dies; 0 is no limit
-    amps_reasons    dead letters say AMPS's reasons where it has others than RabbitMQ
-    retry_timeout_us  a record dies that fails so long after it failed first; 0 for never
-    nack_counts     a consumer that gives a record back has failed with it
-    priority_expression  its value orders the records, the highest first; None where nothing, or levels, order them
-    consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
-    visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
-    tells_leases    deliveries say when their lease ends, and how often they were leased
+    message_ttl_us  time from publish to expiry of new messages; -1 for never
+    earlier_ttls    (end, message_ttl_us), ascending: the time to live of the records below `end`, if it differs
+    expires_us      time that the queue may be unused; 0 for ever
+    max_messages, max_octets  most ready messages and bytes; -1 for no limit; for a stream: what retention keeps
+    max_body_octets  most bytes of a published message's body; -1 for no limit
+    publish_filter  filter that published messages must match; None for all
+    refuses         the queue may refuse a message
+    dead_letter_exchange      exchange of dead messages; None if they are dropped
+    dead_letter_key           routing key of dead messages; None for the message's own
+    dlq             dead messages go to `$dlq/<queue>`, as no dead-letter exchange was declared
+    at_least_once   dead messages stay until the dead-letter exchange accepts them
+    retry_exponential  the delay grows by `retry_factor` each time, instead of by the shortest delay
+    delivery_limit  failures after which a record dies; -1 for no limit
+    max_deliveries  deliveries after which a record dies instead of coming back; 0 for no limit
+    max_cancels     number of times a consumer may give a record back, at the last of which it dies; 0 for no limit
+    amps_reasons    dead letters state AMPS's reasons where these differ from RabbitMQ's
+    retry_timeout_us  time after its first failure from which a failing record dies; 0 for never
+    nack_counts     a record given back by its consumer counts as failed
+    priority_expression  expression whose value orders the records, the highest first; None if none does
+    consumer_timeout_us  time that a consumer may hold a record before it is cancelled; 0 for the broker's option
+    visibility_us   time that a consumer may hold a record before it returns; 0 for the consumer's timeout
+    tells_leases    deliveries carry the end of their lease and the number of leases
     settles_at_send a record is settled when it is sent: at most once
-    notes_deliveries  what is noted of a delivery is on the disk before it leaves
-    max_backlog     records that the consumers of one group may hold together; 0 is no limit
-    max_subscription_backlog  records that one consumer may hold; 0 is no limit
-    deferred_ack_us  how long an acknowledgement of what is not published yet is kept; 0: not at all
-    fairness        the strategy by which consumers get records
-    fair_key        deliveries go round its values; None: round nothing
-    fair_weights    by key, see `parse_weights`; empty: all are alike
-    key_concurrency records of one key that may be out at once; 0 is no limit
+    notes_deliveries  the notes of a delivery are on disk before it is sent
+    max_backlog     records that the consumers of one group may hold together; 0 for no limit
+    max_subscription_backlog  records that one consumer may hold; 0 for no limit
+    deferred_ack_us  time that an acknowledgement of an unpublished record is kept; 0 to refuse it
+    fairness        the strategy that chooses consumers
+    fair_key        expression whose values deliveries go round; None for no fair key
+    fair_weights    weights by key, see `parse_weights`; empty if all keys are equal
+    key_concurrency records of one key that may be out at once; 0 for no limit
     sublet          every consumer of a group may settle what one of them holds
-    max_age_us      of a stream; 0 is no limit
-    retains         what was settled stays in the log, within the limits of retention
-    retain_age_us, retain_octets, retain_messages  of the whole log at most, counted from the newest; 0 is no limit
+    max_age_us      age limit of a stream; 0 for no limit
+    retains         settled records stay in the log, within the limits of retention
+    retain_age_us, retain_octets, retain_messages  retention limits of the whole log, counted from the newest record; 0
+    for no limit
     """
 
     def __init__(self) -> None:
@@ -166,7 +167,7 @@ class Limits:
         self.retain_messages: i64 = 0
 
     def become(self, other: Limits) -> None:
-        """Take over everything that the other says."""
+        """Copy all values of `other`, except `earlier_ttls`."""
         self.message_ttl_us = other.message_ttl_us
         self.expires_us = other.expires_us
         self.max_messages = other.max_messages
@@ -214,21 +215,24 @@ class Limits:
         self.retain_messages = other.retain_messages
 
     def ttl_us(self, offset: i64) -> i64:
-        """`message_ttl_us` as it held when the record came: what a policy says later is not for what waits already."""
+        """Return the `message_ttl_us` of the time when a record came.
+
+        A later policy does not change waiting records.
+        """
         for end, ttl_us in self.earlier_ttls:
             if offset < end:
                 return ttl_us
         return self.message_ttl_us
 
     def ttl_holds_to(self, offset: i64) -> i64:
-        """The first record behind this one for which another `message_ttl_us` holds."""
+        """Return the first offset behind this record with another `message_ttl_us`."""
         for end, _ in self.earlier_ttls:
             if offset < end:
                 return end
         return NUMBER_MAX
 
     def ttls_after(self, ttl_us: i64, start: i64, end: i64) -> list[tuple[int, int]]:
-        """The `earlier_ttls` to be, now that `message_ttl_us` is new: the old one is for the records [start, end)."""
+        """Return the new `earlier_ttls` after a change of `message_ttl_us`. The records [start, end) keep `ttl_us`."""
         kept: list[tuple[int, int]] = []
         for each in self.earlier_ttls:
             if each[0] > start:
@@ -252,13 +256,13 @@ def limits_of(
     delivery_limit: i64,
     name: bytes = b"",
 ) -> Limits:
-    """The limits in force for a queue: for most an operator's policy before an argument before a policy.
+    """Return the limits in force for a queue: mostly an operator's policy before an argument before a policy.
 
-    Of numbers that limit, the lowest that anybody set, as with RabbitMQ.
+    Of limiting numbers the lowest one is in force, as in RabbitMQ.
 
-    policy, operator_policy  definitions of those that apply, checked; empty for none
-    delivery_limit           of a classic queue for which nobody set one; -1 is no limit
-    name                     of the queue for its dead letters, where it may have one of its own
+    policy, operator_policy  definitions of the policies that apply, checked; empty for none
+    delivery_limit           delivery limit of a classic queue without its own; -1 for no limit
+    name                     name of the queue for its dead letters, if it may have a dead-letter queue of its own
     """
     asked = Asked(spec, policy, operator_policy)
     # RabbitMQ's streams know no such policies: one for "all" queues must not take records from them.
@@ -306,7 +310,7 @@ def limits_of(
 
 
 def set_refusals(limits: Limits, spec: QueueSpec) -> None:
-    """Set the filter of what is published to the queue, and whether the queue may refuse a message or leave it out."""
+    """Set the filter of publishes to the queue, and whether the queue may refuse a message or leave it out."""
     condition = spec.arguments.get("x-publish-filter")
     if isinstance(condition, str):
         limits.publish_filter = parse(condition)
@@ -320,7 +324,7 @@ def set_refusals(limits: Limits, spec: QueueSpec) -> None:
 
 
 def set_retention(limits: Limits, asked: Asked) -> None:
-    """Set what of the settled records stays in the log: of several limits the first that is reached holds."""
+    """Set which settled records stay in the log. Of several limits the first one reached applies."""
     age = asked.word(RETAIN, "")
     limits.retain_age_us = retain_age_us(age) if age else 0
     limits.retain_octets = asked.number(RETAIN_OCTETS, 0)
@@ -329,7 +333,7 @@ def set_retention(limits: Limits, asked: Asked) -> None:
 
 
 def set_leases(limits: Limits, asked: Asked) -> None:
-    """Set how long leases last, how many there may be, and who may settle what they hold."""
+    """Set the duration and number of leases, and who may settle them."""
     lease_ms = asked.number(LEASE_PERIOD, 0)
     limits.visibility_us = microseconds(asked.number(VISIBILITY, lease_ms))
     limits.tells_leases = lease_ms > 0
@@ -345,13 +349,13 @@ def set_leases(limits: Limits, asked: Asked) -> None:
 
 
 def last_value_expression(spec: QueueSpec) -> Filter | None:
-    """Return the expression for the keys of a last-value queue; None of any other queue."""
+    """Return the key expression of a last-value queue, or None for any other queue."""
     expression = spec.arguments.get(LAST_VALUE_KEY)
     return parse_value(expression) if isinstance(expression, str) else None
 
 
 def set_fairness(limits: Limits, asked: Asked) -> None:
-    """Set who gets the next record, and of which key it is: fair keys leave no room for priorities."""
+    """Set the strategy and the fair key. Fair keys leave no room for priorities."""
     limits.fairness = STRATEGIES.get(asked.word("fairness", ""), USUAL)
     expression = asked.argument(FAIR_KEY)
     if isinstance(expression, str):
@@ -362,7 +366,7 @@ def set_fairness(limits: Limits, asked: Asked) -> None:
 
 
 def set_priorities(limits: Limits, asked: Asked) -> None:
-    """A quorum queue has two classes of priority unless told otherwise, a classic one levels if it asks for them."""
+    """Set how priorities order the queue. By default a quorum queue has two classes, and a classic queue has none."""
     levels = asked.number("max-priority", 0)
     quorum = asked.spec.type == QUORUM_TYPE
     if limits.fair_key is not None:
@@ -381,7 +385,7 @@ def set_priorities(limits: Limits, asked: Asked) -> None:
 
 @final
 class Asked:
-    """The limits that the three parties ask for; of a policy only what the type of queue knows."""
+    """The limits that the declaration and both policies ask for, restricted to what the type of queue knows."""
 
     def __init__(self, spec: QueueSpec, policy: dict[str, object], operator_policy: dict[str, object]) -> None:
         self.spec = spec
@@ -394,7 +398,7 @@ class Asked:
         return self.spec.arguments.get(BY_KEY[key].argument) if BY_KEY[key].types & self.bit else None
 
     def values(self, key: str) -> list[object]:
-        """The values that are set, of the party that goes first in front."""
+        """Return the values that are set, in order of precedence."""
         if self.nothing or not BY_KEY[key].types & self.bit:
             return []
         found: list[object] = []
@@ -404,7 +408,7 @@ class Asked:
         return found
 
     def lowest(self, key: str, default: i64) -> int:
-        """The lowest number that is set; below 0 means no limit, and any limit is lower."""
+        """Return the lowest number that is set. A number below 0 means no limit, and any limit is lower."""
         least = -1
         values = self.values(key)
         for value in values:
@@ -455,7 +459,7 @@ class Asked:
 
 
 def microseconds(milliseconds: int) -> i64:
-    """Cut to what fits beside a time of day: nobody sees the difference after 30,000 years."""
+    """Return milliseconds as microseconds, capped to fit beside a time of day; -1 for a negative number."""
     return min(milliseconds, MILLISECONDS_MAX) * 1000 if milliseconds >= 0 else -1
 
 

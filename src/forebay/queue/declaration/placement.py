@@ -1,8 +1,8 @@
-"""The nodes that queues are on, and what declarations and policies may ask of that.
+"""The nodes that queues are on, and what declarations and policies may ask of them.
 
-A cluster's members keep every durable queue, and one of them leads all. So a number of members that there are is in
-force, and so is a smaller one: each queue has more. What asks for more members than there are, or says which of them
-should lead a queue, is refused; on a single broker every rule leads to the one node there is.
+A cluster's members keep every durable queue, and one of them leads all queues. A requested number of members is
+accepted up to the number that exists, as each queue has all of them. A request for more members, or for a certain
+leader of a queue, is refused. On a single broker every leader rule names the one node there is.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ARGUMENT: Final = "x-"
 class Placement:
     """The nodes of one broker.
 
-    members    that keep each durable queue
-    clustered  False: the broker stands alone
+    members    number of members that keep each durable queue
+    clustered  False if the broker stands alone
     """
 
     def __init__(self, members: int = 1, clustered: bool = False) -> None:
@@ -29,7 +29,7 @@ class Placement:
         self.clustered = clustered
 
     def check_arguments(self, arguments: dict[str, object], where: str) -> None:
-        """RequestError where a declaration asks for what cannot be; `where` is "queue 'q' in vhost '/'"."""
+        """Raise RequestError if a declaration asks for the impossible; `where` is "queue 'q' in vhost '/'"."""
         for name, value in arguments.items():
             if name.startswith(ARGUMENT):
                 fault = self.fault(name[len(ARGUMENT) :], value)
@@ -37,14 +37,14 @@ class Placement:
                     raise RequestError(PRECONDITION, f"invalid arg '{name}' for {where}: {fault}")
 
     def check_definition(self, definition: dict[str, object], who: str) -> None:
-        """The same of what a policy sets; `who` is "policy 'p'"."""
+        """Raise RequestError if a policy asks for the impossible; `who` is "policy 'p'"."""
         for name, value in definition.items():
             fault = self.fault(name, value)
             if fault:
                 raise RequestError(INVALID, f"{who}: {name}: {fault}")
 
     def fault(self, name: str, value: object) -> str:
-        """The reason why an argument, without `x-`, cannot be in force; empty where it is, or says nothing of nodes."""
+        """Return why an argument, named without `x-`, cannot be in force; "" if it can, or does not concern nodes."""
         if name in SIZES:
             if isinstance(value, bool) or not isinstance(value, int):
                 return f"{value!r} is no number of members"
@@ -57,7 +57,7 @@ class Placement:
         return ""
 
     def said(self) -> str:
-        """The number of members, for people."""
+        """Return the number of members as a phrase for error messages."""
         if self.clustered:
             return f"the {self.members} members that the cluster has (cluster.members)"
         return "the 1 member that a broker has which stands alone"

@@ -1,4 +1,4 @@
-"""The declaration of a queue, and whether another declaration asks for the same."""
+"""The declaration of a queue, and the check whether another declaration is equivalent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class QueueSpec:
 
     arguments      as the client gave them, for the equivalence check and for listing
     type           "classic", "quorum" or "stream"
-    visibility_ms  how long a lease lasts
+    visibility_ms  duration of a lease, in milliseconds
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class QueueSpec:
         arguments: dict[str, object],
         any_type: bool,
     ) -> None:
-        """RequestError, in RabbitMQ's words, if a redeclaration asks for anything else than there is.
+        """Raise RequestError, in RabbitMQ's words, if a redeclaration differs from this declaration.
 
         where     "queue 'q' in vhost '/'"
-        any_type  the type of queue may be another; its arguments are compared all the same
+        any_type  accept another type of queue; its arguments are compared all the same
         """
         check_names(arguments, KNOWN, FOREIGN, where)
         if exclusive != self.exclusive:
@@ -81,7 +81,7 @@ class QueueSpec:
 def check_declaration(
     where: str, server_named: bool, durable: bool, exclusive: bool, auto_delete: bool, arguments: dict[str, object]
 ) -> None:
-    """RequestError, in RabbitMQ's words, unless a queue can be made of this.
+    """Raise RequestError, in RabbitMQ's words, unless a queue can be created from this declaration.
 
     where  "queue 'q' in vhost '/'"
     """
@@ -108,7 +108,7 @@ def inequivalent(what: str, where: str, asked: str, current: str) -> RequestErro
 
 
 def locked(where: str) -> RequestError:
-    """The queue is exclusive to somebody else, or only one of two declarations says that it is exclusive."""
+    """Return the error for a queue exclusive to another connection, or declared with another `exclusive`."""
     return RequestError(
         LOCKED,
         f"cannot obtain exclusive access to locked {where}. It could be originally declared on another connection or "

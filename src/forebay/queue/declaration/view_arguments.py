@@ -1,9 +1,10 @@
-"""The arguments of a view: a queue whose groups take from the log of a stream, which is stored once.
+"""The arguments of a view: a queue whose groups read the log of a stream, which is stored once.
 
 x-source          the stream
-x-recovery-point  the first record that the view has: epoch (the default), now, creation, an offset, timestamp=ms
-x-filter          the view takes only what matches
-x-publish-target  the stream again: a publish to the view's own name goes there; without it such a publish is refused
+x-recovery-point  the first record of the view: epoch (the default), now, creation, an offset, timestamp=ms
+x-filter          the view takes only records that match
+x-publish-target  the stream again: a publish to the view's own name goes to the stream; without it such a publish is
+                  refused
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ MAX_MESSAGE_SIZE: Final = BY_KEY["max-message-size"].argument
 class RecoveryPoint:
     """The place in a stream where a new view starts.
 
-    offset   its first record, unless one of the others says it
-    is_end   behind all that the stream has by now
-    time_ms  at the first record of this time or later; -1: no time is said
+    offset   its first record, unless one of the other fields applies
+    is_end   start behind all records that the stream has by now
+    time_ms  start at the first record of this time or later; -1 for no time
     """
 
     def __init__(self, offset: int, is_end: bool = False, time_ms: int = -1) -> None:
@@ -40,7 +41,7 @@ class RecoveryPoint:
 
 
 def recovery_point(place: str, arguments: dict[str, object]) -> RecoveryPoint:
-    """Return the place that the arguments of a view say; RequestError if they say none."""
+    """Return the start that the arguments of a view name. Raise RequestError if they name none."""
     point = arguments.get(RECOVERY_POINT, "epoch")
     word = str(point) if isinstance(point, int) and not isinstance(point, bool) else point
     if word == "epoch":
@@ -57,13 +58,13 @@ def recovery_point(place: str, arguments: dict[str, object]) -> RecoveryPoint:
 
 
 def text_argument(arguments: dict[str, object], argument: str) -> str:
-    """Return an argument that is text, "" if it is not given; a name that is no UTF-8 is no queue's."""
+    """Return a text argument, or "" if it is missing or not UTF-8: such a name belongs to no queue."""
     value = arguments.get(argument, "")
     return value if isinstance(value, str) else ""
 
 
 def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: dict[str, object]) -> None:
-    """Refuse arguments that do not go together with being a view, or not without it.
+    """Refuse arguments that a view cannot have, or that only a view can have.
 
     place  "queue 'q' in vhost '/'"
     """
@@ -94,7 +95,7 @@ def check_view_arguments(place: str, durable: bool, exclusive: bool, arguments: 
 
 
 def check_same_source(place: str, before: dict[str, object], arguments: dict[str, object]) -> None:
-    """Refuse other arguments of a queue that is there if they would give it another source."""
+    """Refuse a redeclaration that would give a view another source."""
     for argument in (SOURCE, RECOVERY_POINT, FILTER, PUBLISH_TARGET):
         if frozen(before.get(argument)) != frozen(arguments.get(argument)):
             raise invalid(argument, place, "it cannot be changed: delete the queue, and declare it anew")
