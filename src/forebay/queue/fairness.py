@@ -15,9 +15,9 @@ from forebay.queue.declaration.limits import FAST
 from forebay.queue.leases.lease import UNLIMITED, Consumer
 
 BURST: Final = 256  # most records for one consumer before the next one's turn
-FEW: Final = 4  # a backlog has as many records for each consumer; fewer go to one consumer after the other
+FEW: Final = 4  # records per consumer that make a backlog; fewer are delivered one by one
 
-# Strategies of shared subscriptions, as their option names them.
+# Strategies of shared subscriptions, by their option's values.
 ROUND_ROBIN: Final = "round_robin"
 RANDOM: Final = "random"
 STICKY: Final = "sticky"
@@ -25,9 +25,9 @@ LEAST_INFLIGHT: Final = "least_inflight"
 HASH_TOPIC: Final = "hash_topic"
 HASH_CLIENT: Final = "hash_clientid"
 
-SHARE_MAX: Final = 1 << 30  # records, from which on a backlog counts as one of this size
+SHARE_MAX: Final = 1 << 30  # records at which the size of a backlog is capped
 
-# Fields of a record that a strategy goes by.
+# Fields of a record that a strategy uses as key.
 NO_KEY: Final = 0
 BY_TOPIC: Final = 1
 BY_PUBLISHER: Final = 2
@@ -101,7 +101,7 @@ class Rotation(Fairness):
         self.one_by_one = False
 
     def begin(self) -> None:
-        if self.left:  # a limit of the turn cut what its consumer was to have
+        if self.left:  # a limit of the turn cut this consumer's portion
             self.turn += 1
             self.left = 0
         self.places = 0

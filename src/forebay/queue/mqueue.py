@@ -21,10 +21,10 @@ from forebay.log.block import Block
 from forebay.queue.leases.lease import Consumer
 
 LOWEST: Final = 0
-HIGHEST: Final = 256  # above all that a topic may be given, 1 to 255
-TURN_MESSAGES: Final = 10  # a turn of the lowest level
-USED_UP_MIN: Final = 16  # used-up runs that are worth writing the others anew
-ROOM_MIN: Final = 8  # free places made in front of the first run at once
+HIGHEST: Final = 256  # above the priorities of topics, 1 to 255
+TURN_MESSAGES: Final = 10  # messages in a turn of the lowest level
+USED_UP_MIN: Final = 16  # used-up runs before the arrays are rewritten
+ROOM_MIN: Final = 8  # least free places made in front of the first run
 
 
 @final
@@ -281,8 +281,8 @@ class Mqueue:
         self.count: i64 = 0
         self.dropped: i64 = 0
         self.lost: list[int] = []
-        self.levels: list[MqueueLevel] = []  # from the highest; none while nothing waits
-        self.turn: MqueueLevel | None = None  # that of the run which `head` found
+        self.levels: list[MqueueLevel] = []  # the highest first; empty while nothing waits
+        self.turn: MqueueLevel | None = None  # the level of the run that `head` found
         self.run_consumer: Consumer | None = None
         self.run_block: Block | None = None
         self.run_first: i64 = 0

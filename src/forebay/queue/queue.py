@@ -178,7 +178,7 @@ class Queue(SourceReader):
             group.reader.crash_end = end
 
     def is_ordered(self) -> bool:
-        """Return whether its work groups deliver otherwise than by age, whoever consumes."""
+        """Return whether the queue's work groups do not deliver by age, whatever consumers there are."""
         limits = self.limits
         has_order = limits.priority_mode != 0 or limits.fair_key is not None
         return self.keyed or has_order or self.intake is not None or self.last_values is not None

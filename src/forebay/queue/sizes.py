@@ -14,8 +14,8 @@ from forebay.queue.queue import STREAM, Queue
 from forebay.queue.totals import GroupTotals
 from forebay.queue.work.work_group import WorkGroup
 
-LEASES_MAX: Final = 1000  # of one group that are weighed one by one
-LOOKS_MAX: Final = 1000  # records of partly settled leases that are looked at one by one
+LEASES_MAX: Final = 1000  # leases of one group that are measured one by one
+LOOKS_MAX: Final = 1000  # records of partly settled leases that are measured one by one
 
 
 @final

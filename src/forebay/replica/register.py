@@ -240,7 +240,7 @@ def addresses_of(node: str, given: object) -> MemberAddresses:
 
 
 def table(given: object, field: str) -> dict[str, object]:
-    """Return a JSON object. Raise RegisterError if `given` is none."""
+    """Return a JSON object. Raise RegisterError if `given` is not one."""
     if not isinstance(given, dict):
         raise RegisterError(f"{field} is {given!r}, which is no object")
     fields: dict[str, object] = given
@@ -248,21 +248,21 @@ def table(given: object, field: str) -> dict[str, object]:
 
 
 def text(given: object, field: str, octets_max: int) -> str:
-    """Return a non-empty text of at most `octets_max` bytes. Raise RegisterError if `given` is none."""
+    """Return a non-empty text of at most `octets_max` bytes. Raise RegisterError if `given` is not one."""
     if not isinstance(given, str) or not given or len(given.encode()) > octets_max:
         raise RegisterError(f"{field} is {given!r}, which is no text of 1 to {octets_max} octets")
     return given
 
 
 def number(given: object, field: str, least: int, most: int) -> int:
-    """Return an integer from `least` to `most`. Raise RegisterError if `given` is none."""
+    """Return an integer from `least` to `most`. Raise RegisterError if `given` is not one."""
     if not isinstance(given, int) or isinstance(given, bool) or given < least or given > most:
         raise RegisterError(f"{field} is {given!r}, which is no number from {least} to {most}")
     return given
 
 
 def store_id_of(given: object, field: str) -> str:
-    """Return a store id, 32 hexadecimal digits. Raise RegisterError if `given` is none."""
+    """Return a store id, 32 hexadecimal digits. Raise RegisterError if `given` is not one."""
     if not is_store_id(given):
         raise RegisterError(f"{field} is {given!r}, which is no store id")
     assert isinstance(given, str)

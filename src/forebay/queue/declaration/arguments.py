@@ -17,7 +17,7 @@ from forebay.filter.parser import parse, parse_value
 from forebay.queue.declaration.fair_key import weights_fault
 from forebay.routing.exchange import type_name
 
-# Which types of queue know an argument; bits.
+# Types of queue that know an argument, as bits.
 NO_QUEUE: Final = 0
 ON_CLASSIC: Final = 1
 ON_QUORUM: Final = 2
@@ -45,11 +45,11 @@ CHOICE: Final = 10
 AGE: Final = 11
 EXCHANGE: Final = 12
 FACTOR: Final = 13  # a number >= 1
-CONDITION: Final = 14  # a filter on what publishers say
-RETAIN_AGE: Final = 15  # as AGE, and days as a small d, too
-EXPRESSION: Final = 16  # a value of what publishers say
-LASTING_EXPRESSION: Final = 17  # a value that a message has as long as it is in the queue
-WEIGHTS: Final = 18  # of keys
+CONDITION: Final = 14  # a filter on a message as published
+RETAIN_AGE: Final = 15  # as AGE, with a small d for days, too
+EXPRESSION: Final = 16  # a value of a message as published
+LASTING_EXPRESSION: Final = 17  # a value that does not change while a message is in the queue
+WEIGHTS: Final = 18  # weights of keys
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -73,9 +73,9 @@ FAIR_WEIGHT: Final = "fair-weight"
 KEY_CONCURRENCY: Final = "key-concurrency"
 LEASE_PERIOD: Final = "lease-period"
 VISIBILITY: Final = "visibility-timeout"
-# What filters may ask for, and is not known of a message before it is in a queue.
+# Properties that filters know, and that a message has only once it is in a queue.
 LATER: Final = frozenset(["age_ms", "deliveries", "failures", "offset", "queue", "stored_ms"])
-CHANGING: Final = frozenset(["age_ms", "deliveries", "failures", "queue"])  # nothing that a priority can go by
+CHANGING: Final = frozenset(["age_ms", "deliveries", "failures", "queue"])  # no priority may depend on these
 PRIORITY_EXPRESSION: Final = "priority-expression"
 MAX_PRIORITY: Final = "max-priority"
 PRIORITY_MODE: Final = "priority-mode"
@@ -133,7 +133,7 @@ class Setting:
         if check == FACTOR:
             return factor_fault(value)
         if not isinstance(value, str):
-            # Octets that are no UTF-8 are still a name or a key.
+            # Bytes that are not UTF-8 are still a name or a key.
             return "" if isinstance(value, bytes) and check in {TEXT, EXCHANGE} else unacceptable(value)
         if check in (CONDITION, EXPRESSION):
             return condition_fault(value, check == EXPRESSION)
@@ -150,7 +150,7 @@ class Setting:
         return ""
 
 
-# In the order in which RabbitMQ checks them, so that of several wrong ones the same is named.
+# In the order in which RabbitMQ checks them, so that it names the same one of several wrong arguments.
 SETTINGS: Final = (
     Setting("expires", ON_WORK, POSITIVE, OPERATOR, "queue expiry"),
     Setting("message-ttl", ON_ALL, NATURAL, OPERATOR, "message TTL"),
@@ -221,7 +221,7 @@ SETTINGS: Final = (
     Setting("consumer-disconnected-timeout", ON_QUORUM, NATURAL, USER, "consumer disconnected timeout"),
     Setting("target-group-size", NO_QUEUE, NATURAL, OPERATOR, "group size"),
     Setting("alternate-exchange", NO_QUEUE, TEXT, USER, "alternate exchange name"),
-    # Our own.
+    # Settings that RabbitMQ does not have.
     Setting(PRIORITY_MODE, ON_WORK, CHOICE, NOBODY, "priority mode", ("fair", "strict"), "invalid_priority_mode"),
     Setting(PRIORITY_EXPRESSION, ON_WORK, LASTING_EXPRESSION, NOBODY, "expression"),
     Setting(

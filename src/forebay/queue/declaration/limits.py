@@ -47,9 +47,9 @@ BY_EXPRESSION: Final = 3  # the highest value of an expression first
 
 # How consumers get records.
 USUAL: Final = 0  # a backlog is divided evenly, in bursts
-FAST: Final = 1  # whoever can take some gets it
-IN_TURN: Final = 2  # one record each
-PROPORTIONAL: Final = 3  # whoever has the most unused share of its backlog is next
+FAST: Final = 1  # the first consumer that can take records gets them
+IN_TURN: Final = 2  # one record each, in turn
+PROPORTIONAL: Final = 3  # the consumer with the largest unused share of its backlog is next
 STRATEGIES: Final = {"fast": FAST, "round-robin": IN_TURN, "proportional": PROPORTIONAL}
 
 SOURCE: Final = BY_KEY["source"].argument
@@ -71,7 +71,7 @@ DAY_US: Final = 86_400_000_000
 QUORUM_PRIORITY_MAX: Final = 31
 MILLISECONDS_MAX: Final = 10**15
 NUMBER_MAX: Final = 1 << 62
-TTLS_MAX: Final = 64  # that may hold for the records of one queue at one time
+TTLS_MAX: Final = 64  # times to live that may apply to the records of one queue at once
 
 
 @final
@@ -106,7 +106,7 @@ class Limits:
     notes_deliveries  the notes of a delivery are on disk before it is sent
     max_backlog     records that the consumers of one group may hold together; 0 for no limit
     max_subscription_backlog  records that one consumer may hold; 0 for no limit
-    deferred_ack_us  time that an acknowledgement of an unpublished record is kept; 0 to refuse it
+    deferred_ack_us  time that an acknowledgement of an unpublished record is kept; 0 to keep none
     fairness        the strategy that chooses consumers
     fair_key        expression whose values deliveries go round; None for no fair key
     fair_weights    weights by key, see `parse_weights`; empty if all keys are equal
@@ -241,11 +241,11 @@ class Limits:
         if last[0] < end:
             kept.append((int(end), int(ttl_us)))
         elif kept and last[1] == self.message_ttl_us:
-            kept.pop()  # changed, and changed back before anything came
+            kept.pop()  # changed and changed back before any record came
         if len(kept) > TTLS_MAX:
             first = kept.pop(0)
             if first[1] < 0 or 0 <= kept[0][1] < first[1]:
-                kept[0] = (kept[0][0], first[1])  # the longer of both: nothing goes too early
+                kept[0] = (kept[0][0], first[1])  # the longer of both, so that no record expires too early
         return kept
 
 
@@ -265,7 +265,7 @@ def limits_of(
     name                     name of the queue for its dead letters, if it may have a dead-letter queue of its own
     """
     asked = Asked(spec, policy, operator_policy)
-    # RabbitMQ's streams know no such policies: one for "all" queues must not take records from them.
+    # RabbitMQ's streams have no such policies: one for "all" queues must not remove their records.
     own = Asked(spec, {}, {}) if spec.type == STREAM_TYPE else asked
     limits = Limits()
     limits.message_ttl_us = microseconds(own.lowest("message-ttl", -1))
@@ -314,11 +314,11 @@ def set_refusals(limits: Limits, spec: QueueSpec) -> None:
     condition = spec.arguments.get("x-publish-filter")
     if isinstance(condition, str):
         limits.publish_filter = parse(condition)
-    if SOURCE in spec.arguments:  # a view takes no publish that it could refuse
+    if SOURCE in spec.arguments:  # a view accepts no publishes, so it can refuse none
         limits.overflow = DROP_HEAD
         limits.max_body_octets = -1
         limits.publish_filter = None
-    if LAST_VALUE_KEY in spec.arguments and limits.overflow == DROP_HEAD:  # from a policy, or as nothing else is said
+    if LAST_VALUE_KEY in spec.arguments and limits.overflow == DROP_HEAD:  # from a policy, or the default
         limits.overflow = REJECT_PUBLISH
     limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0 or limits.publish_filter is not None
 
@@ -392,7 +392,7 @@ class Asked:
         self.policy = policy
         self.operator_policy = operator_policy
         self.bit = type_bit(spec.type)
-        self.nothing = not (spec.arguments or policy or operator_policy)  # as for most of many queues
+        self.nothing = not (spec.arguments or policy or operator_policy)  # true for most queues
 
     def argument(self, key: str) -> object:
         return self.spec.arguments.get(BY_KEY[key].argument) if BY_KEY[key].types & self.bit else None

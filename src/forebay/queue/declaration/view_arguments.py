@@ -20,7 +20,7 @@ RECOVERY_POINT: Final = BY_KEY["recovery-point"].argument
 PUBLISH_TARGET: Final = BY_KEY["publish-target"].argument
 FILTER: Final = BY_KEY["filter"].argument
 OVERFLOW: Final = BY_KEY["overflow"].argument
-DIGITS_MAX: Final = 15  # of an offset, or of a time in milliseconds
+DIGITS_MAX: Final = 15  # digits of an offset, or of a time in milliseconds
 PUBLISH_FILTER: Final = BY_KEY["publish-filter"].argument
 MAX_MESSAGE_SIZE: Final = BY_KEY["max-message-size"].argument
 

@@ -18,7 +18,7 @@ from forebay.queue.declaration.limits import Limits
 from forebay.queue.leases.page import DELAYED, LEASED, PAGE_RECORDS
 from forebay.queue.work.settlement import Settlement
 
-KEYS_USUAL: Final = 100_000  # of a queue without x-max-length
+KEYS_USUAL: Final = 100_000  # most keys of a queue without x-max-length
 KEY_OCTETS_MAX: Final = 1024
 
 
@@ -77,7 +77,7 @@ class LastValues:
         else:
             sum -= old.octets
         if keys > keys_max(limits):
-            return old is not None  # a policy has made it smaller
+            return old is not None  # a policy has lowered the limit
         return limits.max_octets < 0 or sum <= limits.max_octets
 
     def is_full(self, messages: i64, octets: i64, limits: Limits) -> bool:

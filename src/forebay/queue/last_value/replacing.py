@@ -31,7 +31,7 @@ def settle_replaced(last_values: LastValues, groups: list[Group]) -> bool:
             settle_waiting(group, offset)
         order = group.ready_queue.order
         if order is not None and group.reader.damage is None:
-            group.turn.looks = SCAN_RECORDS  # whoever delivers puts in order what has come: there may be nobody
+            group.turn.looks = SCAN_RECORDS  # dispatch orders new records, but the group may have no consumer
             try:
                 more = not group.ready_queue.take_in(order) or more
             except DamagedBlock as error:
@@ -58,7 +58,7 @@ def settle_waiting(group: WorkGroup, offset: i64) -> None:
     elif state == REFUSED:
         ready.settle_modified(offset, 1)
     elif state in (LEASED, DELAYED):
-        # It stays where it is. After a crash it must not come back: the newer record may be settled by then.
+        # The record stays where it is. After a crash it must not return, as the newer one may be settled by then.
         settlement.note(offset, offset + 1)
 
 
@@ -93,5 +93,5 @@ def find_last_values(
                 if key:
                     last_values.put(key, at, block.body_span(index, 1))
                 at += 1
-    last_values.counts.replaced = 0  # of this start on
-    last_values.replaced = []  # groups find them left out as they make ready what waits
+    last_values.counts.replaced = 0  # counts from this start on
+    last_values.replaced = []  # groups skip replaced records as they restore what waits

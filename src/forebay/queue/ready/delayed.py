@@ -7,7 +7,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-FROM_NOW: Final = -(1 << 62)  # added to a length of time: it counts from the next look at the clock
+FROM_NOW: Final = -(1 << 62)  # added to a delay that counts from the next reading of the clock
 
 
 @final

@@ -73,7 +73,7 @@ class Expiry:
         if self.limits.earlier_ttls:
             end = min(end, self.limits.ttl_holds_to(block.base + index) - block.base)
         while at < end:
-            # With one time to live the later do not expire before the earlier, but by what they say themselves.
+            # With one time to live, a later record expires earlier only by its own expiration.
             if i64(block.data[formats + at]) & EXPIRES and self.of(block, at) < now_us:
                 break
             at += 1
@@ -99,7 +99,7 @@ def marks_of(block: Block) -> i64:
     formats = block.data[start : start + block.count]
     first = formats[0]
     if formats.count(first) == len(formats):
-        return first & MARKS  # nearly always: all came alike
+        return first & MARKS  # nearly always all records are alike
     marks = 0
     for format in formats:
         marks |= format

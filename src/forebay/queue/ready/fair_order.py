@@ -24,8 +24,8 @@ from forebay.queue.ready.order import Order
 from forebay.queue.ready.selector import look_cost
 from forebay.queue.turn import TurnShare
 
-KEY_CHARACTERS_MAX: Final = 256  # of a key; what follows tells no keys apart
-HEADS: Final = 64  # keys in whose first records one look for expired ones goes
+KEY_CHARACTERS_MAX: Final = 256  # significant characters of a key
+HEADS: Final = 64  # keys whose first records one check for expiry covers
 
 
 @final

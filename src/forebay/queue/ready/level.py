@@ -12,7 +12,7 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-TRIM_MIN: Final = 4096  # entries taken from the front of a level before the others are moved
+TRIM_MIN: Final = 4096  # used-up entries at the front of a level before it is compacted
 
 
 class PriorityLevel:

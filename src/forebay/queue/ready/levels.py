@@ -13,7 +13,7 @@ from forebay.queue.ready.ranked import RankedRecords
 FAIR_ABOVE: Final = 4  # priorities above it are high
 FAIR_HIGH: Final = 1
 FAIR_NORMAL: Final = 0
-FAIR_TURNS: Final = 2  # high ones before it is a normal one's turn
+FAIR_TURNS: Final = 2  # high-priority records before it is a normal one's turn
 QUORUM_DEFAULT: Final = 4  # the priority of messages without one, where there are 32 levels
 
 

@@ -26,7 +26,7 @@ from forebay.queue.ready.ranked import RankedRecords, rank_of
 from forebay.queue.ready.selector import Selector, look_cost
 from forebay.queue.turn import TurnShare
 
-ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is written anew
+ENTRIES_SLACK: Final = 1024  # used-up entries of a level before it is rewritten
 
 
 class Order(PriorityLevels):
@@ -152,7 +152,7 @@ class Order(PriorityLevels):
         """Put records of a block in order until the turn's budget is spent. Return how many; at least one."""
         at = index
         end = index + count
-        start = index  # of the run of one rank that is not placed yet
+        start = index  # start of the run of one rank that is not placed yet
         rank: i64 = 0
         while at < end and (at == index or turn.looks > 0):
             if block.format(at) & KEYED:
@@ -401,7 +401,7 @@ class Order(PriorityLevels):
     def rewrite_ranked(self, ranked: RankedRecords) -> None:
         entries = sorted(ranked.ranked_runs())
         ranked.clear()
-        same: list[tuple[int, int]] = []  # of one rank
+        same: list[tuple[int, int]] = []  # runs of one rank
         for at in range(len(entries)):
             rank, first, count = entries[at]
             same.append((first, count))

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from forebay.filter.values import first, number
 from forebay.queue.ready.level import PriorityLevel
 
-RANK_LAST: Final = (1 << 63) - 1  # of the value 0
+RANK_LAST: Final = (1 << 63) - 1  # the rank of the value 0
 VALUE_MAX: Final = (1 << 64) - 1
 WIDTH: Final = 3  # numbers of an entry: rank, first, count
 

@@ -31,10 +31,10 @@ from forebay.queue.turn import SCAN_RECORDS, TurnShare
 from forebay.queue.work.attempts import Attempts
 from forebay.queue.work.settlement import Settlement
 
-UNKNOWN_US: Final = 1  # instead of a time: long past
-TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
-HEADS_AGAIN_US: Final = 1_000_000  # until the next look for expired records at keys that the last one left out
-BLOCK_RECORDS: Final = 64  # records that cost as much to take in as a look for one more block
+UNKNOWN_US: Final = 1  # stands for an unknown time, and is long past
+TAKE_IN_RECORDS: Final = 65_536  # records that an ordered group takes in per turn, at most
+HEADS_AGAIN_US: Final = 1_000_000  # until the next check for expiry at keys that the last one left out
+BLOCK_RECORDS: Final = 64  # taking in a block costs as much as this many records
 
 
 @final
@@ -102,7 +102,7 @@ class ReadyQueue:
         return self.order.unranked_count + log.end - cursor + BLOCK_RECORDS * (log.index.size() - log.find(cursor))
 
     def available(self) -> i64:
-        """Return the number of records that can be delivered now; what an order has still to take in does not count."""
+        """Return the number of records that can be delivered now, without those that an order has still to take in."""
         order = self.order
         if order is not None:
             return order.count
@@ -200,7 +200,7 @@ class ReadyQueue:
         first = order.choose()
         block = self.log.block(first)
         if block is None or block.base > first:
-            # In the log no more, though no note says that it was settled.
+            # Compacted away, though no note records its settlement.
             order.take(1)
             self.settle(first, 1)
             return None, first, 0
@@ -218,7 +218,7 @@ class ReadyQueue:
             if not order.count:
                 return 0, 0
             first = order.choose()
-            # A dead letter of a message group lets the group's next message come, perhaps before the rest of the run.
+            # A dead letter releases the next record of its message group, perhaps before the rest of the run.
             count = 1 if order.keys else order.length(most)
             order.take(count)
             return first, count
@@ -335,7 +335,7 @@ class ReadyQueue:
         while first < end:
             block = self.reader.needed(first)
             if block is None and self.reader.damage is not None:
-                return  # what it is, and so where it would wait, is not known
+                return  # without its block the record's place is not known
             assert block is not None and block.base <= first, "a record that was held is in the log"
             stop = min(block.end, end)
             order.give_back(block, first - block.base, stop - first)
@@ -546,7 +546,7 @@ class ReadyQueue:
         settlement = self.settlement
         self.attempts.prune()
         if self.attempts.by_offset:
-            # A record that came back and was leased again before the broker stopped may be above all settled ones.
+            # A record leased again before the broker stopped may be above all settled ones.
             end: i64 = max(self.attempts.by_offset) + 1
             if end > settlement.cursor:
                 settlement.mark(settlement.cursor, end, RETURNED)
@@ -592,7 +592,7 @@ class ReadyQueue:
     def measure(self) -> None:
         """Count the bytes of the ready records, as long as a limit needs them."""
         octets = self.octets
-        if self.limits.max_octets < 0 or self.last_values is not None:  # which count the octets themselves
+        if self.limits.max_octets < 0 or self.last_values is not None:  # last values count the bytes themselves
             octets.measuring = False
             return
         if not octets.measuring:

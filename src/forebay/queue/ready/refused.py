@@ -11,7 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 CONSUMER_MAX: Final = 1000  # records that one consumer may refuse while it consumes
-GROUP_MAX: Final = 8192  # the same for all consumers of a group together
+GROUP_MAX: Final = 8192  # records that all consumers of a group may refuse together
 
 
 @final

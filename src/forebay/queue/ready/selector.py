@@ -9,9 +9,9 @@ from mypy_extensions import i64
 from forebay.filter.parser import Filter
 from forebay.queue.ready.levels import PriorityLevels
 
-LOOK_COST: Final = 4  # of a turn's `scan`: a filter costs more than a glance at a routing key
-OCTETS_SHIFT: Final = 6  # octets of a body that cost 1 more, as they have to be parsed
-SIZE_SHIFT: Final = 3  # nodes of a filter that cost 1 more, and as much for each of those octets
+LOOK_COST: Final = 4  # in a turn's budget: a filter costs more than a check of a routing key
+OCTETS_SHIFT: Final = 6  # 2 ** OCTETS_SHIFT bytes of a body, which is parsed, cost 1 more
+SIZE_SHIFT: Final = 3  # 2 ** SIZE_SHIFT nodes of a filter cost 1 more, and as much for each such part of a body
 
 
 def look_cost(filter: Filter, octets: i64) -> i64:

@@ -91,7 +91,7 @@ class Intake:
         self.properties = properties
         self.counts = counts
         self.pages: dict[int, IntakePage] = {}
-        self.finished: list[IntakePage] = []  # since the last note
+        self.finished: list[IntakePage] = []  # pages finished since the last note
 
     # ---- which records are taken
 

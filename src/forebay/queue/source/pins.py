@@ -13,8 +13,8 @@ from mypy_extensions import i64
 
 from forebay.log.queue_log import NOT_HELD
 
-NOTED_US: Final = 5_000_000  # a pin that moves forward is noted at most this often: the old place holds more
-RELEASED: Final = -1  # noted in place of an offset
+NOTED_US: Final = 5_000_000  # interval of notes of a pin that moves forward; after a crash it keeps more
+RELEASED: Final = -1  # noted in place of an offset when the pin ends
 
 
 @final

@@ -132,6 +132,6 @@ class LogSource:
                     floor = min(floor, keeper.offset)
                     if keeper.group is not None:
                         has_group = True
-            if not has_group:  # a stream keeps what it has, a queue what waits for its next consumers
+            if not has_group:  # a stream keeps all records, a queue those for its next consumers
                 floor = min(floor, reader.start())
         return floor

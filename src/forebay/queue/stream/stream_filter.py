@@ -76,7 +76,7 @@ class StreamFilter:
         selection = self.selection
         if selection is not None:
             offset = block.base + index
-            if offset != self.looked_at:  # what ends one run begins the next
+            if offset != self.looked_at:  # the record that ends one run begins the next
                 self.looked_at = offset
                 self.looked_wanted = selection.wants(block, index)
                 self.turn.looks -= selection.cost

@@ -136,7 +136,7 @@ class StreamGroup(Group):
         log = self.reader.log
         selection = self.wanted.selection
         if selection is not None and selection.values is None:
-            selection = None  # of what a filter asks for nothing is known beforehand
+            selection = None  # spans hold values only, so they cannot rule out a filter's matches
         if selection is not None:
             span = selection.streams.known(log.queue, self.cursor)
             if span is not None and not selection.wants_any(span):

@@ -16,9 +16,9 @@ from forebay.queue.properties import PropertyReader
 from forebay.queue.ready.selector import look_cost
 
 SPANS_MAX: Final = 10_000
-SPANS_OCTETS_MAX: Final = 16 << 20  # of their values, all together
-VALUES_MAX: Final = 256  # a span with more of them is looked at record by record
-VALUES_OCTETS_MAX: Final = 64 << 10  # the same of one with longer ones
+SPANS_OCTETS_MAX: Final = 16 << 20  # bytes of the values of all spans
+VALUES_MAX: Final = 256  # a span with more values is evaluated record by record
+VALUES_OCTETS_MAX: Final = 64 << 10  # the same for a span with more bytes of values
 
 
 @final

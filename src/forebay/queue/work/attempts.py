@@ -26,7 +26,7 @@ from forebay.queue.work.modified import FIRST_PART, NEXT_PART, NOTE_BYTES, Modif
 from forebay.queue.work.redelivered import REDELIVERED, RedeliveredRuns
 from forebay.queue.work.settlement import Settlement
 
-FAILURE: Final = 1 << 32  # failures are counted above the times delivered
+FAILURE: Final = 1 << 32  # failures are in the bits above the count of deliveries
 TRIPLE: Final = 24  # bytes
 DELAY: Final = 1  # kind of note: the lowest byte of a third number beside a count of 0
 CANCELS: Final = 5  # kinds 2 to 4 are those of `modified.py` and `redelivered.py`
@@ -172,7 +172,7 @@ class Attempts:
                 if count > 0:
                     self.by_offset[offset] = value
                     if self.due:
-                        self.due.pop(offset, None)  # of an earlier return
+                        self.due.pop(offset, None)  # the delay of an earlier return
                 elif is_delay:
                     self.due[offset] = value
                 elif is_cancel:

@@ -47,7 +47,7 @@ class RecordDeaths:
             self.ready_queue.settle_modified(first, count)
             return
         if self.ready_queue.attempts.by_offset and not self.limits.notes_deliveries:
-            # Where no crash may lose a count it stays until the record is settled, for the checkpoints until then.
+            # If no crash may lose a count, it stays for the checkpoints until the record is settled.
             self.ready_queue.attempts.forget_counts(first, count)
         self.ready_queue.settlement.mark(first, first + count, DEAD_LETTER)
         self.dead_letters.add(first, count, cause, attempts)
@@ -95,7 +95,7 @@ class RecordDeaths:
                 self.dead_letter_ready(offset, 1, EXPIRED)
         if order is not None:
             while self.drop_expired_heads(order, now_us):
-                pass  # what died let others of its message group come, perhaps at another level
+                pass  # a death releases the next record of its message group, perhaps at another level
             return
         first, count = ready.take_expired(now_us)
         while count:

@@ -18,8 +18,8 @@ from forebay.queue.work.work_group import WorkGroup
 
 YEAR_US: Final = 365 * 86_400_000 * US_PER_MS
 DEFERRED_US: Final = 1000 * YEAR_US
-LATE_US: Final = 500 * YEAR_US  # from now: a delay that ends later is a deferral
-DEFERRED_MAX: Final = 10_000  # of one group, delayed ones included
+LATE_US: Final = 500 * YEAR_US  # a delay that ends later than this from now is a deferral
+DEFERRED_MAX: Final = 10_000  # records of one group, delayed ones included
 
 
 def check_deferrals(group: WorkGroup) -> None:
@@ -65,10 +65,10 @@ def take_deferred(group: WorkGroup, consumer: Consumer, offsets: list[int], now_
     for offset in offsets:
         block = group.reader.log.block(offset)
         if block is None or block.base > offset:
-            ready.settle(offset, 1)  # in the log no more, though no note says that it was settled
+            ready.settle(offset, 1)  # compacted away, though no note records its settlement
             continue
         if ready.octets.measuring:
-            ready.octets.count += block.body_span(offset - block.base, 1)  # which the delivery takes off again
+            ready.octets.count += block.body_span(offset - block.base, 1)  # the delivery subtracts it again
         found.append(group.deliver(consumer, block, offset, 1, now_us))
     consumer.credit = credit
     return found

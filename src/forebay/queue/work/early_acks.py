@@ -15,8 +15,8 @@ from mypy_extensions import i64
 
 EARLY: Final = 6  # kind of note
 KIND_BITS: Final = 8
-RUNS_MAX: Final = 10_000  # of one group
-RECORDS_MAX: Final = 1_000_000  # of one run
+RUNS_MAX: Final = 10_000  # runs of one group
+RECORDS_MAX: Final = 1_000_000  # records of one run
 
 
 @final

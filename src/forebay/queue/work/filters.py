@@ -24,9 +24,9 @@ from forebay.queue.ready.ready_queue import ReadyQueue
 from forebay.queue.ready.selector import Selector, look_cost
 from forebay.queue.work.attempts import deliveries_in, failures_in
 
-LOOK_RECORDS: Final = 256  # looked at before it is the next consumer's turn
-TOGETHER_COST: Final = 1 << 13  # of filters that look at one record together
-FOUND_MAX: Final = 4096  # wanted records that a filter may have waiting and still look on with others
+LOOK_RECORDS: Final = 256  # records to evaluate before it is the next consumer's turn
+TOGETHER_COST: Final = 1 << 13  # cost limit of filters evaluated together on one record
+FOUND_MAX: Final = 4096  # a filter with more matches waiting is not evaluated along with others
 
 
 @final
@@ -119,7 +119,7 @@ class ConsumerFilters:
             self.look_again(order)
             if selector.again:
                 return -1
-        # The one with the highest priority can be any of those not looked at.
+        # Any record not evaluated yet may have the highest priority.
         while order.mode and selector.next < self.settlement.cursor:
             if self.turn.looks <= 0:
                 return -1
@@ -151,7 +151,7 @@ class ConsumerFilters:
         """Return whether a filter that depends on the attempts still matches a record."""
         block = self.log.block(offset)
         if block is None or block.base > offset:
-            return True  # whoever takes it finds that it is gone
+            return True  # the caller that takes it finds that it is gone
         attempts = self.attempts.of(offset)
         index = offset - block.base
         subject = self.properties.subject(selector.queue, block, index, deliveries_in(attempts), failures_in(attempts))
@@ -228,7 +228,7 @@ class ConsumerFilters:
             for selector in self.selectors:
                 if offset in selector.again:
                     if cost >= TOGETHER_COST:
-                        self.turn.looks = 0  # the others look in the next turn
+                        self.turn.looks = 0  # the other filters are evaluated in the next turn
                         break
                     cost += self.first_cost(selector, offset)
                     selector.again.remove(offset)
@@ -240,7 +240,7 @@ class ConsumerFilters:
         """Find out which of the filters match a waiting record."""
         offset = block.base + index
         if block.format(index) & KEYED and int(offset) not in order.keys:
-            return  # it is parked, and offered again when its turn comes
+            return  # the record is parked, and offered again when its turn comes
         attempts: i64 = self.attempts.of(offset) if self.attempts.by_offset else 0
         octets = block.body_span(index, 1)
         queue = together[0].queue

@@ -39,7 +39,7 @@ class Ledger:
     def __init__(self, log: QueueLog, store: Store) -> None:
         self.log = log
         self.store = store
-        self.settling: list[tuple[int, int]] = []  # in this turn
+        self.settling: list[tuple[int, int]] = []  # intervals settled in this turn
         self.undurable: deque[Settled] = deque()
         self.settlement = Settlement(log, 0)
         self.durable_floor: i64 = 0
@@ -48,7 +48,7 @@ class Ledger:
         """Make everything up to the end of the log needed from now on."""
         settlement = self.settlement
         end = self.log.end
-        # A page that is missing below the cursor counts as settled: these records need theirs.
+        # A missing page below the cursor counts as settled, so these records need theirs.
         settlement.mark(settlement.cursor, end, RETURNED)
         settlement.cursor = end
 

@@ -21,9 +21,9 @@ NOTE_BYTES: Final = 24  # a triple of i64
 FIRST_PART: Final = 2  # kinds of notes
 NEXT_PART: Final = 3
 KIND_BITS: Final = 8
-RECORD_MAX: Final = 8192  # bytes of one record's
-GROUP_MAX: Final = 8 << 20  # bytes of memory of all that one group has
-ENTRY_BYTES: Final = 120  # of memory beside the bytes
+RECORD_MAX: Final = 8192  # bytes of one record's annotations
+GROUP_MAX: Final = 8 << 20  # bytes of memory for all annotations of one group
+ENTRY_BYTES: Final = 120  # bytes of memory per record beside the annotations
 
 
 @final

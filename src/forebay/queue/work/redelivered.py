@@ -21,7 +21,7 @@ from forebay.queue.work.settlement import Settlement
 
 REDELIVERED: Final = 4  # kind of note
 KIND_BITS: Final = 8
-RUNS_MAX: Final = 100_000  # of one group; about 100 octets of memory each
+RUNS_MAX: Final = 100_000  # runs of one group, of about 100 bytes of memory each
 
 
 @final

@@ -63,7 +63,7 @@ class RefusedOffers:
         return RefusedOffer(consumer, block, offset)
 
     def take_first(self, consumer: Consumer) -> RefusedOffer | None:
-        """Take out the first record that a consumer has not refused; None if there is none."""
+        """Take out the first record that a consumer has not refused. Return None if there is none."""
         for offset in sorted(self.ready.refused.waiting):
             block = self.block_of(offset)
             if block is not None and self.takes(consumer, block, offset):

@@ -142,7 +142,7 @@ class Settlement:
             number = first >> PAGE_BITS
             stop = min((number + 1) << PAGE_BITS, end)
             page = self.pages.get(number)
-            if page is None:  # all of it is settled: none of it is beyond the cursor
+            if page is None:  # a missing page is settled, and lies below the cursor
                 page = Page(number << PAGE_BITS)
                 for at in range(PAGE_RECORDS):
                     page.states[at] = SETTLED
@@ -243,7 +243,7 @@ class Settlement:
             if first >= end:
                 continue
             if first > self.cursor:
-                # Records that a settlement passed over were leased when the broker stopped: see `passed_over`.
+                # The records passed over were leased when the broker stopped: see `passed_over`.
                 self.mark(self.cursor, first, RETURNED)
             self.cursor = max(self.cursor, end)
             self.mark_settled(first, end)
@@ -257,7 +257,7 @@ class Settlement:
         intake = self.intake
         for first, end in self.settled_above():
             if intake is not None and intake.leaves_out(first, end):
-                continue  # its index says so
+                continue  # the view's index has it
             write_i64_le(out, first)
             write_i64_le(out, end)
         return out.getvalue()

@@ -94,7 +94,7 @@ def take_out_of_age(ready: ReadyQueue, chosen: set[int]) -> None:
     settlement = ready.settlement
     last: i64 = max(chosen)
     if last >= settlement.cursor:
-        # Records before the last of them are passed over, and wait like returned ones.
+        # Records before the last chosen one are passed over, and wait like returned ones.
         first = settlement.cursor
         settlement.cursor = last + 1
         settlement.mark(first, settlement.cursor, RETURNED)
@@ -123,7 +123,7 @@ def take_out_of_order(ready: ReadyQueue, order: Order, chosen: set[int]) -> None
         for first, count in without(run, total, chosen):
             ready.take_in_run(order, first, first + count)
     for offset in parked:
-        if offset in order.keys:  # filters passed it over; now it is the first of its message group
+        if offset in order.keys:  # filters passed it over when parked, and it is the first of its group now
             for selector in order.selectors:
                 selector.offer(offset, 1)
 
@@ -132,7 +132,7 @@ def without(first: i64, count: i64, chosen: set[int]) -> list[tuple[int, int]]:
     """Return the runs that remain of a run without the chosen records."""
     left: list[tuple[int, int]] = []
     start = first
-    if count > len(chosen):  # a long backlog is not walked for a few
+    if count > len(chosen):  # avoids walking a long backlog for few records
         found = [offset for offset in sorted(chosen) if first <= offset < first + count]
     else:
         found = [offset for offset in range(first, first + count) if offset in chosen]

@@ -123,7 +123,7 @@ class WorkGroup(Group):
         elif sharing is not None and not self.filters.selectors:
             self.fairness = sharing
         else:
-            # A share whose members have filters gives to whoever has waited longest and wants it.
+            # If members of a share have filters, the one that has waited longest and matches is next.
             burst: i64 = BURST if sharing is None and strategy != IN_TURN else 1
             if self.filters.selectors:
                 if not isinstance(fairness, ByFilter):
@@ -215,7 +215,7 @@ class WorkGroup(Group):
                     fairness.took(consumer, delivery.count)
                 self.counts.deliver(delivery.count, delivery.lease is None, delivery.redelivered)
             elif is_shared and consumer.selector is not None and not consumer.selector.is_dry:
-                fairness.took(consumer, 0)  # it has looked for long, and others have filters, too
+                fairness.took(consumer, 0)  # its filter was evaluated for long, and others have filters, too
         return True
 
     def shareable(self) -> i64:
@@ -228,7 +228,7 @@ class WorkGroup(Group):
         self.expire(now_us)
         ready = self.ready_queue
         if ready.order is not None and not ready.take_in(ready.order):
-            self.turn.looks = SCAN_RECORDS  # what is in order already can be had
+            self.turn.looks = SCAN_RECORDS  # deliver what is in order already
         if ready.expiry.perishable:
             self.deaths.drop_expired(now_us)
         delivery: Delivery | None = None
@@ -289,7 +289,7 @@ class WorkGroup(Group):
         if ready.octets.measuring:
             ready.octets.count -= octets
         attempts: i64 = self.attempts.of(first) if self.attempts.by_offset else 0
-        modified = self.attempts.modified.of(first) if attempts else b""  # one record alone, see `ReadyQueue.alike`
+        modified = self.attempts.modified.of(first) if attempts else b""  # of one record alone, see `alike`
         lease: Lease | None = None
         if consumer.settles_at_send:
             self.settled += count
@@ -309,7 +309,7 @@ class WorkGroup(Group):
                 delivery.block = annotated_block(block, index, modified)
                 delivery.index = 0
         elif block.base < self.reader.crash_end:
-            delivery.redelivered = True  # no block was written across a crash
+            delivery.redelivered = True  # a crash always ends a block
         if self.attempts.redelivered.runs:
             self.attempts.redelivered.mark(delivery, first, self.properties)
         return delivery
@@ -332,7 +332,7 @@ class WorkGroup(Group):
     def settle(self, lease: Lease, first: i64, count: i64) -> i64:
         """Settle records of a lease, whatever became of them. Return how many of them the lease held until now."""
         if lease.left == 0:
-            return 0  # expired: the records belong to others, or are ready again
+            return 0  # expired: other leases hold the records, or they are ready again
         assert lease.first <= first and first + count <= lease.first + lease.count
         settled: i64 = 0
         if lease.holes is None:
@@ -340,7 +340,7 @@ class WorkGroup(Group):
             self.ready_queue.forget(first, count)
         elif lease.page is None:
             return self.leases.release_sent(lease, count)
-        else:  # it lost records one by one: those may be leased to somebody else by now
+        else:  # the lease lost records one by one, which other leases may hold by now
             for start, length in held_runs(lease, first, count):
                 settled += self.leases.settle(lease, start, length)
                 self.ready_queue.forget(start, length)
@@ -375,14 +375,14 @@ class WorkGroup(Group):
     def return_each(
         self, first: i64, count: i64, attempts: i64, due_us: i64, has_failed: bool, is_cancel: bool
     ) -> None:
-        """Return records one by one. Those given back too often, or failing for too long, die."""
+        """Return records to the ready queue one by one. Those given back too often, or failing for too long, die."""
         now_us = self.returning.now_us()
         limits = self.limits
         for offset in range(first, first + count):
             cause = ""
             if is_cancel and limits.max_cancels and self.attempts.note_cancel(offset) >= limits.max_cancels:
                 cause = MAX_CANCELS
-                self.attempts.note(offset, 1, attempts)  # for who restores it before it has moved
+                self.attempts.note(offset, 1, attempts)  # for a restart before the dead letter is moved
             elif has_failed and limits.retry_timeout_us:
                 since_us = self.attempts.note_failing(offset, now_us)
                 if now_us - since_us >= limits.retry_timeout_us:
@@ -458,7 +458,7 @@ class WorkGroup(Group):
             for first, count in leases.ended_runs(lease, now_us):
                 ended += self.give_back(lease, first, count, 0, FAILED)
             consumer = lease.consumer
-            if ended and consumer.cancels and not consumer.timed_out:  # not where all of them were extended
+            if ended and consumer.cancels and not consumer.timed_out:  # not if all records were extended
                 consumer.timed_out = True
                 self.overdue.append(consumer)
                 self.detach(consumer)
@@ -477,7 +477,7 @@ class WorkGroup(Group):
         if ready.expiry.perishable:
             if ready.order is not None:
                 more = not ready.take_in(ready.order)
-            # A record that expires just now was only for an immediate delivery: all with a time to live of 0.
+            # Records with a time to live of 0 expire just now: they were for immediate delivery only.
             self.deaths.drop_expired(now_us + 1)
         limits = self.limits
         if limits.overflow == DROP_HEAD and (limits.max_messages >= 0 or limits.max_octets >= 0):
