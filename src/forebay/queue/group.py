@@ -23,7 +23,7 @@ from forebay.queue.turn import TurnShare
 
 
 def leave(consumers: list[Consumer], consumer: Consumer) -> i64:
-    """Remove a consumer from the list, and return the place it had; -1 if the list does not have it.
+    """Remove a consumer from the list. Return the place that it had, or -1 if the list does not have it.
 
     Consumers often go in the order in which they came, or in the opposite order, so the search starts from both ends.
     """

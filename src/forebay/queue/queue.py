@@ -184,7 +184,7 @@ class Queue(SourceReader):
         return self.keyed or has_order or self.intake is not None or self.last_values is not None
 
     def make_keyed(self) -> None:
-        """Deliver messages of one group one at a time from now on, in their order."""
+        """Deliver the messages of each message group one at a time from now on, in their order."""
         self.keyed = True
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
@@ -232,7 +232,7 @@ class Queue(SourceReader):
         return "is full"
 
     def has(self, block: Block, index: i64) -> bool:
-        """Return whether a record of the log is the queue's: a view with a filter takes only some."""
+        """Return whether the queue has a record of its log. A view with a filter takes only some of them."""
         return self.intake is None or self.intake.wants(block, index)
 
     def needs_group(self) -> bool:
@@ -245,7 +245,7 @@ class Queue(SourceReader):
         return has_own or has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
 
     def counts_deliveries(self) -> bool:
-        """Return whether the queue goes by how often its messages failed, so that redeliveries over AMQP say it."""
+        """Return whether the queue acts on failed deliveries, so that redeliveries over AMQP carry their count."""
         limits = self.limits
         return self.kind == QUORUM or limits.delivery_limit >= 0 or limits.max_deliveries > 0 or limits.max_cancels > 0
 
@@ -383,7 +383,7 @@ class Queue(SourceReader):
         return self.start() if self.retained is None else self.retained.needed_from()
 
     def release(self, below: i64) -> bool:
-        """Give up the records below an offset, which no work group has to settle; return whether there were any."""
+        """Release the records below an offset, which no work group has to settle. Return whether there were any."""
         before = self.start()
         self.released = max(self.released, min(below, self.log.end))
         if self.released <= before:
@@ -398,7 +398,7 @@ class Queue(SourceReader):
         return True
 
     def find_last_values(self) -> None:
-        """Find the latest record of each key, in recovery."""
+        """Find the latest record of each key of a last-value queue, in recovery."""
         if self.last_values is not None:
             find_last_values(self.last_values, self.log, self.name, self.start(), self.properties)
 

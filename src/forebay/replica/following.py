@@ -33,7 +33,7 @@ class Following:
     leader   the node that sends heartbeats and frames in this epoch; "" until the first one has come
     matched  the highest LSN verified against that leader, written or not
     synced   the highest verified LSN on the local disk
-    told     the leader's commit index
+    told     the leader's commit index, as last received
     is_full  the local disk has no room: frames from the leader are neither stored nor answered
     """
 

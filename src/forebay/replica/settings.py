@@ -1,4 +1,4 @@
-"""The times and bounds that all members of a group go by."""
+"""The timeouts and limits of replication, equal on all members of a group."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ def expression_fault(text: str) -> str:
 
 
 def unacceptable(value: object) -> str:
-    """Return RabbitMQ's words for a value of a wrong type."""
+    """Return RabbitMQ's text for a value of a wrong type."""
     return f"{{unacceptable_type,{type_name(value)}}}"
 
 

@@ -333,7 +333,7 @@ def set_retention(limits: Limits, asked: Asked) -> None:
 
 
 def set_leases(limits: Limits, asked: Asked) -> None:
-    """Set the duration and number of leases, and who may settle them."""
+    """Set the duration and number of leases, and which consumers may settle them."""
     lease_ms = asked.number(LEASE_PERIOD, 0)
     limits.visibility_us = microseconds(asked.number(VISIBILITY, lease_ms))
     limits.tells_leases = lease_ms > 0

@@ -90,7 +90,7 @@ class PriorityLevels:
         return normal
 
     def next_length(self) -> i64:
-        """Return how many records can be delivered with the chosen one, which counts, according to the entries."""
+        """Return how many records, from the chosen one on, can be delivered together, according to the entries."""
         length = self.chosen.length()
         if self.mode == FAIR and self.chosen is not self.returned and self.levels[1].count and self.levels[0].count:
             return min(length, 1)

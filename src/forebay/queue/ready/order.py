@@ -176,7 +176,7 @@ class Order(PriorityLevels):
             self.count += count
 
     def take_in_keyed_again(self, block: Block, index: i64) -> None:
-        """Put a record of a message group in order, which may be the one that was out."""
+        """Put a record of a message group in order. It may be the one of its group that was out."""
         offset = block.base + index
         if int(offset) not in self.keys:
             self.take_in_keyed(block, index)
@@ -276,7 +276,7 @@ class Order(PriorityLevels):
         return first
 
     def length(self, most: i64) -> i64:
-        """Return how many records can be delivered with the chosen one, which counts, at most `most`."""
+        """Return how many records, from the chosen one on, can be delivered together; at most `most`."""
         length = min(self.next_length(), most)
         return self.waiting_length(self.chosen.first(), length) if self.is_sparse else length
 

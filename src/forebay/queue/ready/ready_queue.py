@@ -92,7 +92,7 @@ class ReadyQueue:
         return self.log.end - self.settlement.cursor + waiting + len(self.refused.waiting)
 
     def take_in_cost(self) -> i64:
-        """Return what an order has still to take in: records, and for each block BLOCK_RECORDS more."""
+        """Return the cost of what an order has still to take in: its records, and BLOCK_RECORDS more for each block."""
         log = self.log
         cursor = self.settlement.cursor
         if self.order is None:
@@ -118,7 +118,7 @@ class ReadyQueue:
         return self.returned[0][0] if self.returned else self.settlement.cursor
 
     def head_key(self, key_of: i64) -> bytes:
-        """Return the field of the next record that a strategy goes by: BY_TOPIC, or the publisher."""
+        """Return the key of the next record for a strategy: its topic for BY_TOPIC, else its publisher."""
         offset = self.head()
         block = self.log.block(offset)
         if block is None:
@@ -425,7 +425,7 @@ class ReadyQueue:
             self.take_in_run(order, first, first + count)
 
     def new_order(self, returned_first: bool) -> Order:
-        """Return an order in which nothing waits yet."""
+        """Return an empty order, as the limits ask for it."""
         fair_key = self.limits.fair_key
         if fair_key is not None:
             return FairOrder(self.limits, self.properties, self.settlement.pages, self.turn, fair_key)
@@ -570,9 +570,9 @@ class ReadyQueue:
     # ---- time and octets
 
     def next_expiry_us(self) -> i64:
-        """Return the time at which the first of the records at the heads expires; NEVER if none does.
+        """Return the time at which the first of the records at the heads expires, or NEVER if none does.
 
-        Where an order has still to take in records the time is a past one: `take_in` has to be called to know it.
+        While an order has records to take in, return a past time: `take_in` has to be called to know it.
         """
         order = self.order
         due: i64 = NEVER

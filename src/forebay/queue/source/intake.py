@@ -168,7 +168,7 @@ class Intake:
         return out.getvalue()
 
     def forget(self, start: i64) -> None:
-        """Forget the pages that are wholly below an offset."""
+        """Forget the pages that are wholly below `start`."""
         gone: list[int] = []
         for number in self.pages:
             if (i64(number) + 1) << PAGE_BITS <= start:

@@ -31,7 +31,7 @@ class Keeper:
 
 
 class SourceReader(ABC):
-    """A party that reads a source: a queue with its groups and retention pins, or the owner of a log of the broker."""
+    """A reader of a source: a queue with its groups and retention pins, or the owner of a log of the broker's."""
 
     @abstractmethod
     def needed_from(self) -> i64:

@@ -110,7 +110,7 @@ class BrowseGroup(Group):
         return delivery
 
     def is_shown(self, block: Block, index: i64, attempts: i64, ahead: i64) -> bool:
-        """Return whether a record is shown, behind `ahead` others that were delivered equally often."""
+        """Return whether a record is shown in one delivery behind `ahead` others with the same attempts."""
         turn = self.turn
         turn.looks -= 1
         offset = block.base + index
@@ -135,7 +135,7 @@ class BrowseGroup(Group):
     # ---- the records of the work group
 
     def waits(self, offset: i64) -> bool:
-        """Return whether a record can be delivered now."""
+        """Return whether the work group could deliver a record now."""
         shown = self.shown
         if shown is None:
             return True

@@ -64,7 +64,7 @@ class EarlyAcks:
         return due
 
     def restore(self, first: i64, end: i64, until_us: i64) -> None:
-        """Apply a note, in recovery."""
+        """Apply the note of an early acknowledgement, in recovery."""
         self.remove(first, end)
         if until_us:
             self.runs.append((int(first), int(end), int(until_us)))

@@ -73,7 +73,7 @@ class ModifiedRecords:
     # ---- recovery
 
     def restore(self, offset: i64, kind: i64, part: bytes) -> None:
-        """Apply one note."""
+        """Apply one note of a record's annotations, in recovery."""
         before = self.of(offset) if kind == NEXT_PART else b""
         if len(before) + len(part) <= RECORD_MAX:
             self.put(offset, before + part)

@@ -72,7 +72,7 @@ class RedeliveredRuns:
         self.runs[at:behind] = kept
 
     def has_any(self, first: i64, count: i64) -> bool:
-        """Return whether any of these records is a redelivery."""
+        """Return whether any of `count` records from `first` on is a redelivery."""
         at = self.place(first)
         return at < len(self.runs) and i64(self.runs[at][0]) < first + count
 

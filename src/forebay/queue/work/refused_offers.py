@@ -58,7 +58,7 @@ class RefusedOffers:
         return made
 
     def take(self, consumer: Consumer, block: Block, offset: i64) -> RefusedOffer:
-        """Take out one record."""
+        """Take one refused record out of the waiting ones, for a consumer."""
         self.ready.refused.waiting.discard(int(offset))
         return RefusedOffer(consumer, block, offset)
 
@@ -71,7 +71,7 @@ class RefusedOffers:
         return None
 
     def take_expired(self, now_us: i64) -> list[int]:
-        """Take out the records that have expired."""
+        """Take out the refused records that have expired, and return their offsets."""
         ready = self.ready
         if not ready.refused.waiting or not ready.expiry.perishable:
             return []

@@ -206,7 +206,7 @@ class Settlement:
         self.interval_end = end
 
     def is_noted(self, intake: Intake, first: i64, end: i64) -> bool:
-        """Return whether an interval needs no note of its own: between it and the last is nothing that a view took."""
+        """Return whether an interval needs no note of its own, as the view took nothing between it and the last one."""
         if intake.leaves_out(first, end):
             return True
         last = self.interval_end

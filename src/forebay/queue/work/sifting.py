@@ -1,4 +1,4 @@
-"""Takes records out of the middle of a group, whoever's turn it is, to move or delete chosen records."""
+"""Takes chosen records out of the middle of a group, out of turn, to move or delete them."""
 
 from __future__ import annotations
 

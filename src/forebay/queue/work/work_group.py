@@ -223,7 +223,7 @@ class WorkGroup(Group):
         return 1 if self.key_filter.text else self.ready_queue.available()
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
-        """Deliver the next record at once to a consumer, whoever's turn it is. Return None if none is ready."""
+        """Deliver the next record to a consumer at once, out of turn. Return None if none is ready."""
         self.turn.looks = SCAN_RECORDS
         self.expire(now_us)
         ready = self.ready_queue
