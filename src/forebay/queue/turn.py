@@ -13,7 +13,7 @@ SCAN_RECORDS: Final = 8192  # records that a filter may scan in one turn
 
 @final
 class TurnShare:
-    """What one group may do in a turn.
+    """The budget of one group in a turn.
 
     most_octets  bytes to deliver in one turn
     octets       bytes left to deliver in this turn

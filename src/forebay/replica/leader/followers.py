@@ -17,7 +17,7 @@ MARKS_MAX: Final = 4096
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Followers:
-    """What the other members have acknowledged and answered. Each fact counts for one store alone.
+    """The progress and the answers of the other members. Each fact counts for one store alone.
 
     began      time at which this leader began to lead
     end        LSN of the leader's last frame
