@@ -140,7 +140,8 @@ def test_rude_clients_leave_nothing_behind(tmp_path: Path) -> None:
         assert statistics.median(took) < LATENCY_S_MAX, statistics.median(took)
         assert metric(broker, "forebay_coap_bytes")[""] <= MEMORY
         with client(broker) as polite:
-            assert polite.publish("a", b"alive", "retain=true").code == CHANGED
+            # As long as the broker is short of memory it answers 4.01, and who is polite asks again.
+            until(lambda: polite.publish("a", b"alive", "retain=true").code == CHANGED)
             assert polite.request(GET, "topic/a").payload == b"alive"
         until(lambda: metric(broker, "forebay_coap_exchanges")[""] <= 2000)
         errors = metric(broker, "forebay_internal_errors_total")

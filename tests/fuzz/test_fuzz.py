@@ -15,7 +15,7 @@ from tests.fuzz.held import Held
 
 ROUNDS: Final = 18
 ROUNDS_A_TEST: Final = 6
-ATTEMPTS: Final = 60
+ATTEMPTS: Final = 200
 LONG_READ: Final = 97  # octets
 
 

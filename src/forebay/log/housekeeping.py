@@ -185,7 +185,8 @@ class Job:
     inventory     new content of the inventory, or None; written before any rewrite begins, then `inventory_written`
     remove        files that are not needed any more
     drop          queues of deleted logs, whose folders to remove
-    name          logs whose folder does not hold the queue's name yet
+    name          logs whose folder does not hold the queue's name yet; the folders are made with the names
+    names_written  these names are on the disk
     folders       logs that must have a folder, though this node does not know their name
     spare         path and length of a WAL file to make ahead, or None
     """
@@ -202,6 +203,7 @@ class Job:
     full: bool = False
     inventory: Inventory | None = None
     inventory_written: bool = False
+    names_written: bool = False
     folders: list[int] = field(default_factory=list)
 
     def has_work(self) -> bool:
@@ -253,6 +255,7 @@ class Job:
             about = json.dumps({"name": log.name, "id": log.queue}) + "\n"
             files.append((f"{queue_folder(log.queue)}/queue.json", about.encode()))
         self.disk.put_files(files)
+        self.names_written = True
 
     def make_spare(self) -> None:
         if self.spare is None:

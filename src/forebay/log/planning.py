@@ -522,8 +522,9 @@ class Planner:
 
     def done(self, job: Job, frame: GatheredFrame | None, durable: int) -> None:
         """Record the results of a job. `frame` is the frame being gathered, if any."""
-        for log in job.name:
-            self.logs.named(log)
+        if job.names_written:  # else the disk was full, and a rewrite would find no folder
+            for log in job.name:
+                self.logs.named(log)
         if job.manifest is not None and not job.full:
             self.manifest = job.manifest
         if job.inventory is not None:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
 from mypy_extensions import i64
 
 from forebay.core.errors import PRECONDITION, RequestError
@@ -28,6 +27,8 @@ def recurrence_of(expression: object, zone: object, id: bytes, names: tuple[str,
     id          by which the message can be cancelled; required
     names       of the protocol's fields for these three values, for errors
     """
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415  Spark's workers read messages, and do not have it
+
     expression_name, zone_name, id_name = names
     text = text_of(expression)
     if text is None or len(text) > EXPRESSION_OCTETS_MAX or len(text.split()) != FIELDS:
@@ -57,6 +58,8 @@ def text_of(value: object) -> str | None:
 
 def next_time_us(recurrence: bytes, after_us: i64) -> i64:
     """Return the first time of a recurrence after `after_us`, in microseconds since 1970."""
+    from cronsim import CronSim  # noqa: PLC0415  as above
+
     expression, zone = recurrence.decode().split("\0")
     after = datetime.fromtimestamp(int(after_us // US_PER_S), UTC).astimezone(ZoneInfo(zone))
     return i64(int(next(CronSim(expression, after)).timestamp())) * US_PER_S

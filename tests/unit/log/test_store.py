@@ -420,6 +420,24 @@ def test_a_full_disk_of_settled_messages_frees_itself(tmp_path: Path) -> None:
     opened.close()
 
 
+def test_a_name_that_had_no_room_is_written_later_and_a_rewrite_finds_its_folder(tmp_path: Path) -> None:
+    opened = Opened(tmp_path, [1])
+    opened.publish(1, b"a")
+    opened.sync()
+    opened.disk.octets_max = 0
+    assert opened.housekeep(Everything())
+    assert not (tmp_path / "queues/1/queue.json").exists()
+    opened.disk.octets_max = 1 << 60
+    opened.clock.us += 11_000_000
+    assert opened.store.rotate([])
+    opened.sync()
+    while len(opened.store.wals) > 1:
+        assert opened.housekeep(Everything())
+    assert (tmp_path / "queues/1/queue.json").exists()
+    assert bodies(opened.logs[1]) == {0: b"a"}
+    opened.close()
+
+
 def test_a_rewrite_without_room_is_tried_again_later(tmp_path: Path) -> None:
     opened, count = filled(tmp_path)
     store = opened.store

@@ -327,8 +327,8 @@ def set_retention(limits: Limits, asked: Asked) -> None:
     """Set which settled records stay in the log. Of several limits the first one reached applies."""
     age = asked.word(RETAIN, "")
     limits.retain_age_us = retain_age_us(age) if age else 0
-    limits.retain_octets = asked.number(RETAIN_OCTETS, 0)
-    limits.retain_messages = asked.number(RETAIN_MESSAGES, 0)
+    limits.retain_octets = capped(asked.number(RETAIN_OCTETS, 0))
+    limits.retain_messages = capped(asked.number(RETAIN_MESSAGES, 0))
     limits.retains = limits.retain_age_us > 0 or limits.retain_octets > 0 or limits.retain_messages > 0
 
 
