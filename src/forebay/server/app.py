@@ -162,12 +162,12 @@ class App(Host):
                 self.touch(connection)
 
     def touch(self, connection: Connection) -> None:
-        """The connection takes part in the turn."""
+        """Mark a connection as one that the coming turn serves, and schedule that turn."""
         self.broker.touch(connection)
         self.look()
 
     def now_us(self) -> int:
-        """The time, in microseconds."""
+        """Return the time of the broker's clock, in microseconds."""
         return self.clock.now_us()
 
     def hurry(self) -> None:
@@ -189,7 +189,7 @@ class App(Host):
     # ---- callers without a session
 
     def login_concluded(self, answer: Proof | Joining) -> None:
-        """The answer to a password is there, or a body is put together."""
+        """Resume whoever waits for a finished password check or for a message body that has been put together."""
         waiting = self.proving.pop(answer, None) if isinstance(answer, Proof) else None
         if waiting is None:
             self.broker.answered(answer)
@@ -198,7 +198,7 @@ class App(Host):
             waiting.set_result(None)
 
     async def login(self, user: str, password: str, loopback: bool, place: LoginContext = NOWHERE) -> Principal:
-        """The user that a caller without a session has proven to be; LoginRefused."""
+        """Return the user that a caller without a session has proven to be. Raises LoginRefused."""
         proof = self.auth.begin(NO_SESSION, user, password, place)
         if proof is None:
             principal = self.auth.check(user, password, loopback)
@@ -214,7 +214,7 @@ class App(Host):
         self.schedule()
 
     async def decided(self, check: Callable[[], T]) -> T:
-        """The result of a check for a caller without a session, once everybody has been asked whom it needs."""
+        """Return the result of a check for a caller without a session, after all backends it needs have been asked."""
         while True:
             try:
                 return check()
@@ -374,7 +374,7 @@ class App(Host):
     # ---- time
 
     def tick(self) -> None:
-        """A tenth of a second is over."""
+        """Advance the broker's timers by a tick of a tenth of a second, and schedule the next tick."""
         broker = self.broker
         if broker.ended:
             return
@@ -388,7 +388,7 @@ class App(Host):
         self.loop.call_later(TICK_S, self.process.guard, self.tick)
 
     def every_second(self, now_us: int) -> None:
-        """A second is over, whatever the ticks say."""
+        """Do the work of a second that is over, independently of the ticks."""
         self.look_around()
         self.broker.every_second(now_us)
         self.look_after()

@@ -96,7 +96,7 @@ async def left(app: App, hurry: asyncio.Event) -> None:
 
 
 def is_awaited(connection: Connection, now_us: int) -> bool:
-    """True if a client has not taken everything yet, or only just."""
+    """Return whether a client has still to take something, or has taken everything only just now."""
     return not connection.is_served() or now_us - connection.closing_us <= STAY_US
 
 

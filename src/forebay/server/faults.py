@@ -48,7 +48,7 @@ class Faults:
         logger.error("an error of the broker's own ended %s", fault.what, exc_info=fault.error)
 
     def end(self, stop: Stop) -> None:
-        """The node is at its end, and the process with it."""
+        """End the node and its process, for the reason that `stop` gives."""
         if stop.why == STORAGE:
             self.stop_storage(stop.error)
         else:
@@ -60,12 +60,12 @@ class Faults:
         end_process(EXIT_SOFTWARE)
 
     def stop_storage(self, error: BaseException) -> None:
-        """The disk failed: confirm nothing more, say so, stop."""
+        """Log that the disk has failed, and end the process, so that nothing more is confirmed."""
         logger.critical("storage failed, nothing more is confirmed: %s", error)
         end_process(EXIT_STORAGE)
 
     def leave_disk(self, waited_ms: int) -> None:
-        """The disk does not let the broker close its files: end without that, as a crash does."""
+        """End the process without closing the files, as a crash does: the disk has not answered for `waited_ms`."""
         logger.critical("the disk has not answered for drain_timeout_ms=%d: the files are left as they are", waited_ms)
         end_process(EXIT_STORAGE)
 
@@ -93,6 +93,6 @@ def end_process(code: int) -> NoReturn:
 
 
 def is_of_a_lost_protocol(message: str, error: BaseException | None) -> bool:
-    """True if uvloop's TLS has told a protocol about its buffer that it had let go of: the connection was over."""
+    """Return whether the error is uvloop's call of a protocol that its TLS had let go of: the connection was over."""
     told = message.startswith(("protocol.pause_writing()", "protocol.resume_writing()"))
     return told and isinstance(error, AttributeError) and error.obj is None

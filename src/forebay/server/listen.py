@@ -137,12 +137,12 @@ def http_endpoints(options: Options, tls: TlsContexts) -> list[Endpoint]:
 
 
 def metrics_endpoints(options: Options) -> list[Endpoint]:
-    """The listener for Prometheus, if it has an address."""
+    """Return the listener for Prometheus, or nothing if it has no address."""
     return wanted_endpoints(options, (("prometheus", options.prometheus, HTTP, None, None),))
 
 
 def ready(tls: TlsContexts) -> TlsContexts:
-    """The same, with its files read; OptionError where that cannot be."""
+    """Read the files of the TLS contexts, and return the contexts. Raises OptionError if that fails."""
     assert tls.context is not None
     return tls
 
@@ -178,7 +178,7 @@ def leave_seconds(options: Options) -> float:
 
 
 def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connection | WebSocket:
-    """The protocol that the transport of a new connection calls."""
+    """Make the protocol that the transport of a new connection calls."""
     connection = Connection(host, endpoint.protocol, peer, endpoint.identity)
     connection.listener = endpoint.name
     connection.inner_tls = endpoint.inner_tls
@@ -186,7 +186,7 @@ def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connecti
 
 
 def why_not_begun(error: OSError | PeerError, secured: bool) -> str:
-    """The reason why a connection never came to its protocol, for people."""
+    """Return for people why a connection never came to its protocol."""
     if isinstance(error, ssl.SSLError):
         alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
         if alert in DISTRUST:
@@ -281,7 +281,7 @@ class Acceptor:
                 taken.close()
 
     async def read_header(self, taken: socket.socket) -> Peer | None:
-        """The client whom a PROXY header announces; None where the proxy speaks for itself."""
+        """Read a PROXY header, and return the client it announces; None if the proxy speaks for itself."""
         header = b""
         while count := missing_octets(header):
             more = await self.loop.sock_recv(taken, count)

@@ -280,7 +280,7 @@ class Connection(Link, asyncio.Protocol):
                 transport.resume_reading()
 
     def is_served(self) -> bool:
-        """True if the client has been sent everything, and only its own end is still to come."""
+        """Return whether the client has been sent everything, so that only its own end is still to come."""
         return self.closing and self.transport.get_write_buffer_size() == 0
 
     def count_sent(self, octets: int) -> None:
@@ -338,7 +338,7 @@ class Connection(Link, asyncio.Protocol):
         self.broker.touch(self)
 
     def file_ended(self, whole: bool) -> None:
-        """The sender is done; where it could not send everything, the client cannot tell what comes next."""
+        """Go on after a file has been sent. Abort unless all was sent: the client cannot tell what comes next."""
         self.sending = None
         if not whole:
             self.transport.abort()

@@ -62,7 +62,7 @@ class Signals:
         self.stop.set()
 
     def exit_code(self) -> int:
-        """The code of a process that has ended as it was told: a second signal is told by its number."""
+        """Return the exit code of a process that ended as told: 0, or 128 plus the number of a second signal."""
         return 128 + self.number if self.number else 0
 
 

@@ -8,7 +8,10 @@ from forebay.directory.logins.login import Backend
 
 
 def make_backends(options: Options) -> list[Backend | None]:
-    """The backends in the order of `auth_backends`; None stands for our own users. OptionError: one lacks something."""
+    """Return the login backends in the order of `auth_backends`.
+
+    None stands for the broker's own users. Raises OptionError if a backend lacks an option.
+    """
     made: list[Backend | None] = []
     for name in options.auth_backends:
         if name == OAUTH:

@@ -75,7 +75,7 @@ class Callout(Backend):
         return Principal(user, authorizer, [tag for tag in tags if tag in TAGS], known_until_us=until_us)
 
     def ask(self, what: str, fields: Fields) -> list[str] | None:
-        """The words of the answer; None where there is none. Takes as long as `auth_http_timeout_ms`."""
+        """Return the words of the server's answer; None if there is none. May take `auth_http_timeout_ms`."""
         url = self.urls[what]
         coded = urlencode(fields, errors="surrogateescape")
         try:
@@ -111,7 +111,7 @@ class CalloutAuthorizer(Authorizer):
         return self.decided("topic", (*place, ("routing_key", routing_key)))
 
     def decided(self, what: str, fields: Fields) -> bool:
-        """The remembered answer; Undecided where there is none, or it is too old."""
+        """Return the remembered answer to a question. Raises Undecided if there is none, or if it is too old."""
         found = self.answers.get((what, fields))
         if found is None or found[1] < time.monotonic():
             raise Undecided(Question(self, what, fields))

@@ -24,7 +24,7 @@ ESCAPED: Final = '"+,;<>\\'
 
 
 def name_in(certificate: Mapping[str, Any] | None, how: str) -> str:
-    """The name in a verified certificate, as `getpeercert` gives it; empty unless there is just one.
+    """Return the name in a verified certificate, as `getpeercert` gives it; empty unless there is just one.
 
     how  of the option `tls_identity`: cn, dn, san_dns, san_email, san_ip, san_uri
     """
@@ -41,13 +41,13 @@ def name_in(certificate: Mapping[str, Any] | None, how: str) -> str:
 
 
 def distinguished_name(subject: Any) -> str:
-    """The subject as RFC 4514 writes it: the last part first, `CN=sensor-1,O=Factory`."""
+    """Write a certificate's subject as RFC 4514 does: the last part first, `CN=sensor-1,O=Factory`."""
     parts = ["+".join(f"{SHORT_NAMES.get(key, key)}={escaped(value)}" for key, value in part) for part in subject]
     return ",".join(reversed(parts))
 
 
 def escaped(value: str) -> str:
-    """A value as it stands in a distinguished name (RFC 4514, section 2.4)."""
+    """Escape a value for a distinguished name (RFC 4514, section 2.4)."""
     text = "".join(f"\\{each}" if each in ESCAPED else each for each in value).replace("\0", "\\00")
     if text[:1] in {" ", "#"}:
         text = "\\" + text

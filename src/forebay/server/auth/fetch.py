@@ -11,7 +11,7 @@ UNKEPT = httpx.Limits(max_keepalive_connections=0)
 
 
 def make_client(ca: str, timeout_s: float) -> httpx.Client:
-    """A client for the threads of logins.
+    """Make an HTTP client for the threads of logins.
 
     ca  file of the certificates that servers are known by; empty for the system's
     """
@@ -21,7 +21,7 @@ def make_client(ca: str, timeout_s: float) -> httpx.Client:
 
 
 def fetch(client: httpx.Client, method: str, url: str, content: str | None = None, *, octets_max: int) -> bytes:
-    """The body of an answer that is good, cut where it is longer than this by one octet; OSError, ValueError."""
+    """Return the body of a successful answer, cut after `octets_max` + 1 octets. Raises OSError or ValueError."""
     headers = {"Accept": "*/*"} if content is None else {"Content-Type": "application/x-www-form-urlencoded"}
     octets = b""
     try:

@@ -75,7 +75,7 @@ class Logins:
             asker.put(proof)
 
     def done(self, proof: Proof, error: BaseException | None) -> None:
-        """A proof has run; one that ended with an error proves nothing."""
+        """Conclude a proof that has run, and go on with the next. A proof that ended with an error proves nothing."""
         assert error is None or not proof.right
         self.running = None
         self.concluded(proof)

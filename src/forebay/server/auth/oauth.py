@@ -65,7 +65,7 @@ class Keys:
             raise OptionError("auth_backends: oauth needs oauth_jwks_url, oauth_jwks_file, oauth_key or oauth_issuer")
 
     def candidates(self, id: object) -> list[Key]:
-        """The keys that may have signed a token which names this one; all where it names none."""
+        """Return the keys that may have signed a token which names the key `id`; all keys if it names none."""
         found = self.known(id)
         if not self.is_fetched:
             return found
@@ -137,7 +137,7 @@ class OAuth(Backend):
         return Principal(self.user_in(claims), ScopeAuthorizer(scopes), tags, until_us, known_until_us=until_us)
 
     def verified(self, token: str) -> dict[str, Any]:
-        """The claims of a token that is signed as it must be; LoginRefused."""
+        """Return the claims of a token after a check of its signature. Raises LoginRefused."""
         algorithms = self.options.oauth_algorithms
         try:
             unverified = jws.extract_compact(token.encode("ascii"))
@@ -170,7 +170,7 @@ class OAuth(Backend):
             raise LoginRefused("token that is not good yet")
 
     def user_in(self, claims: dict[str, Any]) -> str:
-        """The name of whoever the token is of: the first of the claims that says one."""
+        """Return the name of the token's user, from the first claim of `oauth_user_claims` that holds one."""
         for name in self.options.oauth_user_claims:
             found = claims.get(name)
             if isinstance(found, str) and found:
@@ -196,7 +196,7 @@ def words_of(value: object) -> list[str]:
 
 
 def keys_in(octets: bytes) -> list[Key]:
-    """The keys of a JSON Web Key Set (RFC 7517); those of a kind that nobody knows are passed over."""
+    """Return the keys of a JSON Web Key Set (RFC 7517), without those of an unknown kind."""
     found = json.loads(octets)
     if not isinstance(found, dict) or not isinstance(found.get("keys"), list):
         raise ValueError("it is no JSON Web Key Set")

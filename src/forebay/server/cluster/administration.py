@@ -103,14 +103,14 @@ class ClusterState(Cluster):
         }
 
     def is_running(self, name: str, known: Fields) -> bool:
-        """True for a node that there is a link to, and that answers as far as this one would know."""
+        """Return whether a node has a link to this one and answers, as far as this one would know."""
         silent = known.get("silent_ms", 0)
         link = self.member.links.links.get(name)
         is_heard = not isinstance(silent, int) or silent <= self.member.silent_ms_max()
         return link is not None and link.is_up() and is_heard
 
     def store_of(self, name: str, record: RegisterValue | None) -> str:
-        """The id of a member's store, "" where this node does not know it."""
+        """Return the id of a member's store, or "" if this node does not know it."""
         if name == self.node:
             return self.member.group.identity.store
         if record is not None and name in record.in_sync:
@@ -119,7 +119,7 @@ class ClusterState(Cluster):
         return "" if there is None else there.store_id
 
     def link_fields(self, name: str) -> Fields:
-        """The link to another member."""
+        """Return the state of the link to another member, with its traffic."""
         link = self.member.links.links.get(name)
         if link is None:
             return {"up": False, "octets_in": 0, "octets_out": 0, "resets": 0, "for_ms": 0, "why": "there is none yet"}
@@ -154,7 +154,7 @@ class ClusterState(Cluster):
     # ---- for metrics
 
     def etcd_times(self) -> Histogram:
-        """The times that etcd took for its answers."""
+        """Return the histogram of the times that etcd took for its answers."""
         return self.member.register.times
 
     # ---- what is looked at as time goes by
@@ -194,7 +194,7 @@ class ClusterState(Cluster):
         self.note(TOOK_OVER, dict(took_over_fields(found, why, self.recovery_ms)))
 
     def note(self, type: str, fields: Fields) -> None:
-        """An event has happened; only a node that leads has anybody who hears of it."""
+        """Report an event to the event subscribers, whom only a leader has."""
         app = self.member.process.app
         if app is not None and not self.member.process.ended:
             app.vhosts.events.note(type, b"", fields)
@@ -208,7 +208,7 @@ class ClusterState(Cluster):
 
 
 def listed(found: Fields) -> list[Fields]:
-    """The members in a group's status."""
+    """Return the members in a group's status."""
     members = found["members"]
     assert isinstance(members, list)
     return members

@@ -46,7 +46,7 @@ class ClusterNode(Peers, MonotonicClock):
 
     @abstractmethod
     def is_drained(self, node: str) -> bool:
-        """True of a node that is drained, as far as this one knows."""
+        """Return whether a node is drained, as far as this one knows."""
 
     @abstractmethod
     def is_writing_aside(self) -> bool:
@@ -72,14 +72,14 @@ class ClusterNode(Peers, MonotonicClock):
             app.flush()
 
     def record(self) -> RegisterValue | None:
-        """The register as it was seen last."""
+        """Return the register's record as this node saw it last; None before it has seen one."""
         view = self.group.replica.standing.view
         return None if view is None else view.value
 
     def answering(self) -> list[str]:
-        """The members in sync that this node hears, if it leads; all of them as far as others know."""
+        """Return the in-sync members that the leader hears; on a follower, all in-sync members it knows of."""
         return answering_of(self.group.replica.status(self.now_us()), self.silent_ms_max())
 
     def silent_ms_max(self) -> int:
-        """The silence after which a member counts as gone: it would be put out then."""
+        """Return after how many milliseconds of silence a member counts as gone: it is put out of sync then."""
         return int(self.group.settings.put_out_us) // MS_PER_S

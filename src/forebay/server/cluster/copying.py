@@ -67,7 +67,7 @@ class CopyOffered(msgspec.Struct, frozen=True):
 
 
 def message(kind: int, octets: bytes = b"") -> bytes:
-    """A message about a copy."""
+    """Encode a message about a copy."""
     return bytes((COPY, kind)) + octets
 
 
@@ -82,7 +82,7 @@ class CopySource:
         self.asked: set[str] = set()
 
     def told(self, node: str, wants: bool) -> None:
-        """A member wants a copy, or no more; one that it had begun before is over."""
+        """Note whether a member wants a copy, and end the copy that it had begun before."""
         sender = self.senders.pop(node, None)
         if sender is not None:
             self.store.release(sender.snapshot)
@@ -135,7 +135,7 @@ class CopySender:
         return False
 
     def next(self, most: int) -> tuple[bytes, int, int]:
-        """The next message, with at most so many octets of a file, and the place behind it."""
+        """Return the next message, with at most `most` octets of a file, and the position after it."""
         files = self.snapshot.files
         if self.at < 0:
             return message(FILES, self.offered()), 0, 0
@@ -149,7 +149,7 @@ class CopySender:
         return message(PART, head + octets), *after
 
     def offered(self) -> bytes:
-        """The content of FILES."""
+        """Encode the content of the message FILES."""
         inventory = self.snapshot.inventory
         files = [(file.path, file.octets) for file in self.snapshot.files]
         return msgspec.json.encode(CopyOffered(files, inventory.floor, list(inventory.wals), list(inventory.segments)))
@@ -189,18 +189,18 @@ class CopyTaker:
         return False
 
     def parsed(self, octets: bytes) -> CopyOffered:
-        """The same, as it has come; PeerError."""
+        """Decode the offer of files that the leader has sent. Raises PeerError."""
         try:
             return msgspec.json.decode(octets, type=CopyOffered)
         except msgspec.DecodeError as error:
             raise PeerError(MALFORMED, f"a list of files cannot be read: {error}") from error
 
     def octets(self) -> int:
-        """The octets of all files that were offered."""
+        """Return the number of octets of all offered files."""
         return 0 if self.offered is None else sum(octets for _, octets in self.offered.files)
 
     def is_silent(self, now_us: int) -> bool:
-        """True if the leader has sent nothing for long."""
+        """Return whether the leader has sent nothing for long."""
         return now_us - self.heard_us > SILENCE_US
 
 

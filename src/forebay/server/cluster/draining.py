@@ -91,18 +91,18 @@ class Draining:
         links.send(node, bytes((DRAIN, is_drained)))
 
     def says(self, node: str) -> bool:
-        """True of a node that is drained, as far as this one knows."""
+        """Return whether a node is drained, as far as this one knows."""
         return self.is_drained if node == self.member.settings.node else node in self.drained
 
     # ---- from other nodes
 
     def told(self, node: str, octets: bytes) -> None:
-        """The node that leads has said so."""
+        """Drain this node or end that, as a message of the leader says; ignore messages of other nodes."""
         if node == self.member.group.leader:
             self.set(octets[1:2] == b"\x01")
 
     def heard(self, node: str, is_drained: bool) -> None:
-        """A node has said of itself whether it is drained."""
+        """Note what a node has said of itself: whether it is drained."""
         if not is_drained:
             self.drained.discard(node)
         elif node not in self.drained:
@@ -150,7 +150,7 @@ class Draining:
     # ---- clients
 
     def reference(self, listener: str, without: str) -> str:
-        """The address of another node's listener of that kind; "" where there is none that clients can use.
+        """Return the address of another node's listener of that kind; "" if there is none that clients can use.
 
         without  a node that is not meant besides this one
         """

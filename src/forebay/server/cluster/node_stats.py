@@ -58,7 +58,7 @@ def tell_stats(links: Links, leader: str, stats: NodeStats) -> None:
 
 
 def decode_stats(octets: bytes) -> NodeStats:
-    """The stats of another node; PeerError where they are none."""
+    """Decode the stats of another node. Raises PeerError if they are malformed."""
     try:
         return msgspec.json.decode(octets[1:], type=NodeStats)
     except msgspec.MsgspecError as error:

@@ -142,7 +142,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         return self.elsewhere.make(endpoint, peer)
 
     def now_us(self) -> int:
-        """The time of the clock that never goes back."""
+        """Return the time of the monotonic clock, in microseconds."""
         return time.monotonic_ns() // NANOSECONDS
 
     def opened(self) -> None:
@@ -265,7 +265,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
             logger.info("etcd answers")
 
     def own_addresses(self) -> MemberAddresses:
-        """The addresses at which others and clients find this node."""
+        """Return the addresses at which other nodes and clients find this node."""
         settings = self.settings
         clients = {name: settings.client_address(name, each) for name, each in self.listeners.addresses.items()}
         return MemberAddresses(settings.address(self.links.address), clients)
@@ -315,7 +315,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
     # ---- copies of the files
 
     def take_copy(self, node: str, octets: bytes) -> None:
-        """A message about a copy has come."""
+        """Handle a message about a copy: a member's request for one, or a part of the copy that this node receives."""
         if len(octets) > 1 and octets[1] in (ASK, GIVE_UP):
             if self.source is not None:
                 self.source.told(node, octets[1] == ASK)

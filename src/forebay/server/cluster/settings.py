@@ -47,16 +47,16 @@ class ClusterSettings:
         return f"/{self.options.etcd.prefix}/{self.options.name}/"
 
     def address(self, listening: str) -> str:
-        """The address at which others are told to connect to this node."""
+        """Return the address at which other nodes are told to connect to this node."""
         return self.options.advertise.replace(NODE_MARK, self.node) or listening
 
     def client_address(self, listener: str, listening: str) -> str:
-        """The address of one of this node's listeners that clients are told."""
+        """Return the address that clients are told for one of this node's listeners."""
         return getattr(self.options.advertise_clients, listener, "").replace(NODE_MARK, self.node) or listening
 
 
 def make_settings(options: Options) -> ClusterSettings:
-    """The settings of a broker that is a node of a cluster; OptionError names the key and its value."""
+    """Make the settings of a cluster node from the options. Raises OptionError, which names the key and its value."""
     cluster = options.cluster
     assert cluster.name
     etcd = cluster.etcd
@@ -81,7 +81,7 @@ def make_settings(options: Options) -> ClusterSettings:
 
 
 def node_name(cluster: ClusterOptions) -> str:
-    """The name of this node; OptionError where the host's cannot be one."""
+    """Return the name of this node. Raises OptionError if none is set and the host's name cannot be one."""
     if cluster.node:
         return cluster.node
     name = socket.gethostname()
@@ -95,7 +95,7 @@ def bracketed(host: str) -> str:
 
 
 def first_line(option: str, path: str) -> str:
-    """The first line of a file; empty for no file. OptionError where it has none."""
+    """Return the first line of a file; empty if `path` is. Raises OptionError if the file has no such line."""
     if not path:
         return ""
     try:
@@ -122,7 +122,7 @@ def node_context(cluster: ClusterOptions, side: int) -> ssl.SSLContext | None:
 
 
 def first_certificate(path: str) -> bytes:
-    """The first certificate of a PEM file, DER: the one that is shown. The file has been used before."""
+    """Return the first certificate of a PEM file, which is shown to others, as DER. The file has been read before."""
     text = Path(path).read_text(encoding="ascii", errors="replace")
     begin = text.index(ssl.PEM_HEADER)
     return ssl.PEM_cert_to_DER_cert(text[begin : text.index(ssl.PEM_FOOTER, begin) + len(ssl.PEM_FOOTER)])
@@ -165,7 +165,7 @@ def load_own(context: ssl.SSLContext, option: str, certificate: str, key_option:
 
 
 def replica_settings(settings: ClusterSettings) -> ReplicaSettings:
-    """The times that the options ask for."""
+    """Return the replica's settings, such as its timeouts, as the options ask for them."""
     found = ReplicaSettings()
     timeout = settings.options.replica_timeout_ms * US_PER_MS
     found.silence_us = timeout

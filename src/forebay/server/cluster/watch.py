@@ -69,18 +69,18 @@ class ClusterWatch:
 
 
 def standing_of(found: MemberStatus, node: str) -> str:
-    """A member's: LEADER, IN_SYNC or OUT_OF_SYNC."""
+    """Return the standing of a member: LEADER, IN_SYNC or OUT_OF_SYNC."""
     if node == found.leader:
         return LEADER
     return IN_SYNC if node in found.in_sync else OUT_OF_SYNC
 
 
 def answering_of(found: MemberStatus, silent_ms_max: int) -> list[str]:
-    """The members in sync that this leader hears, itself among them; by name."""
+    """Return the names of the in-sync members that this leader hears, itself among them."""
     silent = {each.name for each in found.others if each.silent_ms > silent_ms_max}
     return [node for node in found.in_sync if node not in silent]
 
 
 def took_over_fields(found: MemberStatus, why: str, recovery_ms: int) -> Mapping[str, object]:
-    """The fields of the event of a take-over that has just been."""
+    """Return the fields of the event of a take-over that has just happened."""
     return {"node": found.name, "epoch": int(found.epoch), "why": why, "recovery_ms": recovery_ms}

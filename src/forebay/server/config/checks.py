@@ -90,7 +90,7 @@ def check_cluster(options: Options) -> None:
 
 
 def installed(module: str) -> bool:
-    """True if a module could be imported."""
+    """Return whether a module can be imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # of a package above it

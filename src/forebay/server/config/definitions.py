@@ -41,7 +41,7 @@ def import_definitions(vhosts: Vhosts, options: Options) -> None:
 
 
 def files_at(path: Path) -> list[Path]:
-    """The file, or those of the folder whose names end with .json, by name; OptionError."""
+    """Return the file at `path`, or the .json files of that folder by name. Raises OptionError if neither exists."""
     if path.is_dir():
         return sorted(path.glob("*.json"))
     if not path.exists():
@@ -57,7 +57,7 @@ def read(file: Path) -> bytes:
 
 
 def document_of(octets: bytes) -> dict[str, object]:
-    """The file; ValueError where it is no object of JSON."""
+    """Parse a file of definitions, and hash its passwords. Raises ValueError if it holds no JSON object."""
     document = read_json(octets)
     if not isinstance(document, dict):
         raise ValueError("is no object")

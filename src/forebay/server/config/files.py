@@ -22,7 +22,7 @@ NESTING_MAX: Final = 64
 
 
 def read_lines(path: str) -> tuple[Values, Lines]:
-    """The keys and values of a TOML or YAML file, unchecked, and the line of each key, from 1.
+    """Return the unchecked keys and values of a TOML or YAML file, and the line of each key, from 1.
 
     raises  OptionError: names the file, and the line where it cannot be parsed or has a key twice
     """
@@ -49,7 +49,7 @@ def read_lines(path: str) -> tuple[Values, Lines]:
 
 
 def line_of(lines: Lines, path: str) -> int:
-    """The line of a key, or of the nearest one around it that has a line; 0 where none has."""
+    """Return the line of a key, or of the nearest enclosing key that has a line; 0 if none has."""
     while path and path not in lines:
         path = path[: max(path.rfind("."), path.rfind("["))] if "." in path or "[" in path else ""
     return lines.get(path, 0)
@@ -113,7 +113,7 @@ class TomlLines:
         self.counts: dict[str, int] = {}  # tables of an array so far
 
     def find(self) -> Lines:
-        """The line of every key."""
+        """Return the line of every key in the text."""
         table = ""
         while self.skip(" \t\n"):
             if self.text[self.at] == "[":
@@ -153,7 +153,7 @@ class TomlLines:
         self.value(path)
 
     def key(self) -> list[str]:
-        """A key with dots; the parser has seen that it is one."""
+        """Read a dotted key, and return its names. The TOML parser has accepted the text before."""
         names: list[str] = []
         while True:
             self.skip(" \t")

@@ -130,7 +130,7 @@ def names_from(prefix: str) -> Sequence[str]:
 
 
 def set_users(app: App, old: Options, new: Options) -> None:
-    """The configured users, and what they may do."""
+    """Apply the configured users and their permissions."""
     if new.users != old.users or new.mqtt_auth_methods != old.mqtt_auth_methods:
         app.auth.mechanisms = dict(make_scram(new.users, new.mqtt_auth_methods, SystemRandom()))
     app.auth.set_users(new.users, new.loopback_users)
@@ -141,7 +141,7 @@ def set_users(app: App, old: Options, new: Options) -> None:
 
 
 def set_limits(vhost: Vhost, options: Options) -> None:
-    """The settings that a vhost took from the options when it was made."""
+    """Apply the settings that a vhost took from the options when it was made."""
     vhost.catalog.visibility_ms = options.visibility_timeout_ms
     for queue in vhost.catalog.queues.values():
         if queue.kind != SHARE:

@@ -88,7 +88,7 @@ class OptionSource:
         self.file = (file if file is not None else environment.get("FOREBAY_CONFIG")) or ""
 
     def load(self) -> Loaded:
-        """The options as all places say now; OptionError names each place, key, value and what it may be."""
+        """Load the options from all places. Raises OptionError with each place, key, value and what it may be."""
         lines: Lines = {}
         of_file: Mapping[str, object] = {}
         if self.file:
@@ -116,7 +116,7 @@ class OptionSource:
 
 
 def load_options(flags: Mapping[str, str], environment: Mapping[str, str], file: str | None = None) -> Options:
-    """The options of one start; see `OptionSource`."""
+    """Load the options for one start; see `OptionSource`."""
     return OptionSource(flags, environment, file).load().options
 
 
@@ -129,7 +129,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _problems(place: str, values: Mapping[str, object], lines: Lines) -> list[str]:
-    """The faults of the values of one place, each with its line where there is one."""
+    """Return the problems with the values of one place, each with its line if it has one."""
     try:
         check_values(values)
     except BadOptions as error:
@@ -138,7 +138,7 @@ def _problems(place: str, values: Mapping[str, object], lines: Lines) -> list[st
 
 
 def _placed(error: BadOptions, place: str, lines: Lines, origins: Mapping[str, str]) -> list[str]:
-    """The problems with the place of each, and its line."""
+    """Return the text of each problem, with its place and line."""
     texts: list[str] = []
     for each in error.problems:
         line = line_of(lines, each.path)
@@ -178,7 +178,7 @@ class Finding:
 
 
 def check(file: str | None, environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """The faults at which a start with this file and environment would stop, or else what people should know before."""
+    """Return the errors at which a start with this file and environment would stop, or else the warnings."""
     from forebay.server.config.checks import check_options  # noqa: PLC0415  a start asks after the options are read
 
     try:
@@ -198,7 +198,7 @@ def check(file: str | None, environment: Mapping[str, str] | None = None) -> lis
 
 
 def _open_to_all(options: Options) -> list[tuple[str, str]]:
-    """The options that let others than this machine do what they should not."""
+    """Return the options that let other machines do what they should not, each with a warning."""
     found: list[tuple[str, str]] = []
     if options.users.get("guest") == "guest" and "guest" not in options.loopback_users:
         found.append(("loopback_users", "guest may log in from everywhere with the password that everybody knows"))
@@ -227,7 +227,7 @@ def _files(options: Options) -> list[tuple[str, str]]:
 
 
 def _sizes(options: Options) -> list[tuple[str, str]]:
-    """The options that are beyond what the machine has."""
+    """Return the options that exceed what the machine has, each with a warning."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if options.memory_octets_max > there:
         return [("memory_octets_max", f"{options.memory_octets_max} octets are more than the machine's {there}")]
@@ -238,7 +238,7 @@ def _sizes(options: Options) -> list[tuple[str, str]]:
 
 
 def shown_value(table: type, name: str, value: object) -> object:
-    """An option's value as people may see it: without passwords, keys and tokens."""
+    """Return an option's value without passwords, keys and tokens, as people may see it."""
     spec = next(spec for each, spec, _ in option_fields(table) if each == name)
     if spec.kind in SECRETS:
         if isinstance(value, Mapping):

@@ -52,7 +52,7 @@ class CommitThread:
         self.began_ns = 0
 
     def takes(self, commit: Commit) -> bool:
-        """True where this commit is better off here than with a thread of Python's."""
+        """Return whether a commit is better done on this thread than on a Python thread."""
         return (
             commit.octets <= OCTETS_MAX
             and commit.is_plain()
@@ -115,7 +115,7 @@ class CommitThread:
 
 
 def make_commit_thread(disk: DataDisk, done: CommitDone) -> CommitThread | None:
-    """The thread for short commits; None where this system has no library for it."""
+    """Make the thread for short commits. Returns None if this system lacks the library for it."""
     try:
         from caio.thread_aio import Context, Operation  # noqa: PLC0415  there is none on other systems
 

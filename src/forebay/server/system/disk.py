@@ -132,7 +132,7 @@ class DataDisk(Disk):
             self.lock = -1
 
     def free_octets(self) -> int:
-        """The octets that are left of the disk for whoever is not root; for the loop those that were found last."""
+        """Return the free octets of the disk for users other than root; on the event loop, those found last."""
         if self.elsewhere is not None and self.is_loop_off():
             if not self.is_asked:
                 self.is_asked = True
@@ -144,7 +144,7 @@ class DataDisk(Disk):
         return self.free
 
     def is_loop_off(self) -> bool:
-        """True on the thread of the loop, while that must not wait for the disk."""
+        """Return whether this is the loop's thread, at a time when the loop must not wait for the disk."""
         return self.elsewhere is not None and threading.get_ident() == self.loop_thread
 
     def path(self, path: str) -> str:
@@ -294,14 +294,14 @@ class DataDisk(Disk):
 
 
 def write_rest(handle: int, data: bytes, written: int, position: int) -> None:
-    """A write may take less than it was given."""
+    """Write the rest of `data` after `written` octets: a write may take less than it was given."""
     view = memoryview(data)
     while written < len(data):
         written += os.pwrite(handle, view[written:], position + written)
 
 
 def says(path: str, octets: bytes) -> bool:
-    """True if the file is there and holds this."""
+    """Return whether the file is there and holds exactly these octets."""
     with suppress(FileNotFoundError), open(path, "rb") as file:
         return file.read(len(octets) + 1) == octets
     return False

@@ -21,7 +21,7 @@ def raise_limit(connections_max: int) -> None:
 
 
 def room_for_connections() -> int:
-    """The number of connections that leave enough handles for the broker's own files."""
+    """Return the number of connections that leave enough handles for the broker's own files."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
         return 1 << 31

@@ -25,11 +25,11 @@ def notify(state: str) -> None:
 
 
 def reloading() -> str:
-    """The state while the configuration is read again; READY ends it."""
+    """Return the state to notify while the configuration is read again. READY ends this state."""
     return f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // NANOSECONDS_US}"
 
 
 def is_watched() -> bool:
-    """True if the service manager expects WATCHDOG now and then."""
+    """Return whether the service manager expects WATCHDOG now and then."""
     own = str(os.getpid())
     return bool(os.environ.get("WATCHDOG_USEC")) and os.environ.get("WATCHDOG_PID", own) == own

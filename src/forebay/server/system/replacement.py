@@ -42,7 +42,7 @@ class Replacement:
         os.execv(sys.executable, sys.orig_argv)
 
     def is_noted(self) -> bool:
-        """True if a signal has come since `prepare`."""
+        """Return whether a signal has come since `prepare`."""
         try:
             numbers = os.read(self.noted, 4096)
         except BlockingIOError:
@@ -51,7 +51,7 @@ class Replacement:
 
 
 def heard(number: int, frame: object) -> None:
-    """A signal has come, which its thread has noted."""
+    """Do nothing about a signal, which is already noted in the pipe."""
 
 
 def heed_signals() -> None:

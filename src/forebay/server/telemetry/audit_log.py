@@ -72,7 +72,7 @@ class AuditLog:
 
 
 def line(entry: AuditEntry, now_us: int) -> str:
-    """The entry as JSON, without characters that could be taken for another line."""
+    """Write an audit entry as JSON, without characters that could be taken for another line."""
     moment = datetime.fromtimestamp(now_us / US_PER_S, UTC).isoformat(timespec="milliseconds")
     fields = {
         "time": moment.replace("+00:00", "Z"),

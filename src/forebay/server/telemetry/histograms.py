@@ -47,14 +47,14 @@ class Histogram:
         self.past.append((self.counts.copy(), self.total))
 
     def last_minute(self) -> tuple[list[int], int]:
-        """Counts and sum of the last minute, or since the start where that is less."""
+        """Return the counts and the sum of the last minute, or since the start if that is less."""
         if len(self.past) < MINUTE_S // SNAPSHOT_S + 1:
             return self.counts.copy(), self.total
         counts, total = self.past[0]
         return [now - then for now, then in zip(self.counts, counts, strict=True)], self.total - total
 
     def fields(self) -> dict[str, object]:
-        """The fields for people: how many, mean and quantiles, since the start and in the last minute."""
+        """Return the fields for people: count, mean and quantiles, since the start and in the last minute."""
         counts, total = self.last_minute()
         return {
             "unit": self.unit,
@@ -67,12 +67,12 @@ class Histogram:
 
 
 def bound(bucket: int) -> int:
-    """The largest value of a bucket that is not the last."""
+    """Return the largest value of a bucket other than the last."""
     return (1 << bucket) - 1
 
 
 def summary(counts: list[int], total: int) -> dict[str, float]:
-    """The count, the mean, and the quantiles as far as the buckets tell."""
+    """Return the count, the mean, and the quantiles as far as the buckets tell."""
     count = sum(counts)
     found: dict[str, float] = {"count": count, "mean": total / count if count else 0.0}
     for quantile in QUANTILES:
@@ -81,7 +81,7 @@ def summary(counts: list[int], total: int) -> dict[str, float]:
 
 
 def quantile_of(counts: list[int], quantile: float) -> float:
-    """The value below which this share of all are, taken as evenly spread within their bucket."""
+    """Return the value below which this share of all values lies, assuming an even spread within each bucket."""
     wanted = quantile * sum(counts)
     below = 0
     for bucket, count in enumerate(counts):
@@ -131,7 +131,7 @@ class Histograms:
         }
 
     def begin_turn(self) -> None:
-        """The first connection of a turn has something."""
+        """Note the time at which a turn's first connection has something to do."""
         self.turn_ns = monotonic_ns()
 
     def end_turn(self) -> None:
@@ -152,7 +152,7 @@ class Histograms:
         self.shipped.append((lsn, monotonic_ns()))
 
     def replicating_us(self) -> int:
-        """The age of the oldest commit that not all nodes in sync have; 0 where all have everything."""
+        """Return the age, in microseconds, of the oldest commit that some in-sync node lacks; 0 if none does."""
         return (monotonic_ns() - self.shipped[0][1]) // NANOSECONDS if self.shipped else 0
 
     def on_committed(self, lsn: int) -> None:
@@ -181,7 +181,7 @@ class Histograms:
                 self.confirm.record((now_ns - waiting.popleft()[1]) // NANOSECONDS)
 
     def synced(self, began_ns: int) -> None:
-        """A file was synced, from `began_ns` to now. Any thread may call."""
+        """Record the sync of a file that took from `began_ns` to now. Any thread may call this."""
         took_us = (monotonic_ns() - began_ns) // NANOSECONDS
         with self.lock:
             self.sync.record(took_us)

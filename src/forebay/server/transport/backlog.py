@@ -29,7 +29,7 @@ class Backlog:
         self.octets += octets_of(parts)
 
     def take(self) -> list[Part]:
-        """The octets to write next; a long piece is cut, and not copied."""
+        """Remove and return the octets to write next. A long piece is cut without a copy."""
         taken: list[Part] = []
         room = WRITE_OCTETS
         while self.parts and room:
@@ -52,5 +52,5 @@ class Backlog:
 
 
 def octets_of(parts: Sequence[Part]) -> int:
-    """The number of these octets."""
+    """Return the number of octets in these parts."""
     return sum(map(len, parts))

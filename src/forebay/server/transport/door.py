@@ -42,7 +42,7 @@ class Door:
         self.refused: Counter[str] = Counter()
 
     def enter(self, address: str) -> str:
-        """A connection has come; why it has to go, empty where it may stay. In either case `leave` is to be called."""
+        """Count a new connection, and return why it must go; empty if it may stay. Call `leave` in either case."""
         options = self.pressure.options
         self.connections += 1
         self.addresses[address] += 1
@@ -56,14 +56,14 @@ class Door:
         return ""
 
     def leave(self, address: str) -> None:
-        """A connection is gone."""
+        """Count a connection as gone."""
         self.connections -= 1
         self.addresses[address] -= 1
         if not self.addresses[address]:
             del self.addresses[address]
 
     def lack(self, octets: int) -> str:
-        """The reason why a request that holds so much cannot be taken in; empty where it can."""
+        """Return why a request that holds `octets` octets cannot be taken in; empty if it can."""
         if octets <= SMALL_OCTETS:
             return ""
         most = self.pressure.options.http_requests_octets_max
@@ -76,7 +76,7 @@ class Door:
         return ""
 
     def add_unread(self, transport: asyncio.Transport) -> None:
-        """A client does not read on; where too much waits for all of these together, those with the most are ended."""
+        """Add a client that has stopped reading. If too much waits for all such clients, end those with the most."""
         self.unread.add(transport)
         waiting = {each: each.get_write_buffer_size() for each in self.unread}
         total = sum(waiting.values())
@@ -88,7 +88,7 @@ class Door:
             worst.abort()
 
     def head_fault(self, octets: int) -> str:
-        """The reason why a head that takes so much cannot be taken in; empty where it can."""
+        """Return why a head of `octets` octets cannot be taken in; empty if it can."""
         most = self.pressure.options.http_head_octets_max
         if octets <= most:
             return ""

@@ -49,7 +49,7 @@ PORT_MAX: Final = 65_535
 
 
 def missing_octets(head: bytes) -> int:
-    """The octets that are still to come of the header which begins so; at least that many where it cannot be known.
+    """Return the number of octets missing of a header that begins with `head`, or a lower bound if that is unknown.
 
     Never too many: what follows the header belongs to TLS or to the protocol.
     raises  PeerError: no header begins so
@@ -70,7 +70,7 @@ def missing_octets(head: bytes) -> int:
 
 
 def announced_peer(header: bytes) -> Peer | None:
-    """The client that a whole header announces; None where the proxy speaks for itself.
+    """Return the client that a whole header announces; None if the proxy speaks for itself.
 
     A client whose address the header does not tell is on no known machine: it is never a loopback one.
     raises  PeerError: the header is malformed
@@ -79,7 +79,7 @@ def announced_peer(header: bytes) -> Peer | None:
 
 
 def header_for(peer: Peer, identity: str) -> bytes:
-    """The header of version 2 by which a node announces a client to another, with who it is by its certificate."""
+    """Encode the version 2 header by which a node announces a client to another, with its certificate's name."""
     host, port = split_name(peer.name)
     family, addresses = UNSPECIFIED, b""
     if port:
@@ -94,7 +94,7 @@ def header_for(peer: Peer, identity: str) -> bytes:
 
 
 def announced_identity(header: bytes) -> str:
-    """The client's name by its certificate in a whole header of another node; empty where it has none.
+    """Return the client's name by its certificate from a whole header of another node; empty if it has none.
 
     raises  PeerError: the header is malformed
     """
@@ -116,7 +116,7 @@ def announced_identity(header: bytes) -> str:
 
 
 def malformed(text: str) -> PeerError:
-    """The peer sent no PROXY header, or none that can be read."""
+    """Build the error for a PROXY header that is missing or cannot be read."""
     return PeerError(MALFORMED, f"PROXY header: {text}")
 
 

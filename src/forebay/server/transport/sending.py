@@ -80,7 +80,7 @@ class FileSender:
         return sending
 
     def give_up(self, sending: Sending) -> None:
-        """The client is gone, or is to go; `done` is called all the same, unless it was."""
+        """Stop sending to a client that is gone or is to go. `done` is still called, unless it already was."""
         self.order(False, sending)
 
     def order(self, begin: bool, sending: Sending) -> None:

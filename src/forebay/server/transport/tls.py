@@ -52,7 +52,7 @@ class TlsContexts:
         return True
 
     def in_use(self) -> bool:
-        """True if a listener needs it."""
+        """Return whether a listener uses these TLS contexts."""
         return self._context is not None
 
     def look_at(self, second: int, every_s: int) -> None:
@@ -74,14 +74,14 @@ class TlsContexts:
             logger.error("TLS: the files have changed, and the old ones stay in use: %s", error)
 
     def expiry(self) -> datetime | None:
-        """The end of validity of the broker's certificate; None where TLS is not in use."""
+        """Return when the broker's certificate expires; None if TLS is not in use."""
         if self._context is None:
             return None
         return expiry_of(self.options.tls_certificate)
 
 
 def states_of(options: Options) -> list[tuple[int, int, int]]:
-    """The state of the files: it changes where a link leads elsewhere or another file takes the place of one, too."""
+    """Return the time, inode and size of each TLS file, which also change with a symlink or a replaced file."""
     states: list[tuple[int, int, int]] = []
     for path in (options.tls_certificate, options.tls_key, options.tls_client_ca, options.tls_client_crl):
         try:
@@ -93,7 +93,7 @@ def states_of(options: Options) -> list[tuple[int, int, int]]:
 
 
 def expiry_of(path: str) -> datetime:
-    """The end of validity of the first certificate in a PEM file."""
+    """Return when the first certificate in a PEM file expires."""
     from cryptography import x509  # noqa: PLC0415  takes long, and few brokers need it
 
     with open(path, "rb") as file:
@@ -101,7 +101,7 @@ def expiry_of(path: str) -> datetime:
 
 
 def make_context(options: Options) -> ssl.SSLContext:
-    """A context as the options want it.
+    """Make a TLS context from the options.
 
     raises  OptionError: names the option and its value
     """

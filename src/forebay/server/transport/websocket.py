@@ -54,7 +54,10 @@ class WebSocketSettings:
     leave_s: float
 
     def admits(self, origin: str, host: str) -> bool:
-        """True if a page of this origin may connect; `host` is what the request calls us, where that is proof."""
+        """Return whether a page of this origin may connect.
+
+        host  the broker's name in the request, where that is proof
+        """
         if origin in self.origins or "*" in self.origins:
             return True
         try:

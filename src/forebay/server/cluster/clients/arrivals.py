@@ -45,7 +45,7 @@ class Arrivals:
         self.listeners[endpoint.name] = (make, replace(endpoint, tls=None, identity=NONE, proxied=False))
 
     def take(self, transport: asyncio.Transport, node: str, first: bytes) -> None:
-        """A connection is a client's of another node from now on; these are its first octets."""
+        """Take over a connection that belongs to another node's client; `first` holds its first octets."""
         arriving = ArrivingClient(self, transport, node)
         transport.set_protocol(arriving)
         if first:

@@ -40,13 +40,13 @@ class Elsewhere:
         self.beginning: set[FirstOctets] = set()
 
     def make(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        """The protocol of a connection that this node does not serve as a broker."""
+        """Make the protocol of a connection that this node does not serve as a broker."""
         if endpoint.protocol == HTTP or endpoint.websocket is not None:
             return self.send_on(endpoint, peer)
         return FirstOctets(self, endpoint, peer)
 
     def send_on(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        """The protocol of a client that the leader serves."""
+        """Make the protocol of a client that the leader serves."""
         member = self.member
         if endpoint.name == SCRAPED and self.tell_metrics is not None:
             return ScrapeAnswer(partial(self.tell_metrics, self.state))
@@ -59,7 +59,7 @@ class Elsewhere:
         return member.refusals.make(endpoint, peer)
 
     def made(self, endpoint: Endpoint, peer: Peer | None, first: bytes) -> asyncio.Protocol:
-        """The protocol of a connection that begins with these octets; this node may lead by now."""
+        """Make the protocol of a connection that begins with the octets `first`. This node may lead by now."""
         make = self.member.listeners.makers.get(endpoint.name)
         if make is not None:
             return make(endpoint, peer)

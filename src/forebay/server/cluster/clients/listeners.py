@@ -66,5 +66,5 @@ class ClientListeners:
         return Listening(self, name), self.addresses[name]
 
     def make(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        """The protocol of a connection that has come."""
+        """Make the protocol of a new connection."""
         return self.makers.get(endpoint.name, self.elsewhere)(endpoint, peer)

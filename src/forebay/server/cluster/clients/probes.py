@@ -37,7 +37,7 @@ class HttpHost(ABC):
 
     @abstractmethod
     def why_unready(self) -> str:
-        """The reason why clients should not come here, in a word; "" where they should."""
+        """Return why clients should not come to this node, in a word; "" if they should."""
 
     @abstractmethod
     def http_elsewhere(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], str] | None:
@@ -45,7 +45,7 @@ class HttpHost(ABC):
 
     @abstractmethod
     def http_relay(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        """The protocol that passes a connection on."""
+        """Make the protocol that passes a connection on to the leader."""
 
 
 class HttpClient(NewConnection):
@@ -82,7 +82,7 @@ class HttpClient(NewConnection):
             self.answer(code, {"Content-Type": PLAIN, **headers}, f"{text}\n".encode(), words[0] == "HEAD")
 
     def answer(self, code: int, headers: dict[str, str], body: bytes, is_head: bool) -> None:
-        """The only answer of this connection."""
+        """Send the only answer of this connection, and close it."""
         lines = [f"HTTP/1.1 {code} {PHRASES[code]}", f"Content-Length: {len(body)}", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self.transport.write("\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + (b"" if is_head else body))

@@ -57,7 +57,7 @@ class LastWords(ABC):
 
     @abstractmethod
     def answer(self, data: bytes) -> tuple[int, bytes]:
-        """The number of octets that are read of all that came and were not yet, and the octets to answer with.
+        """Return the number of octets read of all that came and were unread, and the octets to answer with.
 
         raises  PeerError
         """
@@ -234,19 +234,19 @@ class Refusals:
         self.refused = 0
 
     def make(self, endpoint: Endpoint, peer: Peer | None) -> RefusedClient:
-        """The protocol for a client of a listener."""
+        """Make the protocol that refuses a client of a listener."""
         return RefusedClient(self, endpoint)
 
     def text(self) -> str:
-        """The reason, for people."""
+        """Return the reason of the refusal, for people."""
         return f"node {self.node} {self.why}"
 
     def address(self, listener: str) -> str:
-        """The place to which its clients are sent; empty where they are not."""
+        """Return the address to which clients of a listener are sent; empty if they are not sent elsewhere."""
         return self.addresses.get(listener, "") if self.redirects else ""
 
     def farewell(self, endpoint: Endpoint, data: bytes) -> LastWords:
-        """The words for a client that begins so."""
+        """Return the farewell for a client whose first octets are `data`, in its protocol."""
         text, address = self.text(), self.address(endpoint.name)
         if endpoint.websocket is not None:
             return WebSocketLastWords(text, address)

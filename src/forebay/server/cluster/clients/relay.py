@@ -49,7 +49,7 @@ class RelayEnd(asyncio.Protocol):
             each.transport.set_write_buffer_limits(high=HIGH_OCTETS)
 
     def is_gone(self) -> bool:
-        """True if nothing can be written here any more."""
+        """Return whether nothing can be written to this end any more."""
         return self.transport is None or self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -122,7 +122,7 @@ class RelayedClient(RelayEnd):
         self.joining.add_done_callback(self.relay.joined)
 
     def come_late(self) -> None:
-        """The client had come before this node led, and is seen only now."""
+        """Serve a client that came before this node led, and is seen only now; pass it on if nothing serves it here."""
         make = self.relay.here.get(self.endpoint.name)
         if self.is_gone():
             return
@@ -151,7 +151,7 @@ class RelayedClient(RelayEnd):
             protocol.data_received(self.first)
 
     def preface(self) -> bytes:
-        """The octets that the leader is told before the client's own."""
+        """Return the octets that the leader is sent before the client's own: listener, address and identity."""
         peer = self.peer
         if peer is None:
             address = self.transport.get_extra_info("peername")
@@ -197,15 +197,15 @@ class Relay:
             self.known.clear()
 
     def make(self, endpoint: Endpoint, peer: Peer | None) -> RelayedClient:
-        """The protocol for a client of a listener."""
+        """Make the protocol that relays a client of a listener."""
         return RelayedClient(self, endpoint, peer)
 
     def waiting(self) -> list[RelayedClient]:
-        """The clients that wait for a leader."""
+        """Return the clients that wait for a leader."""
         return [each for each in self.clients if each.other is None and not each.is_gone()]
 
     def begin(self, client: RelayedClient) -> bool:
-        """A client has come; False, and it has to go, if there are too many."""
+        """Add a new client. Refuse it and return False if there are too many."""
         if len(self.clients) >= self.clients_max:
             logger.warning("cluster: a client was refused: there are %d, connections_max", self.clients_max)
             client.transport.abort()
@@ -233,7 +233,7 @@ class Relay:
             upstream.transport.write_eof()
 
     async def connect_leader(self) -> RelayEnd:
-        """An end at the leader, whichever that is by then."""
+        """Connect to the leader, whichever node that is by then, and return the end of the relay there."""
         while True:
             await self.known.wait()
             leader = node, address = self.leader

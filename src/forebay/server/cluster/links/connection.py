@@ -44,11 +44,11 @@ class ConnectionOwner(ABC):
 
     @abstractmethod
     def began(self, connection: NodeConnection) -> None:
-        """The handshake has begun."""
+        """Note that the handshake of a connection has begun."""
 
     @abstractmethod
     def admit(self, connection: NodeConnection, other: Hello) -> Rejection | None:
-        """The reason why a node that has proved who it is may not come; None where it may."""
+        """Return the reason to turn away a node that has proved its identity; None to admit it."""
 
     @abstractmethod
     def opened(self, connection: NodeConnection) -> None:
@@ -56,7 +56,7 @@ class ConnectionOwner(ABC):
 
     @abstractmethod
     def message(self, connection: NodeConnection, octets: bytes) -> None:
-        """A message has come."""
+        """Handle a message that has come over a connection."""
 
     @abstractmethod
     def room(self, connection: NodeConnection) -> None:
@@ -64,11 +64,11 @@ class ConnectionOwner(ABC):
 
     @abstractmethod
     def relayed(self, connection: NodeConnection, rest: bytes) -> None:
-        """A client of the other node comes over this connection; these octets are the first of it."""
+        """Serve a client of the other node that comes over this connection; `rest` holds its first octets."""
 
     @abstractmethod
     def ended(self, connection: NodeConnection, why: str) -> None:
-        """The connection is gone, or the handshake has failed."""
+        """Note that a connection is gone, or that its handshake has failed."""
 
 
 class NodeConnection(asyncio.Protocol):
@@ -134,7 +134,7 @@ class NodeConnection(asyncio.Protocol):
             self.transport.write(self.handshake.first())
 
     def both_certificates(self, other: bytes) -> bytes:
-        """The certificates of both sides, that of the connecting one first."""
+        """Return the hashes of both sides' certificates, that of the connecting side first."""
         pair = [self.owner.settings.certificate, other]
         if not self.connecting:
             pair.reverse()
@@ -257,7 +257,7 @@ class NodeConnection(asyncio.Protocol):
 
 
 def names_in(certificate: dict[str, Any] | None) -> list[str]:
-    """Common name and DNS names of a certificate, as `getpeercert` gives it."""
+    """Return the common name and DNS names of a certificate, as `getpeercert` gives it."""
     if not certificate:
         return []
     names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]

@@ -20,12 +20,12 @@ KINDS: Final = (HELLO, PROOF, REFUSED, MESSAGE)
 
 
 def head(kind: int, octets: int) -> bytes:
-    """The head of a frame with so many octets."""
+    """Encode the head of a frame with `octets` octets."""
     return octets.to_bytes(4, "big") + bytes((kind,))
 
 
 def frame(kind: int, octets: bytes) -> bytes:
-    """A whole frame."""
+    """Encode a whole frame."""
     return head(kind, len(octets)) + octets
 
 

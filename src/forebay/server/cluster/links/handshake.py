@@ -79,7 +79,7 @@ class Refused(ForebayError):
 
 
 def refusal_frame(refusal: Rejection) -> bytes:
-    """The frame that says so."""
+    """Encode the frame that tells the other side of a refusal."""
     return frame(REFUSED, msgspec.json.encode(refusal))
 
 
@@ -121,7 +121,7 @@ class NodeHandshake:
         self._other_octets = b""
 
     def first(self) -> bytes:
-        """The frame with which the connecting side begins."""
+        """Encode the frame with which the connecting side begins."""
         return frame(HELLO, self._own_octets)
 
     def received(self, kind: int, octets: bytes) -> bytes:
@@ -172,7 +172,7 @@ class NodeHandshake:
         return frame(PROOF, self._made(connecting=False))
 
     def _made(self, *, connecting: bool) -> bytes:
-        """The proof of a side."""
+        """Compute the proof of one side, from the secret, both certificates and both hellos."""
         hellos = [self._own_octets, self._other_octets]
         if not self.connecting:
             hellos.reverse()
@@ -185,7 +185,7 @@ class NodeHandshake:
 
 
 def decoded(kind: type[Any], octets: bytes) -> Any:
-    """The object of a frame; Refused where it is none."""
+    """Decode the object of a frame. Raises Refused if the octets hold none."""
     try:
         return msgspec.json.decode(octets, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -195,5 +195,5 @@ def decoded(kind: type[Any], octets: bytes) -> Any:
 
 
 def names_node(names: Sequence[str], node: str) -> bool:
-    """True if a certificate for these names is that of a node: it has its name, alone or before a domain."""
+    """Return whether a certificate with these names is that of a node: one is its name, alone or before a domain."""
     return any(node in {name, name.partition(".")[0]} for name in names)

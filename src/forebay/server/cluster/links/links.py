@@ -48,15 +48,15 @@ class LinkListener(ABC):
 
     @abstractmethod
     def reset(self, node: str, why: str) -> None:
-        """The link is gone. That proves nothing about the node."""
+        """Note that the link to a node is gone. That proves nothing about the node."""
 
     @abstractmethod
     def refused(self, node: str, tried_us: int) -> None:
-        """The system of a node has said that nobody listens there, on an attempt that began then."""
+        """Note that a node's system refused a connection, tried at `tried_us`: nobody listens there."""
 
     @abstractmethod
     def message(self, node: str, octets: bytes) -> None:
-        """A message has come, over the link in order, or over bulk in an order of its own."""
+        """Handle a message of a node: in order over the link, or over bulk in an order of its own."""
 
     @abstractmethod
     def bulk_ready(self, node: str) -> None:
@@ -108,7 +108,7 @@ class LinkState:
         self.octets_out += connection.octets_out
 
     def is_up(self) -> bool:
-        """True if there is a link."""
+        """Return whether there is a link to the node."""
         return self.main is not None
 
     def connections(self) -> list[NodeConnection]:
@@ -197,7 +197,7 @@ class Links(ConnectionOwner):
         return link is not None and link.main is not None and link.main.send(octets)
 
     def version(self, node: str) -> int:
-        """The version that is spoken with a node; 0 where there is no link."""
+        """Return the protocol version that is spoken with a node; 0 if there is no link."""
         link = self.links.get(node)
         return 0 if link is None or link.main is None else link.main.version
 
@@ -214,7 +214,7 @@ class Links(ConnectionOwner):
         return False
 
     async def connect(self, address: str, node: str, purpose: str) -> NodeConnection:
-        """A connection of its own to a node, after the handshake; OSError where there is none."""
+        """Open a separate connection to a node, and complete the handshake. Raises OSError if that fails."""
         connection = NodeConnection(self, purpose, node)
         await self.reach(address, connection)
         return connection
@@ -453,5 +453,5 @@ class Links(ConnectionOwner):
 
 
 def words_of(error: OSError) -> str:
-    """An error for people."""
+    """Describe an error for people."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)

@@ -38,12 +38,12 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 def encode_grant(grant: Grant) -> bytes:
-    """The message to a follower."""
+    """Encode the message that gives a grant to a follower."""
     return bytes((GRANT,)) + msgspec.json.encode(grant)
 
 
 def decode_grant(octets: bytes) -> Grant:
-    """The grant in the leader's message; PeerError where it is none."""
+    """Decode the grant in the leader's message. Raises PeerError if it is malformed."""
     try:
         return msgspec.json.decode(octets[1:], type=Grant)
     except msgspec.MsgspecError as error:
@@ -57,14 +57,14 @@ class GivenGrants:
         self.given: OrderedDict[str, tuple[Grant, int]] = OrderedDict()
 
     def add(self, grant: Grant, now_us: int) -> None:
-        """The leader has given one."""
+        """Remember a grant from the leader until its reader comes; drop the oldest above the limit."""
         self.given.pop(grant.token, None)
         self.given[grant.token] = grant, now_us + TAKEN_WITHIN_US
         if len(self.given) > GRANTS_MAX:
             self.given.popitem(last=False)
 
     def take(self, token: str, now_us: int) -> Grant | None:
-        """The grant with this token, which is its reader's from now on."""
+        """Remove and return the grant with this token, for the reader that shows it; None if there is none."""
         self.end_old(now_us)
         found = self.given.pop(token, None)
         return None if found is None else found[0]

@@ -38,7 +38,7 @@ class Offers(ReadOffers):
         return token, [each for each in spread if self.member.links.send(each.node, told)]
 
     def places(self) -> list[ReadPlace]:
-        """The followers that can serve reads now, by their names."""
+        """Return the followers that can serve reads now, sorted by name."""
         member = self.member
         record = member.record()
         if record is None or member.process.ended or not member.group.can_deliver():
@@ -56,5 +56,5 @@ class Offers(ReadOffers):
 
 
 def is_usable(address: str) -> bool:
-    """True of an address that clients can connect to."""
+    """Return whether clients can connect to an address."""
     return bool(address) and split_address(address)[0] not in EVERYWHERE

@@ -36,15 +36,15 @@ class ReaderHost(ABC):
 
     @abstractmethod
     def now_us(self) -> int:
-        """The time of the clock that never goes back."""
+        """Return the time of the monotonic clock, in microseconds."""
 
     @abstractmethod
     def sender(self) -> FileSender:
-        """The thread that sends files."""
+        """Return the thread that sends files."""
 
     @abstractmethod
     def begin(self, reader: GrantedReader) -> None:
-        """A reader has come."""
+        """Add a new reader."""
 
     @abstractmethod
     def end(self, reader: GrantedReader) -> None:
@@ -52,7 +52,7 @@ class ReaderHost(ABC):
 
     @abstractmethod
     def ask(self, reader: GrantedReader) -> None:
-        """A reader has shown a token: the grant may be on its way yet."""
+        """Look up the grant of a reader that has shown its token. The grant may still be on its way."""
 
     @abstractmethod
     def wake(self, reader: GrantedReader) -> None:
@@ -154,7 +154,7 @@ class GrantedReader(asyncio.Protocol):
         self.go_on()
 
     def granted(self, grant: Grant, until_us: int) -> None:
-        """The leader has said what this reader may have."""
+        """Accept a reader: the leader has said what it may read. The grant holds until `until_us`."""
         self.grant = grant
         self.until_us = until_us
         self.late_us = 0
@@ -168,15 +168,15 @@ class GrantedReader(asyncio.Protocol):
     # ---- what it is sent
 
     def takes_more(self) -> bool:
-        """True if it has taken all that it was sent."""
+        """Return whether the reader has taken everything that it was sent."""
         return self.sending is None and not self.blocked and self.transport.get_write_buffer_size() == 0
 
     def waits(self) -> bool:
-        """True if it says itself when it takes more."""
+        """Return whether an event will tell when the reader takes more, so that no timer has to look."""
         return self.sending is not None or self.blocked
 
     def sends_files(self) -> bool:
-        """True if the system can send parts of files to it."""
+        """Return whether the system can send parts of files to this reader, which TLS does not allow."""
         return self.transport.get_extra_info("sslcontext") is None
 
     def send(self, answer: BlocksAnswer) -> None:
@@ -196,7 +196,7 @@ class GrantedReader(asyncio.Protocol):
             self.transport.abort()
 
     def file_ended(self, whole: bool) -> None:
-        """The sender is done; where it could not send everything, the reader cannot tell what comes next."""
+        """Go on after a file has been sent. Abort unless all was sent: the reader cannot tell what comes next."""
         self.sending = None
         self.moved_us = self.reads.now_us()
         if whole:

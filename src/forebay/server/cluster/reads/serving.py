@@ -53,11 +53,11 @@ class FollowerReads(ReaderHost):
         self.file_sender: FileSender | None = None
 
     def now_us(self) -> int:
-        """The time of the clock that never goes back."""
+        """Return the time of the monotonic clock, in microseconds."""
         return self.member.now_us()
 
     def sender(self) -> FileSender:
-        """The thread that sends files."""
+        """Return the thread that sends files; start it at the first call."""
         if self.file_sender is None:
             self.file_sender = FileSender(self.member.process.loop.call_soon_threadsafe)
         return self.file_sender
@@ -73,7 +73,7 @@ class FollowerReads(ReaderHost):
     # ---- from the leader
 
     def told(self, node: str, octets: bytes) -> None:
-        """A node has given a grant; PeerError where it is none."""
+        """Remember a grant that the leader has sent. Raises PeerError if it is malformed."""
         grant = decode_grant(octets)
         if node == self.member.group.leader:
             self.grants.add(grant, self.now_us())
@@ -82,7 +82,7 @@ class FollowerReads(ReaderHost):
     # ---- from readers
 
     def begin(self, reader: GrantedReader) -> None:
-        """A reader has come."""
+        """Add a new reader, or abort its connection if there are too many."""
         if len(self.readers) >= self.member.process.options.connections_max:
             reader.transport.abort()
         else:
@@ -94,7 +94,7 @@ class FollowerReads(ReaderHost):
         self.late.discard(reader)
 
     def ask(self, reader: GrantedReader) -> None:
-        """A reader has shown a token: the grant may be on its way yet."""
+        """Look up the grant of a reader's token. Put the reader off if there is none: it may be on its way."""
         now_us = self.now_us()
         if sum([each.grant is not None for each in self.readers]) >= READERS_MAX:
             reader.fail("request", TOO_MANY, f"{READERS_MAX} readers are served already")
@@ -152,7 +152,7 @@ class FollowerReads(ReaderHost):
     # ---- answers
 
     def why_not(self) -> str:
-        """The reason why this node serves no readers; "" where it does."""
+        """Return why this node serves no readers; "" if it serves them."""
         member = self.member
         if member.process.ended or self.filling.taker is not None:
             return f"node {member.settings.node} begins anew"
@@ -217,7 +217,7 @@ class FollowerReads(ReaderHost):
         reader.go_on()
 
     def log_of(self, number: int, lsn: int) -> QueueLog | None:
-        """A log, once all is committed here that the leader had in mind; None before.
+        """Return a queue's log once this node has committed up to `lsn`, as the leader's grant asks; None before.
 
         raises  RequestError where there is none
         """

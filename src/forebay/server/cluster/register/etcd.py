@@ -64,7 +64,7 @@ def octets(text: bytes) -> str:
 
 
 def after(prefix: bytes) -> bytes:
-    """The end of the range of keys that begin with this: the first key after them."""
+    """Return the end of the range of keys that begin with `prefix`: the first key after them."""
     return prefix[:-1] + bytes((prefix[-1] + 1,))
 
 
@@ -105,7 +105,7 @@ class EtcdClient:
         await self.http.aclose()
 
     async def ask(self, path: str, question: Mapping[str, object], *, again: bool) -> Json:
-        """The answer to a question, of the first member that gives one.
+        """Return the answer to a question, from the first member that gives one.
 
         again   it changes nothing, so that it may be asked again whatever became of it
         raises  EtcdAway, EtcdRefusal
@@ -150,7 +150,7 @@ class EtcdClient:
         return answer
 
     async def watch(self, first: bytes, end: bytes, revision: int) -> AsyncGenerator[Json]:
-        """The messages of a watch of a range of keys from a revision on; it ends with an error.
+        """Yield the messages of a watch of a range of keys from a revision on. The watch ends with an error.
 
         raises  EtcdAway, EtcdRefusal
         """
@@ -190,7 +190,7 @@ class EtcdClient:
     # ---- one member
 
     async def ask_as_user(self, address: str, path: str, question: Mapping[str, object]) -> Json:
-        """The answer of one member, as the user with whom it is asked; the login is had again where it is over."""
+        """Return the answer of one member to a question of this user; log in again once if the login has expired."""
         headers = await self.headers(address)
         try:
             return await self.ask_at(address, path, question, headers)
@@ -233,7 +233,7 @@ class EtcdClient:
 
 
 def away(address: str, error: Exception) -> EtcdAway:
-    """The failure of a request at one member."""
+    """Build the error for a request that failed at one member."""
     words = str(error) or {httpx.ReadTimeout: "no answer in time", TimeoutError: "no answer in time"}.get(
         type(error), type(error).__name__
     )
@@ -241,7 +241,7 @@ def away(address: str, error: Exception) -> EtcdAway:
 
 
 def parsed(address: str, status: int, body: bytes) -> Json:
-    """The object of an answer; EtcdAway where it is none: something else answers there."""
+    """Parse the JSON object of an answer. Raises EtcdAway if it is none: something other than etcd answers there."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -265,12 +265,12 @@ def fault(address: str, status: int, body: bytes) -> None:
 
 
 def is_token_fault(error: EtcdRefusal) -> bool:
-    """True if the same question may be taken after another login."""
+    """Return whether the same question may succeed after another login."""
     return error.code in {UNAUTHENTICATED, INVALID_ARGUMENT} and any(each in str(error) for each in TOKEN_FAULTS)
 
 
 async def lines(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The lines of an answer as they come; EtcdAway for one without an end."""
+    """Yield the lines of an answer as they come. Raises EtcdAway if a line has no end."""
     rest = b""
     async for more in answer.aiter_bytes():
         *whole, rest = (rest + more).split(b"\n")

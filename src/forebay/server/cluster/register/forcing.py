@@ -49,7 +49,7 @@ class Seen(RegisterListener):
         self.why = why
 
     def present(self, nodes: object) -> None:
-        """The nodes that run do not matter here."""
+        """Ignore the nodes that run, which do not matter here."""
 
     def reached(self, why: str) -> None:
         self.why = why
@@ -103,7 +103,7 @@ async def forced(settings: ClusterSettings, identity: StoreIdentity, may_lose: b
 
 
 async def answer(waiting: asyncio.Future[T], seen: Seen) -> T:
-    """The answer of the register; RequestError where none comes."""
+    """Return the answer of the register. Raises RequestError if none comes in time."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await waiting
@@ -114,7 +114,7 @@ async def answer(waiting: asyncio.Future[T], seen: Seen) -> T:
 def forced_record(
     settings: ClusterSettings, identity: StoreIdentity, before: RegisterValue | None, may_lose: bool
 ) -> RegisterValue:
-    """The record with which a node leads alone; RequestError unless it may."""
+    """Return the record with which a node leads alone. Raises RequestError if the node may not."""
     node, store_id = settings.node, identity.store
     if before is not None and before.group != identity.group:
         raise RequestError(PRECONDITION, f"the store of {node!r} is of another group than the cluster's record")

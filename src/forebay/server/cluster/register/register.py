@@ -131,7 +131,7 @@ class EtcdRegister(Register):
         self.listener.outcome(number, LOST, f"the register is at revision {there}, and not at {revision}")
 
     def take_record(self, answer: Json) -> int:
-        """The record in an answer; its revision."""
+        """Take in the record of an answer, and return the record's revision; 0 if there is no record."""
         looked = int(answer["header"]["revision"])
         found = [each for each in answer.get("kvs", []) if b64decode(each["key"]) == self.key]
         if not found:
@@ -261,7 +261,7 @@ class EtcdRegister(Register):
     # ---- asking
 
     async def asked(self, path: str, question: Json, *, again: bool) -> Json | None:
-        """The answer, or None; the listener is told whether there was one."""
+        """Return the answer to a question, or None if there is none. Tell the listener whether etcd has answered."""
         ask = self.client.changed if path.startswith("kv/") else self.client.ask
         began_ns = monotonic_ns()
         try:
@@ -298,7 +298,7 @@ def value_of(kv: Json) -> bytes:
 
 
 def make_register(settings: ClusterSettings, listener: RegisterListener) -> EtcdRegister:
-    """The register that the options name."""
+    """Make the register that the options name."""
     etcd = settings.options.etcd
     timeout_s = etcd.timeout_ms / MS_PER_S
     client = EtcdClient(settings.etcd, settings.etcd_context, timeout_s, etcd.username, settings.etcd_password)
