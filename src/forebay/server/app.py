@@ -123,7 +123,7 @@ class App(Host):
         self.idle: asyncio.Event = asyncio.Event()
 
     def recover(self) -> None:
-        """Come to the state that the log holds."""
+        """Recover the state that the log holds, import the configured definitions, and start the broker."""
         self.disk.elsewhere = None  # the loop waits for the disk
         self.look_around()
         self.node.load()
@@ -136,12 +136,12 @@ class App(Host):
         self.look()
 
     def tell_of_events(self) -> None:
-        """Have events told as the options say."""
+        """Apply the options on which events are logged and announced."""
         self.event_log.log(self.options.log_events)
         self.announcer.configure(self.options)
 
     def trace(self, tracer: Tracer) -> None:
-        """Tell a tracer of messages on their way from now on."""
+        """Report messages on their way to a tracer from now on."""
         self.broker.trace(tracer)
 
     # ---- connections
@@ -151,11 +151,11 @@ class App(Host):
         return Connection(self, "", peer)
 
     def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
-        """Have a connection that came by no listener take part, with the session that is made for its number."""
+        """Add a connection that came by no listener, with the session that `make` returns for its number."""
         self.broker.seat(connection, make)
 
     def shut_down_sessions(self, kind: type[asyncio.Transport]) -> None:
-        """Have every session over this kind of transport take leave of its client."""
+        """Shut down every session over this kind of transport, with its protocol's goodbye."""
         for connection in list(self.connections.values()):
             if isinstance(connection.transport, kind) and connection.session is not None:
                 connection.attempt(connection.session.shut_down)
@@ -171,11 +171,11 @@ class App(Host):
         return self.clock.now_us()
 
     def hurry(self) -> None:
-        """Have settlements written with the next commit."""
+        """Write settlements with the next commit."""
         self.store.hurry()
 
     def debt_of_user(self, user: str, messages: int, octets: int) -> float:
-        """Charge a user for what it has published; return in how many seconds that is paid."""
+        """Charge a user for published messages; return the seconds after which the debt is paid."""
         return self.rates.debt_of_user(user, messages, octets, self.now_us())
 
     def certificate_expiry(self) -> datetime | None:
@@ -183,7 +183,7 @@ class App(Host):
         return self.tls.expiry()
 
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
-        """Open a listener; it and the address that it really has. OptionError where it cannot be had."""
+        """Open a listener; return it and its actual address. Raises OptionError if it cannot be opened."""
         return await self.process.peers.listen(make, endpoint)
 
     # ---- callers without a session
@@ -222,25 +222,25 @@ class App(Host):
                 await self.ask(error.proof)
 
     async def ask(self, proof: Proof) -> None:
-        """Ask whoever decides about a proof, and wait for the answer; for callers without a session."""
+        """Put a proof to the backend that decides about it, and wait for the answer; for callers without a session."""
         self.auth.ask(proof)
         await self.run(proof)
 
     async def run(self, proof: Proof) -> None:
-        """Have a proof that was handed in run, with all others."""
+        """Run a proof that was handed in, among all others, and wait for its end."""
         waiting = self.proving[proof] = self.loop.create_future()
         self.logins.take(self.broker.logins.take_proofs())
         await waiting
 
     async def on_disk(self) -> None:
-        """Wait until everything that was done until now is on the disk; for callers without a session."""
+        """Wait until everything done so far is on the disk; for callers without a session."""
         waiting = self.loop.create_future()
         self.asked.append(waiting)
         self.schedule()
         await waiting
 
     def answer_written(self, durable: int) -> None:
-        """Tell callers without a session that what they did is on the disk."""
+        """Wake callers without a session whose changes, up to the LSN `durable`, are on the disk."""
         unwritten, self.unwritten = self.unwritten, []
         for lsn, waiting in unwritten:
             if lsn > durable:
@@ -257,7 +257,7 @@ class App(Host):
             self.loop.call_soon(self.process.guard, self.turn)
 
     def turn(self) -> None:
-        """Have the node make its turn, and do what it is ready with."""
+        """Make the node's turn, and carry out what the turn asks for."""
         histograms = self.histograms
         if not self.scheduled:
             histograms.begin_turn()
@@ -283,7 +283,7 @@ class App(Host):
             self.schedule()
 
     def do(self, ready: Ready) -> None:
-        """Do what the node asks for."""
+        """Carry out the node's requests: commits, aborts, writes to connections."""
         if ready.commit is not None:
             self.histograms.begin_commit(ready.commit.octets)
         if ready.committed:
@@ -310,7 +310,7 @@ class App(Host):
             self.answer_written(ready.committed)
 
     def note(self, ready: Ready) -> None:
-        """Tell people and listeners of a turn, before clients see what came of it."""
+        """Report a turn's faults, audit entries and events, before clients see the results of the turn."""
         for fault in ready.faults:
             self.faults.count(fault)
         if ready.audit:
@@ -319,7 +319,7 @@ class App(Host):
             self.tell(ready.events)
 
     def tell(self, events: Sequence[Told]) -> None:
-        """Have listeners hear of what has happened."""
+        """Pass events on to the listeners."""
         for listener in self.announcer.listeners:
             listener.hear(events)
 
@@ -328,12 +328,12 @@ class App(Host):
         self.do(self.node.flush())
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
-        """Let what a write and sync has made durable leave before anything else is done."""
+        """Release what a finished commit has made durable, before anything else is done."""
         self.histograms.end_commit()
         self.process.guard(lambda: self.synced(commit, error))
 
     def synced(self, commit: Commit, error: BaseException | None) -> None:
-        """Tell who waited for a commit that it is on the disk, and begin the next."""
+        """Report a finished commit to the node, release its results, and begin the next commit."""
         self.node.synced(commit, error)
         self.do(self.node.take())
         self.turn()
@@ -343,7 +343,7 @@ class App(Host):
                 self.idle.set()
 
     def step_group(self) -> None:
-        """Do what the group asks for between turns. What it has committed leaves at once.
+        """Carry out the group's requests between turns. What the group has committed leaves at once.
 
         Whatever else that brings is of the next turn, with what has come from sockets by then.
         """
@@ -351,12 +351,12 @@ class App(Host):
         self.look()
 
     def check_lease(self) -> None:
-        """Let deliveries leave while the lease is valid, and hold them back while it is not."""
+        """Release deliveries while the lease is valid, and hold them back while it is not."""
         self.node.check_lease()
         self.look()
 
     def file_done(self, work: Work, error: BaseException | None) -> None:
-        """Room was reserved, a file closed or removed, or the disk has said how much is free."""
+        """React to finished work on files: a reserve, a close, a removal, or the free space of the disk."""
         if isinstance(work, Growth):
             self.node.job_done(work, error)
             self.look()
@@ -367,7 +367,7 @@ class App(Host):
             logger.error("data: %s", error)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
-        """Files are rewritten."""
+        """Report a finished rewrite of files to the node."""
         self.node.job_done(job, error)
         self.look()
 
@@ -395,7 +395,7 @@ class App(Host):
         self.look()
 
     def look_around(self) -> None:
-        """Tell the node of the machine; give memory back to the system where there is little, and now and then."""
+        """Report memory and free disk to the node. Return memory to the system when it is short, and periodically."""
         resident = resident_octets()
         if resident > self.options.memory_octets_max or self.broker.ticks // TICKS_A_SECOND % TRIM_S == 0:
             self.heap.trim()
@@ -410,7 +410,7 @@ class App(Host):
         self.totals.memory_octets_peak = max(resident, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
 
     def look_after(self) -> None:
-        """Do what belongs to this process alone, about once a second."""
+        """Do the periodic work of this process alone, about once a second."""
         second = self.broker.ticks // TICKS_A_SECOND
         self.histograms.every_second(second)
         self.tls.look_at(second, self.options.tls_watch_s)
@@ -418,7 +418,7 @@ class App(Host):
             watcher()
 
     def wake_at(self, due_us: int) -> None:
-        """Have the node woken then, unless it is to be woken before."""
+        """Schedule a wake-up of the node at `due_us`, unless an earlier one is scheduled."""
         if self.alarm_us and self.alarm_us <= due_us:
             return
         self.alarm_us = due_us

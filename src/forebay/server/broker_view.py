@@ -75,7 +75,7 @@ class BrokerView(Protocol):
         """Return the time, in microseconds."""
 
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
-        """Open a listener; return it and the address that it really has. OptionError where it cannot be had."""
+        """Open a listener; return it and its actual address. Raises OptionError if it cannot be opened."""
 
     async def login(self, user: str, password: str, loopback: bool, place: LoginContext = NOWHERE) -> Principal:
         """Return the user that a caller without a session has proven to be; LoginRefused."""
@@ -87,19 +87,19 @@ class BrokerView(Protocol):
         """Return the result of a check, once everybody has been asked whom it needs."""
 
     async def ask(self, proof: Proof) -> None:
-        """Ask whoever decides about a proof, and wait for the answer."""
+        """Put a proof to the backend that decides about it, and wait for the answer."""
 
     async def on_disk(self) -> None:
-        """Wait until everything that was done until now is on the disk."""
+        """Wait until everything done so far is on the disk."""
 
     def hurry(self) -> None:
-        """Have settlements written with the next commit, and not with the next that must be on the disk."""
+        """Write settlements with the next commit, instead of with the next one that must be on the disk."""
 
     def schedule(self) -> None:
-        """Have a turn."""
+        """Schedule a turn."""
 
     def debt_of_user(self, user: str, messages: int, octets: int) -> float:
-        """Charge a user for what it has published; return in how many seconds that is paid."""
+        """Charge a user for published messages; return the seconds after which the debt is paid."""
 
     def certificate_expiry(self) -> datetime | None:
         """Return when the certificate of the TLS listeners expires; None where there is none."""
@@ -108,13 +108,13 @@ class BrokerView(Protocol):
         """Make the connection of a client that comes by no listener."""
 
     def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
-        """Have a connection that came by no listener take part, with the session that is made for its number."""
+        """Add a connection that came by no listener, with the session that `make` returns for its number."""
 
     def shut_down_sessions(self, kind: type[asyncio.Transport]) -> None:
-        """Have every session over this kind of transport take leave of its client."""
+        """Shut down every session over this kind of transport, with its protocol's goodbye."""
 
     def touch(self, connection: Connection) -> None:
-        """Have a connection take part in the turn."""
+        """Mark a connection as one that the coming turn serves."""
 
     def trace(self, tracer: Tracer) -> None:
-        """Tell a tracer of messages on their way from now on."""
+        """Report messages on their way to a tracer from now on."""

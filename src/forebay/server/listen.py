@@ -94,7 +94,7 @@ class Closable(Protocol):
 
 
 def endpoints(options: Options, tls: TlsContexts | None = None) -> list[Endpoint]:
-    """Every listener that has an address.
+    """Return every listener that has an address.
 
     tls  shared by all that need it
 
@@ -129,7 +129,7 @@ def endpoints(options: Options, tls: TlsContexts | None = None) -> list[Endpoint
 
 
 def http_endpoints(options: Options, tls: TlsContexts) -> list[Endpoint]:
-    """Every listener for HTTP that has an address; OptionError as `endpoints`."""
+    """Return every HTTP listener that has an address. Raises OptionError as `endpoints` does."""
     context = ready(tls) if options.https else None
     return wanted_endpoints(
         options, (("http", options.http, HTTP, None, None), ("https", options.https, HTTP, context, None))
@@ -241,7 +241,7 @@ class Acceptor:
             task.add_done_callback(self.has_started)
 
     def has_started(self, task: asyncio.Task[None]) -> None:
-        """Count a connection no more that has come to its protocol, or failed."""
+        """Stop counting a connection as starting: it has come to its protocol, or failed."""
         self.starting.pop(task, None)
 
     def wait_for_room(self) -> float:
@@ -301,7 +301,7 @@ class Acceptor:
 
 
 async def listen(make: MakeProtocol, endpoint: Endpoint) -> tuple[asyncio.Server | Acceptor, str]:
-    """Open a listener; it and the address that it really has. OptionError where it cannot be had.
+    """Open a listener; return it and its actual address. Raises OptionError if it cannot be opened.
 
     make  what the transport of a new connection calls; it is given the client where a PROXY header tells
     """
@@ -321,7 +321,7 @@ async def listen(make: MakeProtocol, endpoint: Endpoint) -> tuple[asyncio.Server
 
 
 async def open_sockets(name: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on every address of a host; OSError where one of them cannot."""
+    """Open sockets that listen on every address of a host. Raises OSError if one of them cannot."""
     found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
     opened: list[socket.socket] = []
     try:

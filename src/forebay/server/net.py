@@ -41,10 +41,10 @@ class Host(ABC):
 
     @abstractmethod
     def schedule(self) -> None:
-        """Have a turn."""
+        """Schedule a turn."""
 
     def look(self) -> None:
-        """Have a turn if one is due."""
+        """Schedule a turn if one is due and none is scheduled."""
         if self.broker.is_due and not self.scheduled:
             self.schedule()
 
@@ -121,7 +121,7 @@ class Connection(Link, asyncio.Protocol):
         return True
 
     def secure(self, transport: asyncio.Transport, received: list[bytes]) -> None:
-        """Go on over TLS, which its client has begun; `received` came over it already."""
+        """Continue over TLS, which the client has begun. `received` holds the data that came over it already."""
         if self.closing:
             transport.abort()
             return
@@ -177,7 +177,7 @@ class Connection(Link, asyncio.Protocol):
     # ---- to the transport
 
     def obey(self) -> None:
-        """Be read, or not, as the node has it."""
+        """Pause or resume reading, as the node decides."""
         if self.closing:
             return
         if self.holds:
@@ -251,7 +251,7 @@ class Connection(Link, asyncio.Protocol):
         self.tell_full()
 
     def tell_full(self) -> None:
-        """Have the node know whether the client has more before it than should wait for it, or may."""
+        """Report to the node when the client's unsent output rises above the limit or falls below it again."""
         backlog = self.backlog
         is_full = self.blocked if backlog is None else backlog.octets > self.most >> FULL_SHIFT
         if is_full != self.full and not self.closing:
@@ -351,7 +351,7 @@ class Connection(Link, asyncio.Protocol):
 
     @property
     def name(self) -> str:
-        """The name as RabbitMQ names connections: the client's address and ours."""
+        """Return the connection's name in RabbitMQ's form: the client's address and the broker's."""
         local = self.transport.get_extra_info("sockname")
         if not local:
             return self.peer

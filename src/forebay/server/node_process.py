@@ -97,7 +97,7 @@ class NodeProcess(Process):
     # ---- what is to be done
 
     def step(self) -> None:
-        """Do what the node asks for between turns."""
+        """Carry out the node's requests between turns."""
         if self.ended:
             return
         if self.app is not None:
@@ -140,20 +140,20 @@ class NodeProcess(Process):
     # ---- what comes back from the disk
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
-        """Let what a write and sync has made durable leave."""
+        """Release what a finished commit has made durable."""
         if self.app is None:
             self.guard(lambda: self.has_followed(commit, error))
         else:
             self.app.commit_done(commit, error)
 
     def has_followed(self, commit: Commit, error: BaseException | None) -> None:
-        """Have the leader know what of its frames is on the disk."""
+        """Report to the leader which of its frames are on the disk."""
         self.peers.has_followed(error)
         self.node.synced(commit, error)
         self.step()
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
-        """Go on, as files are rewritten."""
+        """Report a finished rewrite of files to the node."""
         if self.app is None:
             self.guard(lambda: self.node.job_done(job, error))
             self.guard(self.step)
@@ -161,7 +161,7 @@ class NodeProcess(Process):
             self.app.job_done(job, error)
 
     def file_done(self, work: Work, error: BaseException | None) -> None:
-        """Go on, as room was reserved, a file closed or removed, or the disk has said how much is free."""
+        """React to finished work on files: a reserve, a close, a removal, or the free space of the disk."""
         if not self.peers.has_file(work, error) and self.app is not None:
             self.app.file_done(work, error)
 

@@ -45,7 +45,7 @@ class Process(ABC):
 
     @abstractmethod
     def do(self, ready: Ready) -> None:
-        """Do what the node asks for that has nothing to do with clients."""
+        """Carry out the node's requests that have nothing to do with clients."""
 
     @abstractmethod
     def write_lines(self, lines: Sequence[Line]) -> None:
@@ -53,7 +53,7 @@ class Process(ABC):
 
     @abstractmethod
     def end_commits(self) -> None:
-        """Hear of no commit any more, as none is under way. A second call has no effect."""
+        """Take no more reports of commits, as none is under way. A second call has no effect."""
 
     @abstractmethod
     def end_work(self) -> None:
@@ -61,7 +61,7 @@ class Process(ABC):
 
     @abstractmethod
     def guard(self, step: Callable[[], None]) -> None:
-        """Do what the loop has called for. An error in it is our own, and the end of the process."""
+        """Run a callback of the event loop. An error in it is the broker's own, and ends the process."""
 
 
 class Peers:
@@ -78,7 +78,7 @@ class Peers:
         """Prepare the data folder, before anything is read."""
 
     def opened(self) -> None:
-        """Go on, as the data folder is open."""
+        """React to the opened data folder."""
 
     async def start(self, endpoints: Sequence[Endpoint], is_told_to_stop: Callable[[], bool]) -> None:
         """Take part in the group. OptionError if a listener cannot be had.
@@ -91,7 +91,7 @@ class Peers:
         raise NotImplementedError
 
     def obey(self, ready: Ready) -> None:
-        """Do what the node asks for on behalf of the group."""
+        """Carry out the node's requests on behalf of the group."""
 
     def has_followed(self, error: BaseException | None) -> None:
         """Note that the disk has written frames of the leader, or why it could not."""
@@ -101,34 +101,34 @@ class Peers:
         return False
 
     def cannot_lead(self, error: DiskFull) -> None:
-        """Have the node not lead, as its disk has no room for what a leader begins with."""
+        """Keep the node from leading, as its disk has no room for what a leader begins with."""
         raise error
 
     async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
-        """Have the broker serve who comes to a listener; return the listener, and the address that it really has."""
+        """Serve clients of a listener by the broker; return the listener and its actual address."""
         raise NotImplementedError
 
     def begin_to_lead(self) -> None:
-        """Go on, as the node has a broker, which nobody serves yet."""
+        """React to the node's new broker, which nobody serves yet."""
 
     def begin_to_serve(self) -> None:
         """Hand over the clients that have waited for a leader."""
 
     def serves(self) -> None:
-        """Have it known that the broker and its services serve."""
+        """Announce that the broker and its services serve."""
 
     async def hand_over(self) -> bool:
-        """Have another member lead, and return whether one does. Nothing more is written then."""
+        """Hand leadership to another member, and return whether one leads. Nothing more is written then."""
         return False
 
     async def leave(self, hurry: asyncio.Event) -> None:
-        """Let clients go that came by this node, which does not lead."""
+        """Send away the clients that came by way of this node, which does not lead."""
 
     async def part(self, hurry: asyncio.Event) -> None:
-        """Let this node's clients go, as another leads by now."""
+        """Send away this node's clients, as another node leads by now."""
 
     def close_listeners(self) -> None:
         """Take no more clients."""
 
     async def stop(self) -> None:
-        """Take part in the group no more."""
+        """Leave the group."""

@@ -28,14 +28,14 @@ class Service(ABC):
 
     @abstractmethod
     async def start(self) -> dict[str, str]:
-        """Begin; the addresses it listens on, by the names of their options. OptionError where it cannot."""
+        """Start the service; return its addresses by option name. Raises OptionError if it cannot start."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """End, before the connections do."""
+        """Stop the service, before the connections end."""
 
     def reload(self, options: Options) -> None:  # noqa: B027  most have nothing to do
-        """Go on with other options, which are checked and in force; within the turn."""
+        """Apply other options, which are checked and in force. Called within the turn."""
 
 
 MakeService = Callable[[App], Service]
@@ -121,7 +121,7 @@ class Serving:
 
 
 def take_orders(app: App, source: OptionSource, loaded: Loaded) -> Reloader:
-    """Let administrators ask for what only the process knows, and read the configuration again; SIGHUP does, too."""
+    """Give administrators the process's status and a reload of the configuration, which SIGHUP starts, too."""
     app.control.server = AppStatus(app)
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
@@ -129,7 +129,7 @@ def take_orders(app: App, source: OptionSource, loaded: Loaded) -> Reloader:
 
 
 def print_ready(fields: dict[str, object]) -> None:
-    """Tell whoever started the process that it serves, and where."""
+    """Print the ready line, and notify the service manager: the process serves, at the addresses in `fields`."""
     sys.stdout.write("ready " + json.dumps(fields) + "\n")
     sys.stdout.flush()
     notify(READY)
@@ -137,7 +137,7 @@ def print_ready(fields: dict[str, object]) -> None:
 
 @contextmanager
 def how_to_mend(data: str) -> Iterator[None]:
-    """Say what to do about files that keep the broker from starting."""
+    """Add the remedy to the error about files so damaged that the broker cannot start."""
     try:
         yield
     except CorruptFile as error:
@@ -148,7 +148,7 @@ def how_to_mend(data: str) -> Iterator[None]:
 
 
 async def grace(app: App, hurry: asyncio.Event) -> None:
-    """Say for a while that the broker is about to stop, so that nobody is sent here any more."""
+    """Report for `drain_grace_ms` that the broker is about to stop, so that nobody is sent here any more."""
     app.leaving = True
     if app.options.drain_grace_ms:
         with suppress(TimeoutError):
@@ -156,7 +156,7 @@ async def grace(app: App, hurry: asyncio.Event) -> None:
 
 
 def on_hangup(reloader: Reloader) -> None:
-    """SIGHUP: read the configuration again. What is wrong with it is in the log."""
+    """Read the configuration again on SIGHUP. Its errors are in the log."""
     notify(reloading())
     with suppress(RequestError):
         reloader.reload()

@@ -7,7 +7,7 @@ from forebay.directory.topic_acl import AclBook
 
 
 def load_acl(book: AclBook, path: str) -> None:
-    """Read the file of the option `mqtt_acl`; OptionError, and the rules are as before."""
+    """Read the file of the option `mqtt_acl`. Raises OptionError, and leaves the rules as they were then."""
     if not path:
         book.is_used = False
         return

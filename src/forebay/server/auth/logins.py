@@ -62,7 +62,7 @@ class Logins:
                 self.worker.put(proof)
 
     def ask_on(self) -> None:
-        """Have as many asked as there may be at one time."""
+        """Put queued questions to other servers, as many at a time as there may be."""
         while self.questions:
             if not self.idle:
                 if len(self.askers) >= ASKED_MAX:
@@ -82,7 +82,7 @@ class Logins:
         self.go_on()
 
     def copied(self, joining: Joining, error: BaseException | None) -> None:
-        """Octets are one; where there was no memory for them, the connection ends."""
+        """Pass on a body that has been joined. If there was no memory for it, the connection ends."""
         assert error is None or not joining.is_whole
         self.concluded(joining)
 

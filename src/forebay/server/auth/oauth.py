@@ -83,7 +83,7 @@ class Keys:
         return [key for key in self.keys if key.kid == id] or [key for key in self.keys if key.kid is None]
 
     def fetch(self) -> None:
-        """Get the keys of the issuer; while that fails, those of before are good."""
+        """Fetch the keys of the issuer. If that fails, the previous keys stay valid."""
         try:
             url = self.url
             if not url:
@@ -157,7 +157,10 @@ class OAuth(Backend):
         raise LoginRefused("token that none of the issuer's keys has signed")
 
     def check_times(self, claims: dict[str, Any]) -> None:
-        """LoginRefused for a token before or after its time, or of no time: it would be good for ever."""
+        """Refuse a token that is expired, not valid yet, or without a valid time: it would be good for ever.
+
+        Raises LoginRefused.
+        """
         now_s = time.time()
         leeway_s = self.options.oauth_leeway_s
         until, since = claims.get("exp"), claims.get("nbf", 0)
@@ -178,7 +181,7 @@ class OAuth(Backend):
         raise LoginRefused(f"token without {' or '.join(self.options.oauth_user_claims)}")
 
     def words(self, claims: dict[str, Any]) -> list[str]:
-        """All scopes of a token: texts with spaces, or lists."""
+        """Return all scopes of a token, which holds them as lists or as texts with spaces."""
         found = words_of(claims.get("scope")) + words_of(claims.get("scp"))
         extra = self.options.oauth_additional_scopes_key
         if extra:

@@ -75,7 +75,7 @@ class ClusterState(Cluster):
         }
 
     def member_fields(self, name: str, known: Fields | None, record: RegisterValue | None) -> Fields:
-        """One member; `known` as the group tells of it, which a follower tells of itself alone."""
+        """Return the fields of a member. `known` is the group's status of it, which a follower has of itself alone."""
         if known is None:
             assert record is not None
             is_in_sync = name in record.in_sync

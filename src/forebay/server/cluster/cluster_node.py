@@ -42,7 +42,7 @@ class ClusterNode(Peers, MonotonicClock):
 
     @abstractmethod
     def step(self) -> None:
-        """Do what the node asks for on behalf of the group."""
+        """Carry out the node's requests on behalf of the group."""
 
     @abstractmethod
     def is_drained(self, node: str) -> bool:
@@ -54,7 +54,7 @@ class ClusterNode(Peers, MonotonicClock):
 
     @abstractmethod
     def tell_stats(self) -> None:
-        """Have the node that leads know how this one is."""
+        """Send this node's stats to the leader."""
 
     @abstractmethod
     def cut_clients(self) -> None:
@@ -65,7 +65,7 @@ class ClusterNode(Peers, MonotonicClock):
         """Forget everything that is not on the disk: the process is another from here on."""
 
     def note_streams(self) -> None:
-        """Write down how far the stream groups have read, for the next leader; if this node leads."""
+        """Write down how far the stream groups have read, for the next leader. Only a leader does so."""
         app = self.process.app
         if app is not None:
             app.vhosts.commit_streams()

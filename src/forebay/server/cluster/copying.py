@@ -224,7 +224,7 @@ class Filling:
         return group.under_way or group.store.job_running is not None or self.member.is_writing_aside()
 
     def begin(self, node: str) -> None:
-        """Have this node's files be replaced by those of the leader, as soon as nothing writes to them."""
+        """Replace this node's files by those of the leader, as soon as nothing writes to them."""
         member = self.member
         if self.taker is not None or self.is_folder_in_use():
             return  # it is said again until it is done
@@ -265,7 +265,7 @@ class Filling:
             self.member.begin_anew(f"the files of {node} are copied")
 
     def check_room(self, octets: int) -> None:
-        """DiskFull where the disk cannot take all that is to come: half a copy is of no use, and takes long."""
+        """Raise DiskFull if the disk cannot take all that is to come: half a copy is of no use, and takes long."""
         disk = self.member.process.disk
         free = disk.free_octets()
         if free < octets:

@@ -52,7 +52,7 @@ class Draining:
     # ---- for administrators
 
     def begin(self, node: str) -> None:
-        """Drain a node; RequestError where it cannot be."""
+        """Drain a node. Raises RequestError if the node cannot be drained."""
         member = self.member
         record = member.record()
         if record is None or node not in record.members:
@@ -70,7 +70,7 @@ class Draining:
         member.step()
 
     def end(self, node: str) -> None:
-        """Have a node take clients again; RequestError where it cannot be told."""
+        """End a node's drain, so that it takes clients again. Raises RequestError if it cannot be told."""
         record = self.member.record()
         if record is None or node not in record.members:
             raise RequestError(PRECONDITION, f"{node!r} is no member")
@@ -80,7 +80,7 @@ class Draining:
             self.tell(node, False)
 
     def tell(self, node: str, is_drained: bool) -> None:
-        """Have another node begin or end it."""
+        """Send another node the order to begin or end its drain."""
         links = self.member.links
         version = links.version(node)
         if version == 0:
@@ -112,7 +112,7 @@ class Draining:
     # ---- on this node
 
     def set(self, is_drained: bool) -> None:
-        """Be drained, or no more, and have the leader know."""
+        """Begin or end this node's drain, and report that to the leader."""
         if is_drained != self.is_drained:
             logger.info("cluster: this node is %s", "drained" if is_drained else "drained no more")
         self.is_drained = is_drained
@@ -120,7 +120,7 @@ class Draining:
         self.member.tell_stats()
 
     def look(self, now_us: int) -> None:
-        """Have the group know who should not lead; hand over what came to this node all the same."""
+        """Tell the group which nodes should not lead, and hand over leadership that came to this node all the same."""
         member = self.member
         replica = member.group.replica
         replica.avoided = set(self.drained)
@@ -140,7 +140,7 @@ class Draining:
             os.environ[MARK] = "1"
 
     async def leave(self, hurry: asyncio.Event) -> None:
-        """Have the leader let the clients go that came by this node, which follows and stops."""
+        """Send away the clients that came by this node, by way of the leader. This node follows, and stops."""
         member = self.member
         if not member.relay.clients or member.links.version(member.group.leader) < SINCE_VERSION:
             return
@@ -168,7 +168,7 @@ class Draining:
         return ""
 
     def send_away(self, node: str) -> None:
-        """Let the clients go that came by a node; the leader does."""
+        """Send away the clients that came by way of a node. Only the leader does so."""
         app = self.member.process.app
         if app is None or self.member.process.ended:
             return
@@ -180,7 +180,7 @@ class Draining:
             app.touch(connection)
 
     def part(self) -> None:
-        """Tell clients where to go, as this node leads no more. Nothing else that was written for them may leave."""
+        """Tell clients where to go, as this node no longer leads. Nothing else that was written for them may leave."""
         app = self.member.process.app
         for connection in [] if app is None else list(app.open):
             has_begun = connection.session is not None or connection.handshake is not None
@@ -203,7 +203,7 @@ class Draining:
         connection.end()
 
     async def parted(self, hurry: asyncio.Event) -> None:
-        """Tell the clients of this node, which leads no more and stops, and wait until they are gone."""
+        """Tell the clients of this node where to go, as it stops and no longer leads; wait until they are gone."""
         app = self.member.process.app
         assert app is not None
         self.part()
@@ -211,7 +211,7 @@ class Draining:
         self.member.cut_clients()
 
     async def until(self, is_done: Callable[[], bool], hurry: asyncio.Event) -> None:
-        """Wait, but not for long."""
+        """Wait for a condition, but not for long."""
         loop = self.member.process.loop
         deadline = loop.time() + min(LEAVE_S, self.member.process.options.drain_timeout_ms / MS_PER_S)
         while not is_done() and not hurry.is_set():

@@ -26,7 +26,7 @@ class ThreadLoad:
         self.wanted_ns = self.wanted()
 
     def wanted(self) -> int:
-        """Nanoseconds for which it has run, or would have."""
+        """Return the nanoseconds for which the thread has run, or has waited to run."""
         try:
             ran, waited = map(int, self.path.read_bytes().split()[:2])
         except (OSError, ValueError):
@@ -34,7 +34,7 @@ class ThreadLoad:
         return ran + waited
 
     def since(self, us: int) -> int:
-        """Percent of so many microseconds, which have passed since the last call."""
+        """Return the thread's load in percent of the `us` microseconds that have passed since the last call."""
         before, self.wanted_ns = self.wanted_ns, self.wanted()
         return 100 * (self.wanted_ns - before) // (NANOSECONDS * max(1, us))
 

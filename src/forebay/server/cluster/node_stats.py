@@ -52,7 +52,7 @@ def own_stats(disk: DataDisk, drained: bool = False, read_octets: int = 0, inter
 
 
 def tell_stats(links: Links, leader: str, stats: NodeStats) -> None:
-    """Tell the one that leads, if it understands that."""
+    """Send a node's stats to the leader, if it speaks a version that knows them."""
     if links.version(leader) >= SINCE_VERSION:
         links.send(leader, bytes((STATS,)) + msgspec.json.encode(stats))
 

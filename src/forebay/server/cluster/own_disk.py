@@ -60,7 +60,7 @@ class OwnDisk:
         self.leaving: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Let a thread wait for the disk from here on, and not the loop."""
+        """Move disk calls that may wait to a thread, away from the loop, from here on."""
         self.disk.free_octets()
         self.disk.elsewhere = self.files.put
         self.group.promiser = self.promise
@@ -115,14 +115,14 @@ class OwnDisk:
         self.tell_room(could, trial.fits)
 
     def tell_room(self, could: bool, can: bool) -> None:
-        """Say that there is room to lead now, or no more."""
+        """Log that the disk has room to lead again, or no longer has."""
         if could and not can:
             logger.error("cluster: the disk of %s is full: this node does not lead until it has room", self.disk.root)
         elif can and not could:
             logger.info("cluster: the disk of %s has room: this node can lead again", self.disk.root)
 
     def tell_full(self, error: DiskFull | None) -> None:
-        """Say once when the disk has no room, and once when it has again."""
+        """Log once when the disk is full, and once when it has room again."""
         if error is not None and not self.told_full:
             logger.error("cluster: the disk is full, so this node cannot follow until it has room: %s", error)
         elif error is None and self.told_full:
@@ -132,7 +132,10 @@ class OwnDisk:
     # ---- a disk that does not answer
 
     def await_answer(self, node: ClusterNode, then: Callable[[], None]) -> None:
-        """Go on once the disk answers; until then nobody is served here: no process can end that waits for a disk."""
+        """Close the client listeners, and call `then` once the disk answers.
+
+        A process that waits for a disk cannot end.
+        """
         logger.warning("cluster: waits for its disk before it begins anew")
         node.listeners.close()
         self.leaving = node.process.loop.create_task(self.leave(node))

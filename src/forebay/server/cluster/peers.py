@@ -167,7 +167,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         return {"node": self.settings.node, **self.listeners.addresses}
 
     def guard(self, step: Callable[[], None]) -> None:
-        """Do what the loop has called for. An error in it is our own, and the end of the process."""
+        """Run a callback of the event loop. An error in it is the broker's own, and ends the process."""
         self.process.guard(step)
 
     # ---- from the register
@@ -188,7 +188,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         self.guard(self.step)
 
     def tell_relay(self, record: RegisterValue) -> None:
-        """Clients that come here go to whoever leads, unless that is this node."""
+        """Relay clients that come here to the node that leads, unless that is this node."""
         leader = record.members[record.leader]
         self.refusals.addresses = leader.clients
         if record.leader == self.settings.node:
@@ -220,7 +220,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
             end_process(EXIT_CONFIGURATION)
 
     def found(self) -> None:
-        """Be the first member, which leads, as there is no record; unless there must have been one."""
+        """Found the cluster as its first member and leader if there is no record, and there cannot have been one."""
         if self.asked:
             return
         if self.group.identity.promised:
@@ -310,7 +310,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         self.guard(self.step)
 
     def bulk_ready(self, node: str) -> None:
-        """Do nothing: nothing goes by it yet."""
+        """Do nothing, as no message of this node waits for bulk."""
 
     # ---- copies of the files
 
@@ -339,13 +339,13 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
     # ---- what is to be done
 
     def tick(self) -> None:
-        """Look at the clock."""
+        """Do the periodic work, and schedule the next tick."""
         if not self.process.ended:
             self.look()
             self.tick_later()
 
     def look(self) -> None:
-        """Do what time brings for the group."""
+        """Do the periodic work for the group."""
         now = self.now_us()
         for watcher in self.watchers:
             watcher()
@@ -373,7 +373,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         self.process.loop.call_later(TICK_S, self.guard, self.tick)
 
     def every_second(self, now: int) -> None:
-        """Have files rewritten, and ask the disk of a follower how much room it has."""
+        """Do the group's work of a second, and ask the disk of a follower how much room it has."""
         if self.process.app is None:
             self.own_disk.ask()
         self.group.every_second(now)
@@ -409,7 +409,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
             self.state.began_us = self.now_us()
 
     def ask(self, change: Change) -> None:
-        """Have the register changed."""
+        """Request a change of the register."""
         number = self.next_change
         self.next_change += 1
         self.asked[number] = change
@@ -463,7 +463,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         self.process.loop.call_later(LAST_SIGNAL_S, self.process.loop.call_later, LAST_SIGNAL_S, self.replace_process)
 
     def replace_process(self) -> None:
-        """Have the same command run in the place of this process."""
+        """Run the same command again in the place of this process."""
         flush_log()
         self.draining.keep_for_next()
         self.replacement.begin(self.is_told_to_stop())
@@ -471,7 +471,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
     # ---- the end
 
     def hung_up(self) -> None:
-        """SIGHUP, while the node does not lead."""
+        """Log on SIGHUP that a node which does not lead reads its configuration later."""
         logger.info("the configuration is read again when this node leads, or starts")
 
     def begin_to_serve(self) -> None:

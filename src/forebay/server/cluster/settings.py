@@ -43,7 +43,7 @@ class ClusterSettings:
 
     @property
     def root(self) -> str:
-        """The beginning of the keys in etcd."""
+        """Return the prefix of the cluster's keys in etcd."""
         return f"/{self.options.etcd.prefix}/{self.options.name}/"
 
     def address(self, listening: str) -> str:
@@ -109,7 +109,7 @@ def first_line(option: str, path: str) -> str:
 
 
 def node_context(cluster: ClusterOptions, side: int) -> ssl.SSLContext | None:
-    """TLS between nodes: both show a certificate. Whose it is, the handshake of links looks at."""
+    """Make the TLS context for links between nodes. Both show a certificate, whose names the handshake checks."""
     if not cluster.tls_certificate:
         return None
     context = ssl.SSLContext(side)
@@ -129,7 +129,7 @@ def first_certificate(path: str) -> bytes:
 
 
 def etcd_tls(etcd: EtcdOptions) -> ssl.SSLContext:
-    """TLS with etcd; the system's authorities vouch for it where there are no others."""
+    """Make the TLS context for etcd. The system's authorities vouch for etcd if no others are named."""
     context = ssl.create_default_context()
     if etcd.ca:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

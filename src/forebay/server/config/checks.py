@@ -25,13 +25,13 @@ from forebay.server.transport.tls import make_context
 
 
 def check_options(options: Options) -> None:
-    """OptionError for the first thing with which a broker could not go on."""
+    """Raise OptionError for the first option with which a broker could not go on."""
     for each in CHECKS:
         each(options)
 
 
 def check_events(options: Options) -> None:
-    """OptionError where a pattern of events means none, or a webhook has no address."""
+    """Raise OptionError if an event pattern matches no event, or a webhook has no address."""
     check_patterns("events", options.events)
     check_patterns("log_events", options.log_events)
     for place, hook in enumerate(options.webhooks):
@@ -41,7 +41,7 @@ def check_events(options: Options) -> None:
 
 
 def check_users(options: Options) -> None:
-    """OptionError for users, permissions and rules of topics that cannot be."""
+    """Raise OptionError for invalid users, permissions, topic rules or login backends."""
     check_configured(options.users, options.permissions)
     Auth(options.users, options.loopback_users).set_shared_keys(options.amqp_shared_access_keys)
     load_acl(AclBook(), options.mqtt_acl)
@@ -49,7 +49,7 @@ def check_users(options: Options) -> None:
 
 
 def check_topology(options: Options) -> None:
-    """OptionError for vhosts, queues and exchanges that cannot be."""
+    """Raise OptionError for invalid vhosts, queues and exchanges."""
     for place, entry in enumerate(options.vhosts):
         try:
             check_vhost_name(entry.name.encode())
@@ -67,14 +67,14 @@ def check_topology(options: Options) -> None:
 
 
 def check_tls(options: Options) -> None:
-    """OptionError where a TLS listener is wanted, or a certificate is named, and its files are not what TLS needs."""
+    """Raise OptionError if TLS is in use, or a certificate is named, and the files are not what TLS needs."""
     secure = options.amqps or options.mqtts or options.mqtt_websocket_tls or options.https
     if secure or options.tls_certificate:
         make_context(options)
 
 
 def check_telemetry(options: Options) -> None:
-    """OptionError where OpenTelemetry's data is to go somewhere that cannot be, or what sends it is not installed."""
+    """Raise OptionError if OpenTelemetry's endpoint is invalid, or its SDK or exporter is not installed."""
     if not options.otel_endpoint:
         return
     if not options.otel_endpoint.startswith(("http://", "https://")):
@@ -84,7 +84,7 @@ def check_telemetry(options: Options) -> None:
 
 
 def check_cluster(options: Options) -> None:
-    """OptionError where a node could not find the others, or they could not know it."""
+    """Raise OptionError if a node could not find the other nodes, or they could not know it."""
     if options.cluster.name:
         make_settings(options)
 

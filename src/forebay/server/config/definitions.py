@@ -22,7 +22,7 @@ logger = logging.getLogger("forebay")
 
 
 def import_definitions(vhosts: Vhosts, options: Options) -> None:
-    """Take in the files that the option names, if it names any; OptionError says which one is wrong, and where."""
+    """Import the files that the option names, if any. Raises OptionError, which says which file is wrong, and where."""
     if not options.definitions_import_path:
         return
     files = files_at(Path(options.definitions_import_path))
@@ -71,7 +71,7 @@ def document_of(octets: bytes) -> dict[str, object]:
 
 
 def take_in(vhosts: Vhosts, document: dict[str, object], strict: bool) -> int:
-    """Check a file, and then do what it asks for as far as that can be; how many entries that were. RequestError.
+    """Check a file, then apply as much of it as possible; return the number of entries. Raises RequestError.
 
     strict  a file of which a part cannot be in force is refused as a whole
     """

@@ -59,7 +59,10 @@ def line_of(lines: Lines, path: str) -> int:
 
 
 def read_yaml(text: str, path: str) -> tuple[object, Lines]:
-    """Values and lines of a YAML document; OptionError for a key that is there twice, yaml.YAMLError for no YAML."""
+    """Return values and lines of a YAML document.
+
+    Raises OptionError for a key that is there twice, and yaml.YAMLError for text that is no YAML.
+    """
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -97,7 +100,7 @@ def note_lines(node: yaml.Node, at: str, lines: Lines, path: str, depth: int) ->
 
 
 def read_toml(text: str) -> tuple[Values, Lines]:
-    """Values and lines of a TOML document; tomllib.TOMLDecodeError for no TOML."""
+    """Return values and lines of a TOML document. Raises tomllib.TOMLDecodeError for text that is no TOML."""
     text = text.replace("\r\n", "\n")  # as tomllib does
     values = tomllib.loads(text)
     return values, TomlLines(text).find()
@@ -123,7 +126,7 @@ class TomlLines:
         return self.lines
 
     def header(self) -> str:
-        """`[a.b]` or `[[a.b]]`: the path of the table that it begins."""
+        """Read a header, `[a.b]` or `[[a.b]]`, and return the path of the table that it begins."""
         line = self.line()
         is_array = self.text.startswith("[[", self.at)
         self.at += 2 if is_array else 1
@@ -142,7 +145,7 @@ class TomlLines:
         return path
 
     def pair(self, table: str) -> None:
-        """`key = value`."""
+        """Read a pair, `key = value`, and note the line of its key."""
         line = self.line()
         path = table
         for name in self.key():
@@ -173,7 +176,7 @@ class TomlLines:
             self.at += 1
 
     def value(self, path: str) -> None:
-        """Any value; what is in arrays and tables is noted."""
+        """Read a value of any kind, and note the keys in its arrays and tables."""
         self.skip(" \t\n")
         first = self.text[self.at]
         if first in "\"'":
@@ -209,7 +212,7 @@ class TomlLines:
             self.at += 1  # one or two quotes may stand before the closing ones
 
     def skip(self, blanks: str) -> bool:
-        """Pass over blanks and comments; whether there is more."""
+        """Skip blanks and comments, and return whether more text follows."""
         while self.at < len(self.text):
             if self.text[self.at] == "#" and "\n" in blanks:
                 end = self.text.find("\n", self.at)

@@ -92,13 +92,13 @@ class Reloader(Configuration):
 
 
 def differences(old: Options, new: Options) -> tuple[list[str], list[str]]:
-    """Options that differ: those that can be changed while the broker runs, and the others."""
+    """Return the options that differ: those that can be changed while the broker runs, and the others."""
     changed = [(name, spec) for name, spec, _ in option_fields(Options) if getattr(old, name) != getattr(new, name)]
     return [name for name, spec in changed if spec.reloadable], [name for name, spec in changed if not spec.reloadable]
 
 
 def put_in_force(app: App, old: Options, new: Options) -> None:
-    """Have every part of the broker go on with options that were checked."""
+    """Put checked options in force in every part of the broker."""
     app.options = app.broker.options = new
     app.vhosts.options = new
     app.vhosts.directory.vhosts.default_queue_type = new.default_queue_type
@@ -166,7 +166,7 @@ def set_limits(vhost: Vhost, options: Options) -> None:
 
 
 def unbind_topics(vhosts: Vhosts, old: Options, new: Options) -> None:
-    """Queues that are still in the configuration get no more of topics that are not; no queue goes."""
+    """Unbind queues that remain in the configuration from topics that do not. No queue is deleted."""
     vhost = vhosts.default()
     if vhost is None:
         return

@@ -63,7 +63,7 @@ class Loaded:
     lines: Lines
 
     def shown(self) -> list[dict[str, object]]:
-        """Name, value, origin, and whether it can be changed by a reload, of every option; secrets are hidden."""
+        """Return name, value, origin and reloadability of every option. Secrets are hidden."""
         return [
             {
                 "name": name,
@@ -149,7 +149,7 @@ def _placed(error: BadOptions, place: str, lines: Lines, origins: Mapping[str, s
 
 @contextmanager
 def placed(loaded: Loaded) -> Iterator[None]:
-    """Say of an option that turns out to be wrong in which place, and line, its value stands."""
+    """Add to an OptionError about an option the place and line of its value."""
     try:
         yield
     except OptionError as error:
@@ -214,7 +214,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _files(options: Options) -> list[tuple[str, str]]:
-    """Secrets that others on this machine may read."""
+    """Return the secrets that other users of this machine may read, each with a warning."""
     found: list[tuple[str, str]] = []
     key = options.tls_key or options.tls_certificate
     try:

@@ -216,7 +216,7 @@ class DataDisk(Disk):
         self.do(HandleClosing(self.paths.pop(handle), [handle] if another < 0 else [handle, another]))
 
     def do(self, work: HandleClosing | Removal) -> None:
-        """Do it now, or elsewhere where the loop would wait for it."""
+        """Run the work now, or hand it to another thread if the loop would have to wait for the disk."""
         if self.elsewhere is not None and self.is_loop_off():
             self.elsewhere(work)
         else:
@@ -265,7 +265,7 @@ class DataDisk(Disk):
             self.durable_handles[handle] = os.open(f"/proc/self/fd/{handle}", flags)
 
     def note_sync(self, began_ns: int) -> None:
-        """Tell of a sync that has ended."""
+        """Report a finished sync, which began at `began_ns`."""
         if self.synced is not None:
             self.synced(began_ns)
 
@@ -308,7 +308,7 @@ def says(path: str, octets: bytes) -> bool:
 
 
 def keep_to_owner(path: str) -> None:
-    """Let nobody else into a folder of ours that was there before."""
+    """Take other users' access from an existing folder of the broker's."""
     found = os.stat(path)
     if found.st_mode & OTHERS and found.st_uid == os.geteuid():
         logger.warning("data: the folder %s was open to others; it is not any more", path)

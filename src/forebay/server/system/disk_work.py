@@ -54,7 +54,7 @@ class DiskWork:
         self.done(work.commit if isinstance(work, FirstCommit) else cast("Commit", work), error)
 
     def submit_job(self, job: Job | None) -> None:
-        """Have files rewritten."""
+        """Hand a rewrite of files to its thread."""
         if job is not None:
             self.job = job
             self.jobs.put(job)
@@ -102,7 +102,7 @@ class Worker:
         self.thread.start()
 
     def put(self, work: Work) -> None:
-        """Have it run after all that was put before."""
+        """Queue a piece of work, to run after all that was put before."""
         self.work.put(work)
 
     def run(self) -> None:

@@ -11,7 +11,7 @@ logger = logging.getLogger("forebay")
 
 
 def raise_limit(connections_max: int) -> None:
-    """Have as many as the system allows, and say where that is too few."""
+    """Raise the limit of open files to what the system allows. Warn if that is too low for `connections_max`."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     room = room_for_connections()

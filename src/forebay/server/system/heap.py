@@ -11,7 +11,7 @@ PAGE_OCTETS: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_octets() -> int:
-    """Memory of this process."""
+    """Return the resident memory of this process, in octets."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * PAGE_OCTETS
 

@@ -15,7 +15,7 @@ NANOSECONDS_US: Final = 1000
 
 
 def notify(state: str) -> None:
-    """Tell the service manager; nothing happens where there is none."""
+    """Send a state to the service manager. Without one, do nothing."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -32,7 +32,7 @@ class DataFolder:
 
 
 def read_small_file(disk: Disk, name: str) -> bytes:
-    """All of a file in the data folder; empty where there is none. StorageError as `Disk` has it."""
+    """Return the content of a file in the data folder; empty if it does not exist. StorageError as `Disk` has it."""
     if name not in disk.list(""):
         return b""
     handle = disk.open(name, False)
@@ -43,7 +43,7 @@ def read_small_file(disk: Disk, name: str) -> bytes:
 
 
 def write_small_file(disk: Disk, name: str, octets: bytes) -> None:
-    """Put this in the place of a file in the data folder; on return it is durable. StorageError as `Disk` has it."""
+    """Replace a file in the data folder durably. Raises StorageError as `Disk` does."""
     made = f"{name}.tmp"
     handle = disk.open(made, True)
     try:

@@ -119,7 +119,7 @@ class Histograms:
         self.lock = Lock()  # files are synced by two threads
 
     def all(self) -> dict[str, Histogram]:
-        """All histograms by name."""
+        """Return all histograms by name."""
         return {
             "turn": self.turn,
             "commit": self.commit,
@@ -135,7 +135,7 @@ class Histograms:
         self.turn_ns = monotonic_ns()
 
     def end_turn(self) -> None:
-        """Everybody is written to."""
+        """Record the duration of the turn: all connections are written to."""
         self.turn.record((monotonic_ns() - self.turn_ns) // NANOSECONDS)
 
     def begin_commit(self, octets: int) -> None:
@@ -148,7 +148,7 @@ class Histograms:
         self.wait.record((monotonic_ns() - self.commit_ns) // NANOSECONDS)
 
     def ship(self, lsn: int) -> None:
-        """Frames up to `lsn` are on their way to the own disk and to other nodes."""
+        """Note the time at which frames up to `lsn` leave for the local disk and the other nodes."""
         self.shipped.append((lsn, monotonic_ns()))
 
     def replicating_us(self) -> int:
@@ -156,7 +156,7 @@ class Histograms:
         return (monotonic_ns() - self.shipped[0][1]) // NANOSECONDS if self.shipped else 0
 
     def on_committed(self, lsn: int) -> None:
-        """All nodes in sync have the frames up to `lsn`."""
+        """Record the replication time of the frames up to `lsn`: all in-sync nodes have them."""
         now_ns = monotonic_ns()
         while self.shipped and self.shipped[0][0] <= lsn:
             self.replicate.record((now_ns - self.shipped.popleft()[1]) // NANOSECONDS)

@@ -24,7 +24,7 @@ class Backlog:
         self.add(parts)
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Add octets behind those that are there."""
+        """Append octets to those that are there."""
         self.parts.extend(parts)
         self.octets += octets_of(parts)
 

@@ -1,4 +1,4 @@
-"""The limits of all connections over HTTP together, on whatever listener: how many there are, and what requests take.
+"""Limits on connections and request memory, shared by all HTTP listeners.
 
 Whoever asks need not have logged in yet, so that each limit holds for strangers.
 """

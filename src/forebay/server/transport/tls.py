@@ -30,14 +30,14 @@ class TlsContexts:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context of the next handshake; OptionError as `make_context`."""
+        """Return the context of the next handshake. Raises OptionError as `make_context` does."""
         if self._context is None:
             self.load(self.options)
         assert self._context is not None
         return self._context
 
     def load(self, options: Options) -> None:
-        """Read the files; OptionError, and everything is as before."""
+        """Read the files. Raises OptionError, and keeps the previous context then."""
         seen = states_of(options)
         self._context = make_context(options)
         self.options = options
@@ -61,7 +61,7 @@ class TlsContexts:
             self.look()
 
     def look(self) -> None:
-        """Read the files again if they have changed; what is wrong with them is said once."""
+        """Read the files again if they have changed. Their errors are logged once."""
         if self._context is None:
             return
         seen = states_of(self.options)

@@ -41,7 +41,7 @@ class Arrivals:
         self.taken = 0
 
     def offer(self, endpoint: Endpoint, make: MakeProtocol) -> None:
-        """Clients of this listener may come, whether or not this node listens there itself."""
+        """Accept clients of this listener from other nodes, whether or not this node listens there itself."""
         self.listeners[endpoint.name] = (make, replace(endpoint, tls=None, identity=NONE, proxied=False))
 
     def take(self, transport: asyncio.Transport, node: str, first: bytes) -> None:
@@ -52,7 +52,7 @@ class Arrivals:
             arriving.data_received(first)
 
     def seat(self, transport: asyncio.Transport, node: str, name: str, header: bytes, first: bytes) -> None:
-        """Have a client of a node take its place at a listener; PeerError where it has none."""
+        """Serve another node's client as one of a listener of this node. Raises PeerError if nobody takes it."""
         found = self.listeners.get(name)
         if found is None or not self.is_open:
             raise malformed(f"nobody takes clients of {name!r}")

@@ -22,7 +22,7 @@ class Listening:
         self.name = name
 
     def close(self) -> None:
-        """Have clients that come from here on be sent elsewhere."""
+        """Send clients of this listener elsewhere from here on."""
         self.listeners.makers.pop(self.name, None)
         self.listeners.arrivals.is_open = False
 
@@ -59,7 +59,7 @@ class ClientListeners:
         self.opened = []
 
     def serve(self, make: MakeProtocol, name: str) -> tuple[Listening, str]:
-        """Have the broker in this process serve who comes to a listener; its part in it, and the address."""
+        """Serve a listener's clients by this process's broker; return the broker's part in it, and the address."""
         self.makers[name] = make
         self.arrivals.offer(self.endpoints[name], make)
         self.arrivals.is_open = True

@@ -35,7 +35,7 @@ class NewConnection(asyncio.Protocol):
             self.timer.cancel()
 
     def become(self, protocol: asyncio.Protocol) -> None:
-        """Have a protocol go on with the connection, from its first octet."""
+        """Hand the connection to its protocol, from its first octet."""
         self.leave()
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)

@@ -41,7 +41,7 @@ class HttpHost(ABC):
 
     @abstractmethod
     def http_elsewhere(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], str] | None:
-        """Status, headers and text for a request that is not passed on; None where it is."""
+        """Return status, headers and text for a request that is not passed on; None if it is passed on."""
 
     @abstractmethod
     def http_relay(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:

@@ -170,7 +170,7 @@ class Amqp10LastWords(LastWords):
             amqp10.put_frame(out, 0, SaslMechanisms(["EXTERNAL", "PLAIN", "ANONYMOUS"]), self.kind)
 
     def frame(self, data: bytes, start: i64, end: i64, out: BytesWriter) -> None:
-        """Let everybody log in, and refuse them then: no client hears of errors before."""
+        """Accept any login, and refuse the client after it: no client reads errors before."""
         if self.kind == amqp10.SASL_FRAME:
             decode_sasl(data, start, end)
             amqp10.put_frame(out, 0, SaslOutcome(SASL_OK, None), self.kind)
@@ -258,7 +258,7 @@ class Refusals:
         return AmqpLastWords(text, address) if is_amqp else MqttLastWords(text, address)
 
     def http(self, listener: str, target: str) -> tuple[int, dict[str, str], str]:
-        """Status, headers and text for a request over HTTP, `listener` being `http` or `https`."""
+        """Return status, headers and text for a request over HTTP; `listener` is `http` or `https`."""
         address = self.address(listener)
         if not address:
             return UNAVAILABLE, {"Retry-After": str(RETRY_S)}, self.text()

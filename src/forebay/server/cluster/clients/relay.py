@@ -43,7 +43,7 @@ class RelayEnd(asyncio.Protocol):
         self.octets = 0
 
     def join(self, other: RelayEnd) -> None:
-        """Go on together from now on."""
+        """Pair two ends, so that what comes to one leaves at the other."""
         self.other, other.other = other, self
         for each in (self, other):
             each.transport.set_write_buffer_limits(high=HIGH_OCTETS)
@@ -117,7 +117,7 @@ class RelayedClient(RelayEnd):
             self.go_on()
 
     def go_on(self) -> None:
-        """Have the client brought to the leader."""
+        """Connect the client to the leader, in a task."""
         self.joining = asyncio.get_running_loop().create_task(self.relay.connect(self))
         self.joining.add_done_callback(self.relay.joined)
 
@@ -140,7 +140,7 @@ class RelayedClient(RelayEnd):
         super().data_received(data)
 
     def seat(self, protocol: asyncio.Protocol) -> None:
-        """Have the client, who was still waiting for a leader, be served on this node."""
+        """Serve a client on this node that was still waiting for a leader."""
         if self.joining is not None:
             self.joining.cancel()
         self.relay.clients.discard(self)

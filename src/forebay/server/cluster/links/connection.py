@@ -60,7 +60,7 @@ class ConnectionOwner(ABC):
 
     @abstractmethod
     def room(self, connection: NodeConnection) -> None:
-        """Much waits to be sent now, or little again: `is_full` says which."""
+        """React to the send queue of a connection, which has filled up or drained: see `is_full`."""
 
     @abstractmethod
     def relayed(self, connection: NodeConnection, rest: bytes) -> None:
@@ -205,7 +205,7 @@ class NodeConnection(asyncio.Protocol):
         return self.owner.admit(self, other)
 
     def limit_silence(self) -> None:
-        """Have the system end it when the other side's system does not answer any more."""
+        """Let the system end the connection when the other side's system no longer answers."""
         own = self.transport.get_extra_info("socket")
         if self.purpose == MESSAGES:
             limit = self.owner.settings.options.replica_timeout_ms
@@ -218,7 +218,7 @@ class NodeConnection(asyncio.Protocol):
             self.transport.set_write_buffer_limits(high=BULK_HIGH_OCTETS)
 
     def refused(self, error: Refused) -> None:
-        """Say so where it is this side's decision, and end it."""
+        """Close a connection whose handshake was refused. Send the reason if the refusal is this side's."""
         self.refusal = error.refusal
         if not error.theirs:
             self.transport.write(refusal_frame(error.refusal))
@@ -245,7 +245,7 @@ class NodeConnection(asyncio.Protocol):
         return True
 
     def waiting_octets(self) -> int:
-        """Octets that the system has not taken yet."""
+        """Return the number of octets that the system has not taken yet."""
         return self.transport.get_write_buffer_size() if self.is_open else 0
 
     def end(self, why: str) -> None:

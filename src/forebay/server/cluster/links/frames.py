@@ -54,7 +54,7 @@ class FrameReader:
             self._have = 0
 
     def next(self) -> tuple[int, bytes] | None:
-        """Kind and octets of the next whole frame; None where there is none yet.
+        """Return kind and octets of the next whole frame; None if there is none yet.
 
         raises  PeerError: the frame is too long, or of no kind
         """
@@ -78,7 +78,7 @@ class FrameReader:
         return None
 
     def rest(self) -> bytes:
-        """All octets after the frames that were taken: what follows is no frame any more."""
+        """Return all octets after the frames that were taken. What follows is no frame any more."""
         left = self._data[self._at :] + b"".join(self._parts)
         self._data, self._at, self._parts, self._have = b"", 0, [], 0
         return left

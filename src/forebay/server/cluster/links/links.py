@@ -60,7 +60,7 @@ class LinkListener(ABC):
 
     @abstractmethod
     def bulk_ready(self, node: str) -> None:
-        """Bulk may go on to a node: little waits to be sent, or all that waited is lost."""
+        """Resume bulk to a node: little waits to be sent, or all that waited is lost."""
 
 
 class OneContext:
@@ -95,7 +95,7 @@ class LinkState:
         self.octets_in = self.octets_out = 0
 
     def traffic(self) -> tuple[int, int]:
-        """Octets that have come and gone since this node began, without those of clients on their way."""
+        """Return the octets received and sent since this node began, without those of relayed clients."""
         open_ones = self.connections()
         return (
             self.octets_in + sum(each.octets_in for each in open_ones),
@@ -177,7 +177,7 @@ class Links(ConnectionOwner):
         return self.address
 
     def want(self, nodes: Mapping[str, str]) -> None:
-        """Have links to these nodes at these addresses, and to no others."""
+        """Keep links to these nodes at these addresses, and to no others."""
         for node in [each for each in self.links if each not in nodes]:
             self.forget(node)
         for node, address in nodes.items():

@@ -56,7 +56,7 @@ class ReaderHost(ABC):
 
     @abstractmethod
     def wake(self, reader: GrantedReader) -> None:
-        """Have a reader's fetch answered when its turn comes."""
+        """Queue a reader, whose fetch is answered when its turn comes."""
 
 
 class GrantedReader(asyncio.Protocol):
@@ -123,7 +123,7 @@ class GrantedReader(asyncio.Protocol):
     # ---- what the reader asks
 
     def read(self) -> None:
-        """Take in what has come, as far as it is whole."""
+        """Process the received data, as far as it forms whole messages."""
         at = 0
         if not self.greeted:
             self.greeted = True
@@ -161,7 +161,7 @@ class GrantedReader(asyncio.Protocol):
         self.transport.write(encode_json(REPLY, {}))
 
     def go_on(self) -> None:
-        """Have the next fetch be answered when it is this reader's turn."""
+        """Queue this reader, so that its next fetch is answered when its turn comes."""
         if self.pending and self.late_us == 0 and not self.closing:
             self.reads.wake(self)
 
@@ -205,7 +205,7 @@ class GrantedReader(asyncio.Protocol):
             self.transport.abort()
 
     def fail(self, error: str, reason: str, text: str) -> None:
-        """Say why no more comes from here: the reader goes elsewhere."""
+        """Send the reason why nothing more comes from this node, and close: the reader goes elsewhere."""
         if self.closing:
             return
         self.closing = True

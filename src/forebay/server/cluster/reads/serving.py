@@ -108,13 +108,13 @@ class FollowerReads(ReaderHost):
             reader.fail("request", REFUSED, "no grant with this token is known here")
 
     def put_off(self, reader: GrantedReader) -> None:
-        """Have a reader wait, but not for long."""
+        """Put a reader off for a short time, until its grant comes."""
         if reader.late_us == 0:
             reader.late_us = self.now_us() + LATE_US
         self.late.add(reader)
 
     def wake(self, reader: GrantedReader) -> None:
-        """Have a reader's fetch answered when its turn comes."""
+        """Queue a reader, whose fetch is answered when its turn comes."""
         if reader not in self.turns:
             self.turns.append(reader)
         if not self.scheduled:

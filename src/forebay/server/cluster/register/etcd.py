@@ -59,7 +59,7 @@ class EtcdRefusal(ForebayError):
 
 
 def octets(text: bytes) -> str:
-    """Octets as they stand in JSON."""
+    """Encode octets for JSON, in base64."""
     return b64encode(text).decode()
 
 
@@ -126,7 +126,7 @@ class EtcdClient:
         raise EtcdAway(str(failure), sent)
 
     async def changed(self, path: str, question: Mapping[str, object], *, again: bool) -> Json:
-        """As `ask`, of keys: the revisions of what it answers never go back, and each change has a new one.
+        """Ask as `ask` does, about keys: the answers' revisions never go back, and each change has a new one.
 
         raises  EtcdAway where it is not so: etcd has been put back to an older state, or is another one
         """
@@ -201,7 +201,7 @@ class EtcdClient:
         return await self.ask_at(address, path, question, await self.headers(address))
 
     async def headers(self, address: str) -> dict[str, str]:
-        """Headers by which a question is the user's."""
+        """Return the HTTP headers that make a question the user's; log in first if there is no token."""
         if not self.user:
             return {}
         if not self.token:

@@ -65,7 +65,7 @@ class Forced:
 
 
 def force(options: Options, may_lose: bool) -> Forced:
-    """Have the node of these options lead alone.
+    """Make the node of these options lead alone.
 
     may_lose  also where its store is not in sync, or nobody knows
 

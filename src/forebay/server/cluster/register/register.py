@@ -142,7 +142,7 @@ class EtcdRegister(Register):
         return revision
 
     def see(self, looked: int, revision: int, value: bytes) -> None:
-        """Tell of the record as it was when etcd was at a revision, unless it was seen later than that."""
+        """Report the record as of the etcd revision `looked`, unless a later one has been reported."""
         if looked >= self.looked:
             self.looked = looked
             self.listener.seen(revision, value)
@@ -206,7 +206,7 @@ class EtcdRegister(Register):
         self.tell_nodes(nodes)
 
     def place_of(self, key: bytes) -> tuple[str, str] | None:
-        """Node and store id of a key; None where it is no node's."""
+        """Return node and store id of a key; None if the key is not a node's."""
         if not key.startswith(self.places):
             return None
         node, _, store = key[len(self.places) :].decode(errors="replace").partition("/")
@@ -227,7 +227,7 @@ class EtcdRegister(Register):
                 await asyncio.sleep(WAIT_MAX_S)
 
     async def stay(self) -> bool:
-        """Be there as long as the lease lasts; False if there is none."""
+        """Keep this node's entry for as long as its lease lasts. Returns False if etcd does not take either."""
         if not self.may_stay():
             return False
         granted = await self.asked("lease/grant", {"TTL": str(self.presence_s)}, again=True)
@@ -247,7 +247,7 @@ class EtcdRegister(Register):
                     return True
 
     async def show(self) -> bool:
-        """Say of this node what it says of itself; False if etcd did not take it."""
+        """Write this node's own entry, and return whether etcd took it."""
         assert self.own is not None
         self.own_changed.clear()
         node, store, value = self.own
