@@ -209,7 +209,7 @@ class App(Host):
         return principal
 
     def refuse_login(self, place: LoginContext, error: LoginRefused) -> None:
-        """Note that a caller without a session was refused."""
+        """Record the refused login of a caller without a session."""
         self.auth.refuse_at(place, error)
         self.schedule()
 
@@ -324,7 +324,7 @@ class App(Host):
             listener.hear(events)
 
     def flush(self) -> None:
-        """Write all that is noted, also what nobody waits for."""
+        """Write everything noted to the log, also what nobody waits for."""
         self.do(self.node.flush())
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
@@ -426,7 +426,7 @@ class App(Host):
         self.loop.call_later(wait_s + ROUNDING_S, self.process.guard, self.wake)
 
     def wake(self) -> None:
-        """Wake the node: something that it waits for may be over."""
+        """Wake the node, as the condition that it waits for may have changed."""
         self.alarm_us = 0
         self.broker.wake(self.clock.now_us())
         self.look()

@@ -167,7 +167,7 @@ class ConnectionReader:
         return None if session is None else session.describe_sessions()
 
     def add_to(self, totals: Totals, id: int) -> None:
-        """Add what a connection counts itself to the totals of the broker."""
+        """Add a connection's own counters to the totals of the broker."""
         session = self._session(id)
         if session is not None:
             add_session(totals, session)

@@ -22,7 +22,7 @@ logger = logging.getLogger("forebay")
 
 
 async def drain(app: App, hurry: asyncio.Event) -> None:
-    """Take leave of every client and close the files.
+    """Send every client its goodbye, and close the files.
 
     hurry  once it is set, nobody is waited for but the disk
     """

@@ -55,7 +55,7 @@ class Faults:
             self.stop(stop.error)
 
     def stop(self, error: BaseException) -> None:
-        """End the process: what is in memory proves nothing any more."""
+        """End the process, as its state in memory can no longer be trusted."""
         logger.critical("the broker is wrong about its own state, and stops", exc_info=error)
         end_process(EXIT_SOFTWARE)
 
@@ -75,7 +75,7 @@ class Faults:
             self.stop(error)
 
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Note what a callback or a task has raised, and nobody has taken."""
+        """Log and count an error of a callback or task that nothing else has handled."""
         error = context.get("exception")
         message = str(context.get("message", "an error in the event loop"))
         if is_of_a_lost_protocol(message, error):
@@ -87,7 +87,7 @@ class Faults:
 
 
 def end_process(code: int) -> NoReturn:
-    """End the process at once, with all that the log was told."""
+    """End the process at once, after its log lines are written."""
     flush_log()
     os._exit(code)
 

@@ -219,7 +219,7 @@ class Acceptor:
             self.loop.add_reader(listening, self.accept, listening)
 
     def accept(self, listening: socket.socket) -> None:
-        """Take the connections that wait."""
+        """Accept the waiting connections."""
         for _ in range(ACCEPTS_A_TURN):
             wait_s = self.wait_for_room()
             if wait_s > 0:
@@ -256,7 +256,7 @@ class Acceptor:
         return wait_s
 
     async def start(self, taken: socket.socket, address: tuple[Any, ...]) -> None:
-        """Bring a connection to where it speaks its protocol; one that fails at that is closed."""
+        """Read a connection's PROXY header and make TLS, as needed, then start its protocol. Close it if that fails."""
         peer = peer_at(address[0], address[1]) if address else UNKNOWN
         endpoint = self.endpoint
         started = False
@@ -291,7 +291,7 @@ class Acceptor:
         return announced_peer(header)
 
     def close(self) -> None:
-        """Take no more connections, and give up those that have not come to their protocol."""
+        """Accept no more connections, and drop those that have not come to their protocol."""
         self.closed = True
         for listening in self.sockets:
             self.loop.remove_reader(listening)

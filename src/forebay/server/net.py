@@ -92,7 +92,7 @@ class Connection(Link, asyncio.Protocol):
         self.guard(self.begin)
 
     def begin(self) -> None:
-        """Learn who is at the other end."""
+        """Find out the addresses and identity of the client."""
         transport = self.transport
         if not self.peer:
             address = transport.get_extra_info("peername")
@@ -132,7 +132,7 @@ class Connection(Link, asyncio.Protocol):
             self.data_received(data)
 
     def go_on_over_tls(self) -> None:
-        """Learn who the client is by its certificate, and wait for its next header."""
+        """Take the client's identity from its certificate, and wait for its next header."""
         self.broker.note_unfinished(self, 0)
         self.limit(self.most)
         if self.how_named != NONE:
@@ -170,7 +170,7 @@ class Connection(Link, asyncio.Protocol):
         self.host.look()
 
     def guard(self, step: Callable[[], None]) -> None:
-        """Run it as `attempt`, from outside of the turn."""
+        """Run a step as `attempt` does, from outside of the turn, and schedule a turn if one is due."""
         self.attempt(step)
         self.host.look()
 
@@ -222,7 +222,7 @@ class Connection(Link, asyncio.Protocol):
             self.look_at_buffer()
 
     def write(self, parts: list[Part]) -> None:
-        """Send these octets after all others: a little at a time where they are many."""
+        """Send octets after all others. Long output goes through the backlog, a little at a time."""
         octets = octets_of(parts)
         if octets:
             self.count_sent(octets)
@@ -237,7 +237,7 @@ class Connection(Link, asyncio.Protocol):
         self.tell_full()
 
     def write_on(self) -> None:
-        """Give the transport more of the backlog: it has written what it was given before."""
+        """Give the transport more of the backlog, as it has written what it was given before."""
         backlog = self.backlog
         if backlog is None or self.closing or self.transport.is_closing():
             return
@@ -260,7 +260,7 @@ class Connection(Link, asyncio.Protocol):
             self.look_at_buffer()
 
     def end(self) -> None:
-        """Send the rest and the end, write nothing more, and read until the client goes."""
+        """Send the remaining output and the end, write nothing more, and read until the client goes."""
         transport = self.transport
         if self.session is None and self.handshake is None:
             transport.close()
@@ -305,7 +305,7 @@ class Connection(Link, asyncio.Protocol):
         super().drop()
 
     def drop_file(self, session: Session) -> None:
-        """Close what was to be sent after all that is written."""
+        """Close the file that was to be sent after all written output."""
         if session.file is not None:
             os.close(session.file.handle)
             session.file = None

@@ -57,7 +57,7 @@ class Process(ABC):
 
     @abstractmethod
     def end_work(self) -> None:
-        """Wait for the disk, and end its threads; on any thread. A second call has no effect."""
+        """Wait for the disk's work, and end its threads; on any thread. A second call has no effect."""
 
     @abstractmethod
     def guard(self, step: Callable[[], None]) -> None:
@@ -81,7 +81,7 @@ class Peers:
         """React to the opened data folder."""
 
     async def start(self, endpoints: Sequence[Endpoint], is_told_to_stop: Callable[[], bool]) -> None:
-        """Take part in the group. OptionError if a listener cannot be had.
+        """Join the group. Raises OptionError if a listener cannot be opened.
 
         is_told_to_stop  says whether a signal has come that ends the process
         """
@@ -97,7 +97,7 @@ class Peers:
         """Note that the disk has written frames of the leader, or why it could not."""
 
     def has_file(self, work: Work, error: BaseException | None) -> bool:
-        """Take back work on a file; return whether nobody else has to."""
+        """Handle finished work on a file; return whether nobody else has to."""
         return False
 
     def cannot_lead(self, error: DiskFull) -> None:
@@ -112,7 +112,7 @@ class Peers:
         """React to the node's new broker, which nobody serves yet."""
 
     def begin_to_serve(self) -> None:
-        """Hand over the clients that have waited for a leader."""
+        """Hand over the clients that have waited for a leader to the broker."""
 
     def serves(self) -> None:
         """Announce that the broker and its services serve."""
@@ -128,7 +128,7 @@ class Peers:
         """Send away this node's clients, as another node leads by now."""
 
     def close_listeners(self) -> None:
-        """Take no more clients."""
+        """Close the listeners."""
 
     async def stop(self) -> None:
         """Leave the group."""

@@ -72,7 +72,7 @@ def peers_of(options: Options, tls: TlsContexts, tell_metrics: TellMetrics | Non
 
 
 async def begun(process: NodeProcess, starting: asyncio.Task[None]) -> None:
-    """Wait until a node that leads serves. OptionError if it cannot."""
+    """Wait until a node that leads serves. Raises OptionError if it cannot."""
     try:
         await starting
     except OptionError:

@@ -24,10 +24,10 @@ def serve(
     makers: Sequence[MakeService] = (),
     tell_metrics: TellMetrics | None = None,
 ) -> int:
-    """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start.
+    """Run a broker until SIGTERM; return the exit code. Raises StorageError or OptionError if it cannot start.
 
-    source  to be asked again when the broker is told to
-    loaded  what it said
+    source  of the options, read again when the broker is told to
+    loaded  the options at the start
     makers  of the services that run beside it
     tell_metrics  for Prometheus, at a node of a cluster that does not lead
     """
@@ -37,7 +37,7 @@ def serve(
 
 
 def to_its_end(work: Coroutine[Any, Any, int]) -> int:
-    """Run a broker in an event loop; the process's exit code.
+    """Run a broker in an event loop; return the process's exit code.
 
     An error of a socket or file that nobody has taken is ours. The command line would take it for one of its output,
     and end without a word.

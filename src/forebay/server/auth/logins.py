@@ -40,7 +40,7 @@ class Logins:
         self.asking: dict[Proof, Worker] = {}
 
     def take(self, tasks: Sequence[Proof | Joining]) -> None:
-        """Begin what sessions have asked for."""
+        """Sort the tasks of sessions into the queues of the threads, to run each."""
         for task in tasks:
             if isinstance(task, Joining):
                 self.copier.put(task)
@@ -52,7 +52,7 @@ class Logins:
         self.go_on()
 
     def go_on(self) -> None:
-        """Give the thread the next; the same login many times over costs one."""
+        """Hand the password thread its next proof. A proof whose answer is known needs no thread."""
         while self.waiting and self.running is None:
             proof = self.waiting.popleft()
             if self.auth.is_at_hand(proof):
@@ -87,14 +87,14 @@ class Logins:
         self.concluded(joining)
 
     def asked(self, proof: Proof, error: BaseException | None) -> None:
-        """Note that somebody else has answered, or has not."""
+        """Conclude a proof that another server has answered, or failed to answer."""
         assert error is None or not proof.right
         self.idle.append(self.asking.pop(proof))
         self.concluded(proof)
         self.ask_on()
 
     def stop(self) -> None:
-        """Wait for the one that runs, and end; nobody waits for answers of others."""
+        """Wait for the running proof, and end the threads. Nobody waits for the answers of other servers."""
         self.worker.stop()
         self.copier.stop()
         for asker in self.askers:

@@ -160,7 +160,7 @@ class ClusterState(Cluster):
     # ---- what is looked at as time goes by
 
     def look(self, now_us: int) -> None:
-        """Look at the members, and tell the leader of this node's stats, where that is due."""
+        """Update the view of the members, and send this node's stats to the leader, when each is due."""
         if now_us >= self.stats_us:
             self.stats_us = now_us + STATS_US
             self.tell_stats()
@@ -177,7 +177,7 @@ class ClusterState(Cluster):
         )
 
     def tell_stats(self) -> None:
-        """Take this node's stats, and tell them."""
+        """Collect this node's stats, and send them to the leader."""
         member = self.member
         errors = member.process.faults.counts.total()
         own = self.stats[self.node] = own_stats(
@@ -187,7 +187,7 @@ class ClusterState(Cluster):
             tell_stats(member.links, member.group.leader, own)
 
     def tell_take_over(self) -> None:
-        """Note that this node leads, for those who hear of events."""
+        """Report to event subscribers that this node has taken over."""
         record = self.member.record()
         why = "" if record is None else record.why
         found = self.member.group.replica.status(self.member.now_us())

@@ -58,11 +58,11 @@ class ClusterNode(Peers, MonotonicClock):
 
     @abstractmethod
     def cut_clients(self) -> None:
-        """End every client's connection at once."""
+        """Close every client's connection at once."""
 
     @abstractmethod
     def begin_anew(self, why: str) -> None:
-        """Forget everything that is not on the disk: the process is another from here on."""
+        """Start over as another process, which knows only what is on the disk."""
 
     def note_streams(self) -> None:
         """Write down how far the stream groups have read, for the next leader. Only a leader does so."""

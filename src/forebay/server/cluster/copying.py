@@ -92,7 +92,7 @@ class CopySource:
             self.asked.discard(node)
 
     def look(self) -> None:
-        """Send on; begin what was asked for as soon as the files hold still."""
+        """Continue the copies under way, and begin those asked for once the files can be held."""
         for node in sorted(self.asked):
             snapshot = self.store.snapshot()
             if snapshot is None:
@@ -123,7 +123,7 @@ class CopySender:
         self.position = 0
 
     def send(self, links: Links, most: int) -> bool:
-        """Send so many octets, if they can be sent now; True once all have been."""
+        """Send at most `most` octets as far as they can be sent now; return whether all have been."""
         while most > 0:
             octets, at, position = self.next(min(most, PART_OCTETS))
             if not links.send_bulk(self.node, octets):
@@ -169,7 +169,10 @@ class CopyTaker:
         self.offered: CopyOffered | None = None
 
     def take(self, octets: bytes, now_us: int) -> bool:
-        """Take a message of the leader; True once the folder is whole. BadCopy, DiskFull; PeerError."""
+        """Process a message of the leader; return whether the folder is complete.
+
+        Raises BadCopy, DiskFull or PeerError.
+        """
         self.heard_us = now_us
         kind = octets[1]
         if kind == FILES:
@@ -234,7 +237,7 @@ class Filling:
         member.links.send(node, message(ASK))
 
     def begin_empty(self, why: str) -> None:
-        """Give up what this node has: it can never be made the leader's log again. The files come by a copy then."""
+        """Give up this node's data, which can never become the leader's log again. A copy brings the files then."""
         member = self.member
         if self.is_folder_in_use():
             return  # the leader's frames come again, and are refused again
@@ -247,7 +250,7 @@ class Filling:
         member.begin_anew(why)
 
     def take(self, node: str, octets: bytes) -> None:
-        """Take a message of the leader."""
+        """Process a message of the leader about the copy."""
         taker = self.taker
         if taker is None or taker.node != node or self.lacking:
             return
@@ -272,7 +275,7 @@ class Filling:
             raise DiskFull(f"{disk.root}: {octets} octets are to come, and {free} are free")
 
     def wait(self, taker: CopyTaker, error: DiskFull) -> None:
-        """Ask for a copy only once the disk has room for it."""
+        """Put the copy off until the disk has room for it."""
         logger.error(
             "cluster: the disk is full, so the files of %s are not copied until there is room: %s", taker.node, error
         )
@@ -284,7 +287,7 @@ class Filling:
         self.until_us = now + ASK_AGAIN_US
 
     def look(self, now_us: int) -> None:
-        """Begin anew where nothing comes any more, or the disk has room for what it had none for."""
+        """Start over if the leader has gone silent, or if the disk has room for a copy that was put off."""
         taker = self.taker
         assert taker is not None
         if not self.lacking:

@@ -135,7 +135,7 @@ class Draining:
                 replica.drain(now_us)
 
     def keep_for_next(self) -> None:
-        """Keep the drain for the process that begins anew in this one's place."""
+        """Pass the drain on to the process that replaces this one."""
         if self.is_drained:
             os.environ[MARK] = "1"
 

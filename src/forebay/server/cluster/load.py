@@ -48,7 +48,7 @@ class LeaderLoad:
         self.looked_us = member.now_us()
 
     def look(self) -> None:
-        """Look at the load, as some time has passed."""
+        """Update whether the node is busy, if enough time has passed."""
         now_us = self.member.now_us()
         passed_us = now_us - self.looked_us
         if passed_us >= LOOK_US:

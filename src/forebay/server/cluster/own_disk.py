@@ -75,7 +75,7 @@ class OwnDisk:
         return self.promises > 0 or "room" in self.asked
 
     def ask(self) -> None:
-        """About once a second, while the node follows: whether there is room, and how much is free."""
+        """Ask the disk for its free space, and try its room. Called about once a second while the node follows."""
         if "free" not in self.asked:
             self.asked.add("free")
             self.files.put(FreeSpace(self.disk))
@@ -83,13 +83,13 @@ class OwnDisk:
             self.try_room(self.group.trial_to_lead())
 
     def try_room(self, trial: RoomTrial | None) -> None:
-        """Try by the thread whether the disk has room, unless the last trial is not back."""
+        """Try on the thread whether the disk has room, unless a trial is under way."""
         if trial is not None and "room" not in self.asked:
             self.asked.add("room")
             self.files.put(trial)
 
     def came_back(self, work: Work, error: BaseException | None, now: int) -> None:
-        """Take in what the disk has answered; an error is raised again where it is one of the log."""
+        """Process an answer of the disk. Raise its error again if it is one of the log."""
         if isinstance(work, Promise):
             self.promises -= 1
             if error is not None:
@@ -148,7 +148,7 @@ class OwnDisk:
             await asyncio.sleep(LOOK_S)
 
     def look(self, leads: bool, now: int) -> None:
-        """At each look at the clock: have another lead if this one's disk does not answer; say so once."""
+        """Watch for a disk that does not answer: log that once, and hand over leadership."""
         words = self.silence.look(leads, now)
         if words and not self.told:
             logger.error("cluster: %s", words)

@@ -197,7 +197,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
             self.relay.lead(record.leader, leader.peer)
 
     def check_belongs(self, record: RegisterValue) -> None:
-        """End the process where its folder holds what the cluster has never had: to join would take that away."""
+        """End the process if its folder holds data that the cluster has never had: to join would delete it."""
         own = record.in_sync.get(self.settings.node)
         if self.group.is_foreign and own != self.group.identity.store:
             logger.critical(
@@ -433,7 +433,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
         self.begin_anew(NO_ROOM_TO_LEAD)
 
     def begin_anew(self, why: str) -> None:
-        """Forget everything that is not on the disk: the process is another from here on."""
+        """Start over as another process, which knows only what is on the disk."""
         logger.warning("cluster: begins anew as a follower: %s", why)
         process = self.process
         process.ended = True
@@ -446,7 +446,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
             self.end_process()
 
     def await_clients(self, until_us: int) -> None:
-        """Begin anew once clients have gone that were told to, or when time is up."""
+        """Start over once the clients that were sent away are gone, or when time is up."""
         app = self.process.app
         if app is not None and app.open and self.now_us() < until_us:
             self.process.loop.call_later(LOOK_S, self.await_clients, until_us)

@@ -31,7 +31,7 @@ class ClusterWatch:
         self.looked = False  # as the leader
 
     def look(self, found: MemberStatus, members: Sequence[str], silent_ms_max: int, now_ms: int, note: Note) -> None:
-        """Take note of how all stand now; what has changed while this node leads is noted as an event."""
+        """Update the standing of all members. While this node leads, note each change as an event."""
         for node in [each for each in self.standing if each not in members]:
             del self.standing[node], self.since_ms[node]
         for node in members:
@@ -58,7 +58,7 @@ class ClusterWatch:
             note(TOO_FEW if too_few else ENOUGH, fields)
 
     def note_change(self, found: MemberStatus, node: str, before: str, note: Note) -> None:
-        """Note that a member is in sync now, or no more."""
+        """Note as an event that a member is now in sync, or no longer."""
         fields: dict[str, object] = {"node": node, "epoch": int(found.epoch)}
         is_in_sync = node in found.in_sync
         if is_in_sync and before not in (LEADER, IN_SYNC):

@@ -197,7 +197,7 @@ class TomlLines:
                 self.at += 1
 
     def string(self) -> None:
-        """Pass over a string of any of the four kinds."""
+        """Skip a string of any of the four kinds."""
         quote = self.text[self.at]
         if self.text.startswith(quote * 3, self.at):
             end = quote * 3

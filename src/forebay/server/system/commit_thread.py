@@ -73,11 +73,11 @@ class CommitThread:
         self.context.submit(write)
 
     def ended(self, _: int) -> None:
-        """Wake the loop by the eventfd; the thread calls this."""
+        """Wake the loop through the eventfd. The commit thread calls this."""
         os.eventfd_write(self.fileno, 1)
 
     def came_back(self) -> None:
-        """Hand a commit back that has ended."""
+        """Hand back a commit that has ended."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.fileno)
             self.end()
@@ -101,7 +101,7 @@ class CommitThread:
             self.done(commit, None)
 
     def wait(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no commit is under way."""
         if self.commit is not None:
             os.set_blocking(self.fileno, True)
             self.came_back()

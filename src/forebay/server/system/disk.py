@@ -30,7 +30,7 @@ logger = logging.getLogger("forebay")
 
 @contextmanager
 def storage_errors(doing: str, path: str) -> Iterator[None]:
-    """Turn an OSError into ours, which says what was being done to which file."""
+    """Turn an OSError into a StorageError, which names the act and the file."""
     try:
         yield
     except OSError as error:
@@ -100,7 +100,7 @@ class DataDisk(Disk):
     def begin(
         self, root: str, paths: dict[int, str], nameless: set[int], synced: Callable[[int], None] | None = None
     ) -> None:
-        """Begin with these files open, of which some have no durable name yet."""
+        """Start with the open files `paths`, of which `nameless` have no durable name yet."""
         self.synced = synced
         self.elsewhere: Callable[[HandleClosing | Removal | FreeSpace], None] | None = None
         self.loop_thread = threading.get_ident()
@@ -124,7 +124,7 @@ class DataDisk(Disk):
         os.pwrite(self.lock, b"%d\n" % os.getpid(), 0)
 
     def close_all(self) -> None:
-        """Close every file and give the directory free."""
+        """Close every file, and release the lock of the folder."""
         for handle in list(self.paths):
             self.close(handle)
         if self.lock >= 0:

@@ -50,7 +50,7 @@ class DiskWork:
             self.commits.put(FirstCommit(commit, short))
 
     def ran(self, work: Work, error: BaseException | None) -> None:
-        """Hand a commit of the thread's back."""
+        """Hand back a commit that the Python thread has run."""
         self.done(work.commit if isinstance(work, FirstCommit) else cast("Commit", work), error)
 
     def submit_job(self, job: Job | None) -> None:
@@ -60,7 +60,7 @@ class DiskWork:
             self.jobs.put(job)
 
     def stop(self) -> None:
-        """Wait until all commits have run, and what can be of housekeeping soon; and end."""
+        """Wait until all commits have run, stop housekeeping early, and end the threads."""
         if self.short is not None:
             self.short.wait()
         if self.job is not None:

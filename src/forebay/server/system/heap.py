@@ -32,24 +32,24 @@ class Heap:
             libc.mallopt(-8, 1)  # M_ARENA_MAX
 
     def trim(self) -> None:
-        """Give back to the system what a burst has left behind."""
+        """Return the memory that a burst has left free to the system."""
         if self.known:
             self.libc.malloc_trim(0)
 
 
 def pause_collector() -> None:
-    """Leave the garbage collector off until `resume_collector`: what a start makes lives as long as the process."""
+    """Turn the garbage collector off until `resume_collector`: what a start makes lives as long as the process."""
     gc.disable()
 
 
 def tune_collector() -> None:
-    """Collect what a start has left behind, and go on as `resume_collector`."""
+    """Collect the garbage of the start, and go on as `resume_collector` does."""
     gc.collect()
     resume_collector()
 
 
 def resume_collector() -> None:
-    """Collect garbage again, but for what is there by now, which lives as long as the process."""
+    """Turn the garbage collector on, except for objects that exist by now, which live as long as the process."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     gc.enable()

@@ -23,7 +23,7 @@ class Replacement:
         self.noted = -1  # the end of the pipe that is read from
 
     def prepare(self) -> None:
-        """Note signals from now on; one that no other thread takes waits for the next process."""
+        """Note signals from now on. A signal that no other thread takes waits for the next process."""
         self.noted, end = os.pipe()
         os.set_blocking(self.noted, False)
         os.set_blocking(end, False)
@@ -33,7 +33,7 @@ class Replacement:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
 
     def begin(self, is_told_to_stop: bool) -> NoReturn:
-        """Run the command again, or end where a signal has come, by then or before."""
+        """Run the command again, or end the process if a signal has told it to stop."""
         for number in STOPPING:
             signal.signal(number, signal.SIG_DFL)  # one that another thread takes from here on ends the process
         time.sleep(TAKEN_S)
@@ -55,5 +55,5 @@ def heard(number: int, frame: object) -> None:
 
 
 def heed_signals() -> None:
-    """Take the signals that a process before this one has left: its handlers are there by now."""
+    """Unblock the signals that the previous process has left pending. Install their handlers before."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)

@@ -27,7 +27,7 @@ class DataFolder:
         return read_small_file(self._disk, name)
 
     def write(self, name: str, octets: bytes) -> None:
-        """Replace a file, and return once it is durable. StorageError as `Disk` has it."""
+        """Replace a file, and return once it is durable. Raises StorageError as `Disk` does."""
         write_small_file(self._disk, name, octets)
 
 

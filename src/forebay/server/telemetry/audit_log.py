@@ -52,7 +52,7 @@ class AuditLog:
                 raise OptionError(f"audit_log: {path!r} cannot be written: {error.strerror}") from None
 
     def write(self, entries: list[AuditEntry], now_us: int) -> None:
-        """Add a line for each; what ordinary clients declare would fill the broker's log, and is for the file alone."""
+        """Write a line for each entry. What ordinary clients declare goes to the file alone: it would fill the log."""
         if self.worker is not None:
             self.worker.put(Lines(self.path, "".join(f"{line(each, now_us)}\n" for each in entries)))
             return
@@ -61,12 +61,12 @@ class AuditLog:
                 logger.info("audit %s", line(each, now_us))
 
     def written(self, lines: Lines, error: BaseException | None) -> None:
-        """Write what could not be written to the broker's log at least."""
+        """Log entries that could not be written to the audit file, so that they are not lost."""
         if error is not None:
             logger.error("audit_log: %s cannot be written: %s: %s", self.path, error, lines.text)
 
     def stop(self) -> None:
-        """Wait until all is written."""
+        """Wait until all entries are written."""
         if self.worker is not None:
             self.worker.stop()
 

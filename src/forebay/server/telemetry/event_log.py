@@ -17,7 +17,7 @@ class EventLog(Listener):
         self.types: set[str] = set()
 
     def log(self, patterns: Sequence[str]) -> None:
-        """Log these types from now on."""
+        """Log the event types that match these patterns from now on."""
         self.types = matching(patterns)
 
     def wanted(self) -> set[str]:

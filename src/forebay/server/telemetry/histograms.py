@@ -139,7 +139,7 @@ class Histograms:
         self.turn.record((monotonic_ns() - self.turn_ns) // NANOSECONDS)
 
     def begin_commit(self, octets: int) -> None:
-        """Note that so many octets are on their way to the disk."""
+        """Record the size of a commit, and the time at which it goes to the disk."""
         self.commit.record(octets)
         self.commit_ns = monotonic_ns()
 
@@ -162,12 +162,12 @@ class Histograms:
             self.replicate.record((now_ns - self.shipped.popleft()[1]) // NANOSECONDS)
 
     def deliver(self, delivery: Delivery, now_us: int) -> None:
-        """Note what goes out now; what has come to topic subscribers has not waited anywhere."""
+        """Record the delay of a delivery from a queue. Topic subscribers' messages have not waited anywhere."""
         if delivery.consumer.queue > 0:
             self.delivery.record(max(0, now_us - int(delivery.block.timestamp_us(delivery.index))))
 
     def await_disk(self, lsn: int) -> None:
-        """Note that somebody who published in this turn hears of it when `lsn` is durable."""
+        """Note that a publisher of this turn waits for the confirm until `lsn` is durable."""
         waiting = self.unconfirmed
         if not waiting or waiting[-1][0] < lsn:
             waiting.append((lsn, self.turn_ns))
@@ -187,7 +187,7 @@ class Histograms:
             self.sync.record(took_us)
 
     def every_second(self, second: int) -> None:
-        """Keep what the last minute is found by."""
+        """Take the snapshots by which the last minute is found, when they are due."""
         if second % SNAPSHOT_S == 0:
             for histogram in self.all().values():
                 histogram.keep()

@@ -58,7 +58,7 @@ class ThreadHandler(logging.Handler):
         self.writer.setFormatter(fmt)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a record on, which says by now what it has to say."""
+        """Format a record, and hand it to the thread."""
         if self.lines.qsize() >= LINES_MAX:
             self.left_out += 1
             return
@@ -84,7 +84,7 @@ class ThreadHandler(logging.Handler):
                 self.writer.handle(logging.LogRecord("forebay", logging.ERROR, __file__, 0, words, None, None))
 
     def flush(self) -> None:
-        """Wait until all is written."""
+        """Wait until all lines are written, for FLUSH_S at most."""
         if self.thread is not None and threading.current_thread() is not self.thread:
             written = threading.Event()
             self.hand_on(written)
@@ -98,7 +98,7 @@ def flush_log() -> None:
 
 
 def start_log(options: Options) -> None:
-    """Log from now on as the options say; OptionError where the file cannot be opened."""
+    """Start the log as the options say. Raises OptionError if its file cannot be opened."""
     handler: logging.Handler
     if options.log_file:
         try:
@@ -112,7 +112,7 @@ def start_log(options: Options) -> None:
 
 
 def change_log(options: Options) -> None:
-    """Log from now on what the options say, and in their format, where it is logged already."""
+    """Apply level and format of the options to a log that has started."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
     root = logging.getLogger()

@@ -97,7 +97,7 @@ class InnerTls(asyncio.Protocol):
             self.on_secure(secured, self.received)
 
     def feed(self) -> None:
-        """Hand bytes that were read already to TLS, before those that are still to be read."""
+        """Feed TLS the bytes that were read already, before those still to be read."""
         tls = cast("asyncio.BufferedProtocol", self.transport.get_protocol())
         while self.early:
             buffer = memoryview(tls.get_buffer(len(self.early)))

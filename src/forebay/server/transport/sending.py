@@ -35,7 +35,10 @@ class Sending:
         self.done = done
 
     def step(self) -> bool:
-        """Send up to one chunk; whether that was the last. OSError if the client is gone or the file is too short."""
+        """Send up to one chunk; return whether that was the last.
+
+        Raises OSError if the client is gone or the file is too short.
+        """
         part = self.part
         try:
             if self.prefix:
@@ -72,7 +75,7 @@ class FileSender:
     def begin(
         self, transport_socket: socket.socket, prefix: bytes, part: FilePart, done: Callable[[bool], None]
     ) -> Sending:
-        """Send this; the part's handle is closed at the end."""
+        """Send `prefix` and a part of a file, whose handle is closed at the end."""
         own = socket.socket(fileno=os.dup(transport_socket.fileno()))
         own.setblocking(False)
         sending = Sending(own, prefix, part, done)
@@ -88,7 +91,7 @@ class FileSender:
         os.eventfd_write(self.wake, 1)
 
     def stop(self) -> None:
-        """Give up everything, and end."""
+        """Give up everything being sent, and end the thread."""
         self.stopping = True
         os.eventfd_write(self.wake, 1)
         self.thread.join()

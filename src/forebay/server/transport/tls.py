@@ -44,7 +44,10 @@ class TlsContexts:
         self._seen = seen
 
     def reload(self, options: Options | None = None) -> bool:
-        """Read the files again where TLS is in use; whether it is. OptionError, and everything is as before."""
+        """Read the files again if TLS is in use; return whether it is.
+
+        Raises OptionError, and keeps the previous context then.
+        """
         if self._context is None:
             return False
         self.load(options or self.options)
@@ -56,7 +59,7 @@ class TlsContexts:
         return self._context is not None
 
     def look_at(self, second: int, every_s: int) -> None:
-        """Look where it is time to: every so many seconds, or never for 0."""
+        """Check the files for changes every `every_s` seconds, or never if that is 0."""
         if every_s and second % every_s == 0:
             self.look()
 

@@ -108,7 +108,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.connection.host.look()
 
     def read(self, data: bytes) -> None:
-        """Take in frames, or the request that begins them."""
+        """Process received frames, or the request that begins the connection."""
         frames = self.frames
         opening = frames.state is State.CONNECTING
         if opening and not self.begun:
@@ -141,7 +141,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         return connection.closing
 
     def open(self, events: list[Event]) -> None:
-        """Answer the request once it is whole."""
+        """Answer the opening request once it is complete."""
         frames = self.frames
         if not events:
             self.send()
@@ -172,7 +172,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.send()
 
     def take(self, events: list[Event]) -> None:
-        """Hand on what the frames hold; answer those that are the WebSocket's own."""
+        """Pass on the content of data frames, and answer control frames."""
         frames = self.frames
         parts: list[bytes | bytearray | memoryview] = []
         text = False
@@ -218,7 +218,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         return False
 
     def close(self) -> None:
-        """Take leave, and wait for the client to do so too; closed a second time, wait no longer."""
+        """Send a close frame, and wait for the client's. A second call closes at once."""
         if self.frames.state is not State.OPEN:
             self.transport.close()
             return
@@ -250,7 +250,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
     # ---- to the transport
 
     def send(self) -> None:
-        """Write what the library has to say; close where it says that nothing more follows."""
+        """Write the library's output, and close the transport if nothing follows."""
         said = self.frames.data_to_send()
         octets = b"".join(said)
         if octets:

@@ -1,4 +1,4 @@
-"""The clients of a node that does not lead: most are served by the one that does, readers with a grant here."""
+"""Clients that connect to a follower: relayed to the leader, or served here if they are readers with a grant."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ class ClientListeners:
         self.opened: list[Closable] = []
 
     async def open(self, endpoints: Sequence[Endpoint]) -> None:
-        """Listen on all of them; OptionError where that cannot be."""
+        """Open all listeners. Raises OptionError if one cannot be opened."""
         for endpoint in endpoints:
             listener, self.addresses[endpoint.name] = await listen(self.make, endpoint)
             self.endpoints[endpoint.name] = endpoint
             self.opened.append(listener)
 
     def close(self) -> None:
-        """Take no more clients."""
+        """Close all listeners."""
         for listener in self.opened:
             listener.close()
         self.opened = []

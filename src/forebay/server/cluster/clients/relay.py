@@ -89,7 +89,7 @@ class RelayEnd(asyncio.Protocol):
             other.reset()
 
     def reset(self) -> None:
-        """End it so that the other side sees that it was not the end of what was sent."""
+        """Reset the connection, so that the peer does not take this for the end of the data."""
         with suppress(OSError):
             own = self.transport.get_extra_info("socket")
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -185,7 +185,7 @@ class Relay:
         self.failed = 0
 
     def lead(self, node: str, address: str) -> None:
-        """Relay to the node that leads now, at this address, or to none; clients of the one before are let go."""
+        """Relay to the leader at this address from now on, or to none. Close relayed clients of the previous leader."""
         if (node, address) == self.leader:
             return
         self.leader = (node, address)
@@ -214,7 +214,7 @@ class Relay:
         return True
 
     async def connect(self, client: RelayedClient) -> None:
-        """Bring a client to the leader; it is let go where there is none for long."""
+        """Connect a client to the leader. Reset the client if there is no leader for long."""
         try:
             async with asyncio.timeout(WAIT_S):
                 upstream = await self.connect_leader()

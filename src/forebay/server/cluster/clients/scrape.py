@@ -46,7 +46,7 @@ class ScrapeAnswer(asyncio.Protocol):
             self.timer.cancel()
 
     def answer(self) -> None:
-        """Answer the request that has come."""
+        """Answer the request that has been received."""
         head, *lines = self.data.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
         words = head.split(" ")
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -60,7 +60,7 @@ class ScrapeAnswer(asyncio.Protocol):
             self.say(HTTPStatus.OK, *self.tell(fields.get("accept", "")))
 
     def say(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
-        """Answer, and end the connection when that is sent."""
+        """Send an answer, and close the connection after it."""
         self.answered = True
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
         head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -52,7 +52,7 @@ class ConnectionOwner(ABC):
 
     @abstractmethod
     def opened(self, connection: NodeConnection) -> None:
-        """Note that both sides know each other."""
+        """React to the end of the handshake: both sides know each other."""
 
     @abstractmethod
     def message(self, connection: NodeConnection, octets: bytes) -> None:
@@ -180,7 +180,7 @@ class NodeConnection(asyncio.Protocol):
     # ---- the handshake
 
     def shake(self, kind: int, octets: bytes) -> bool:
-        """Take in a frame of the handshake; True if it was the last."""
+        """Process a frame of the handshake; return whether it was the last."""
         handshake = self.handshake
         answer = handshake.received(kind, octets)
         if answer:
@@ -233,7 +233,7 @@ class NodeConnection(asyncio.Protocol):
     # ---- to the transport
 
     def send(self, octets: bytes) -> bool:
-        """Send a message; False, and it is ended, where more waits than may."""
+        """Send a message; return whether it was sent. End the connection if more waits than is allowed."""
         if not self.is_open or self.transport.is_closing():
             return False
         self.octets_out += len(octets)
@@ -249,7 +249,7 @@ class NodeConnection(asyncio.Protocol):
         return self.transport.get_write_buffer_size() if self.is_open else 0
 
     def end(self, why: str) -> None:
-        """End it at once."""
+        """Abort the connection, for the reason `why` unless there is one already."""
         if not self.why:
             self.why = why
         if self.transport is not None:

@@ -44,7 +44,7 @@ class FrameReader:
         self._wanted = 0  # without which there is nothing to do
 
     def add(self, data: bytes) -> None:
-        """Take in what has come. The frames before it have been taken."""
+        """Add received octets. All frames before them must have been taken."""
         self._parts.append(data)
         self._have += len(data)
         if self._have >= self._wanted:

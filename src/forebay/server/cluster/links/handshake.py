@@ -125,7 +125,7 @@ class NodeHandshake:
         return frame(HELLO, self._own_octets)
 
     def received(self, kind: int, octets: bytes) -> bytes:
-        """Take in a frame; the frame to answer with, or no octets.
+        """Process a frame; return the frame to answer with, or no octets.
 
         raises  Refused
         """

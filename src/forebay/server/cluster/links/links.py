@@ -103,7 +103,7 @@ class LinkState:
         )
 
     def keep_traffic(self, connection: NodeConnection) -> None:
-        """Count what went by a connection that is gone."""
+        """Add the traffic of a connection that is gone to the totals."""
         self.octets_in += connection.octets_in
         self.octets_out += connection.octets_out
 
@@ -151,7 +151,7 @@ class Links(ConnectionOwner):
     # ---- from the outside
 
     async def start(self) -> str:
-        """Open the port for other nodes; the address that it really has. OptionError where it cannot be had."""
+        """Open the port for other nodes; return its actual address. Raises OptionError if it cannot be opened."""
         listen = self.settings.options.listen
         name, port = split_address(listen)
         try:
@@ -192,7 +192,7 @@ class Links(ConnectionOwner):
                 link.dialling.add_done_callback(self.task_ended)
 
     def send(self, node: str, octets: bytes) -> bool:
-        """Send a message to a node; False where there is no link, or it had to be ended since too much waits."""
+        """Send a message to a node. Returns False if there is no link, or if it ended as too much waited."""
         link = self.links.get(node)
         return link is not None and link.main is not None and link.main.send(octets)
 
@@ -202,7 +202,7 @@ class Links(ConnectionOwner):
         return 0 if link is None or link.main is None else link.main.version
 
     def send_bulk(self, node: str, octets: bytes) -> bool:
-        """Send a message by the connection for bulk; False where it cannot be sent now: `bulk_ready` says when."""
+        """Send a message over the bulk connection. Returns False if it is not ready: `bulk_ready` tells when it is."""
         link = self.links.get(node)
         if link is None:
             return False
@@ -220,7 +220,7 @@ class Links(ConnectionOwner):
         return connection
 
     async def stop(self) -> None:
-        """End everything."""
+        """Stop listening, and end all links and connections."""
         self.stopped = True
         if self.acceptor is not None:
             self.acceptor.close()
@@ -269,7 +269,7 @@ class Links(ConnectionOwner):
             wait_s = min(max(2 * wait_s, RETRY_MIN_S), RETRY_MAX_S)
 
     async def attempt(self, link: LinkState) -> None:
-        """Try once to have a link; OSError where it fails."""
+        """Try once to make a link. Raises OSError if that fails."""
         tried_us = self.now_us()
         connection = NodeConnection(self, MESSAGES, link.node)
         try:
@@ -287,7 +287,7 @@ class Links(ConnectionOwner):
                 link.tried = None
 
     async def reach(self, address: str, connection: NodeConnection) -> None:
-        """Connect, and come to the end of the handshake.
+        """Connect to a node, and complete the handshake.
 
         raises  ConnectionRefusedError where every address of the host has refused; OSError where it fails otherwise
         """
@@ -440,7 +440,7 @@ class Links(ConnectionOwner):
             self.links.pop(link.node, None)
 
     def say(self, key: str, text: str) -> None:
-        """Log what is wrong with a node, once until it is something else; of strangers, one in a second."""
+        """Log a node's problem, once until it is another one; of strangers, log one a second."""
         if not key:
             if self.now_us() - self.stranger_said_us < STRANGER_SAID_US:
                 return

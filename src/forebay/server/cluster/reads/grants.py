@@ -70,7 +70,7 @@ class GivenGrants:
         return None if found is None else found[0]
 
     def end_old(self, now_us: int) -> None:
-        """Forget those that nobody has taken in time."""
+        """Drop the grants that no reader has taken in time."""
         while self.given:
             token, (_, until_us) = next(iter(self.given.items()))
             if until_us > now_us:

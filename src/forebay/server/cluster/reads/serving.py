@@ -124,7 +124,7 @@ class FollowerReads(ReaderHost):
     # ---- time
 
     def look(self, now_us: int) -> None:
-        """Look at the readers, as some time has passed."""
+        """Do the periodic work for the readers."""
         if self.late:
             self.look_at_late()
         if now_us < self.look_us:
@@ -140,7 +140,7 @@ class FollowerReads(ReaderHost):
                 reader.transport.abort()
 
     def look_at_late(self) -> None:
-        """See whether what readers wait for has come."""
+        """Look again for the grants and records that readers wait for."""
         for reader in list(self.late):
             if reader.grant is None:
                 self.ask(reader)

@@ -101,7 +101,7 @@ class EtcdClient:
         self.lost = ""
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self.http.aclose()
 
     async def ask(self, path: str, question: Mapping[str, object], *, again: bool) -> Json:
@@ -227,7 +227,7 @@ class EtcdClient:
         return parsed(address, HTTP_OK, answer.content)
 
     def leave(self, address: str) -> None:
-        """Ask the next member from now on, unless that is so already."""
+        """Switch to the next member, unless that has happened already."""
         if self.addresses[self.at] == address:
             self.at = (self.at + 1) % len(self.addresses)
 

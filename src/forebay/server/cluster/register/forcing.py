@@ -83,7 +83,7 @@ def force(options: Options, may_lose: bool) -> Forced:
 
 
 async def forced(settings: ClusterSettings, identity: StoreIdentity, may_lose: bool) -> Forced:
-    """Force a store as `force`."""
+    """Make a node lead alone, as `force` does."""
     seen = Seen()
     register = make_register(settings, seen)
     try:

@@ -65,11 +65,11 @@ class EtcdRegister(Register):
         self.took_us = 0  # of the last answer
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Start to watch the register."""
         self.begin(self.keep_watching())
 
     async def stop(self) -> None:
-        """Leave: other nodes see it at once if etcd can be asked."""
+        """Stop, and revoke this node's lease if etcd answers, so that other nodes see it at once."""
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -161,7 +161,7 @@ class EtcdRegister(Register):
             wait_s = min(2 * wait_s, WAIT_MAX_S)
 
     async def watch(self, answer: Json) -> bool:
-        """Take what is there, and then what changes; False if the watch never began."""
+        """Process the present state in `answer`, then each change. Returns False if the watch never began."""
         self.take_record(answer)
         self.take_nodes(answer)
         begun = False
@@ -275,7 +275,7 @@ class EtcdRegister(Register):
         return answer
 
     def reached(self, why_unasked: str, why_unwatched: str) -> None:
-        """Note whether questions are answered and the watch goes on, and tell what has changed of it."""
+        """Note whether questions are answered and the watch runs, and report a change of that to the listener."""
         self.why_unasked, self.why_unwatched = why_unasked, why_unwatched
         why = why_unasked or why_unwatched
         if why != self.told:
