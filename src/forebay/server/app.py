@@ -51,7 +51,7 @@ from forebay.session.session import Session
 
 TICK_S: Final = 0.1
 NO_SESSION: Final = 0
-TRIM_S: Final = 5  # seconds between two looks for memory to give back
+TRIM_S: Final = 5  # between two attempts to return memory to the system
 KIB: Final = 1024
 ROUNDING_S: Final = 0.001  # the loop counts milliseconds: a timer may be as much too early
 logger = logging.getLogger("forebay")
@@ -62,13 +62,13 @@ class App(Host):
     """A broker, from when its node begins to lead to the end of the process.
 
     process  the process of the node
-    broker   what clients are served by; its parts have their names here, too
-    asked  whoever waits for the disk with what this turn brings
+    broker   serves the clients; its parts are attributes here, too
+    asked  callers that wait until this turn's changes are on the disk
     unwritten  the same, and what must be durable for it
-    proving  what callers that have no session wait for
-    addresses  where it listens, by the names of the options
+    proving  proofs that callers without a session wait for
+    addresses  of its listeners, by option name
     watchers  called once a second, as long as turns come
-    leaving  about to stop: health checks say so
+    leaving  the broker is about to stop, which health checks report
     """
 
     def __init__(self, process: Process) -> None:
@@ -116,7 +116,7 @@ class App(Host):
         self.asked: list[asyncio.Future[None]] = []
         self.unwritten: list[tuple[int, asyncio.Future[None]]] = []
         self.scheduled = False
-        self.alarm_us = 0  # when the node is to be woken
+        self.alarm_us = 0  # time of the next scheduled wake-up; 0 for none
         self.addresses: dict[str, str] = {}
         self.watchers: list[Callable[[], None]] = []
         self.leaving = False

@@ -16,7 +16,7 @@ from forebay.server.app import App
 from forebay.server.net import Connection
 
 LEAST_S: Final = 2.0  # for which the disk may take to write and to close the files, however hurried the stop
-LOOK_S: Final = 0.01  # between two looks whether all have left
+LOOK_S: Final = 0.01  # between two checks whether all clients have left
 STAY_US: Final = 500_000  # for which a client may go on sending after it was sent everything, the end too
 logger = logging.getLogger("forebay")
 

@@ -78,12 +78,12 @@ class Connection(Link, asyncio.Protocol):
         self.host = host
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.how_named = how_named
-        self.sending: Sending | None = None  # a file: the transport is left alone until that is done
+        self.sending: Sending | None = None  # a file being sent, during which nothing may be written to the transport
         self.backlog: Backlog | None = None
         self.blocked = False  # the transport takes no more for now
         self.listener = self.via = ""
         self.inner_tls: InnerTlsSettings | None = None
-        self.ending = False  # its last octets are being written
+        self.ending = False  # the connection's last octets are being written
 
     # ---- from the transport
 

@@ -26,7 +26,7 @@ class Process(ABC):
 
     faults  errors of its own
     work    the disk's threads
-    node    decides
+    node    takes all decisions
     peers   the other members of the node's group
     ended   nothing more is done for the group: the process stops, or begins anew
     """

@@ -28,7 +28,7 @@ ALLOW: Final = "allow"
 DENY: Final = "deny"
 GET: Final = "get"
 ANSWER_OCTETS_MAX: Final = 4096
-ANSWERS_MAX: Final = 10_000  # remembered of one login
+ANSWERS_MAX: Final = 10_000  # cached for one login
 FAILURE_S: Final = 1.0
 logger = logging.getLogger("forebay")
 
@@ -36,7 +36,7 @@ Fields = tuple[tuple[str, str], ...]
 
 
 class Callout(Backend):
-    """The server. OptionError: an option that it needs is missing."""
+    """An HTTP server that decides about logins and rights. Raises OptionError if an option it needs is missing."""
 
     def __init__(self, options: Options) -> None:
         self.urls = {
@@ -90,7 +90,7 @@ class Callout(Backend):
 
 
 class CalloutAuthorizer(Authorizer):
-    """Asks what one principal may do."""
+    """The rights of one principal, as the HTTP server answers for them."""
 
     def __init__(self, callout: Callout, user: str, tags: list[str], address: str) -> None:
         self.callout = callout

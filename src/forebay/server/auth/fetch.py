@@ -32,7 +32,7 @@ def fetch(client: httpx.Client, method: str, url: str, content: str | None = Non
                 if len(octets) > octets_max:
                     break
     except httpx.HTTPStatusError as error:
-        # Not the request's address, which may hold a password.
+        # The error must not show the URL, which may hold a password.
         raise ConnectionError(f"it answers with status {error.response.status_code}") from None
     except httpx.HTTPError as error:
         raise ConnectionError(f"{type(error).__name__}: {error}") from None

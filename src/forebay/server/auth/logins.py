@@ -15,7 +15,7 @@ from forebay.directory.logins.authorizer import Proof
 from forebay.directory.logins.login import Auth
 from forebay.server.system.disk_work import Worker
 
-ASKED_MAX: Final = 16  # at one time
+ASKED_MAX: Final = 16  # questions to other servers at a time
 
 
 class Logins:
@@ -34,7 +34,7 @@ class Logins:
         self.copier = Worker("copy", self.copied, hand_back)
         self.waiting: deque[Proof] = deque()
         self.running: Proof | None = None
-        self.questions: deque[Proof] = deque()  # for others, that wait
+        self.questions: deque[Proof] = deque()  # to other servers, not yet asked
         self.askers: list[Worker] = []
         self.idle: list[Worker] = []
         self.asking: dict[Proof, Worker] = {}

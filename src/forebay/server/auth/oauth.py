@@ -31,13 +31,13 @@ ANSWER_OCTETS_MAX: Final = 1 << 20
 TOKEN_CHARACTERS_MAX: Final = 65_536
 FETCH_S: Final = 5.0
 REFETCH_S: Final = 10.0  # at least, between two attempts because of a key that is not known
-KEYS_S: Final = 300.0  # how long keys are taken for new
+KEYS_S: Final = 300.0  # age at which the keys are fetched again
 EPOCH_S_MAX: Final = 1 << 40
 logger = logging.getLogger("forebay")
 
 
 class Keys:
-    """The keys that tokens may be signed by.
+    """The keys that may sign tokens.
 
     raises  OptionError: a file or a key cannot be used
     """
@@ -104,7 +104,7 @@ class Keys:
 
 
 class OAuth(Backend):
-    """Proves who bears a token.
+    """A login backend for OAuth 2 tokens.
 
     raises  OptionError: what it needs is missing, or cannot be used
     """

@@ -50,7 +50,7 @@ HEAD_OCTETS: Final = 2
 PART_HEAD: Final = struct.Struct("<IQ")
 PART_OCTETS: Final = 1 << 20
 OCTETS_A_LOOK: Final = 2 << 20  # at 50 looks a second: what one learner may cost the leader
-BUSY_OCTETS: Final = 512 << 10  # the same while the leader has all that it can do
+BUSY_OCTETS: Final = 512 << 10  # the same while the leader's thread is busy
 SILENCE_US: Final = 10_000_000  # after which a learner gives a copy up
 ROOM_LOOK_US: Final = 1_000_000
 ASK_AGAIN_US: Final = 60_000_000  # the leader may have less by then
@@ -156,10 +156,10 @@ class CopySender:
 
 
 class CopyTaker:
-    """A learner's side: the folder is being filled.
+    """A learner's side of a copy, which fills the learner's folder.
 
     node     the leader
-    heard_us when something came last
+    heard_us time at which something came last
     """
 
     def __init__(self, copy: FolderCopy, node: str, now_us: int) -> None:
@@ -230,7 +230,7 @@ class Filling:
         """Replace this node's files by those of the leader, as soon as nothing writes to them."""
         member = self.member
         if self.taker is not None or self.is_folder_in_use():
-            return  # it is said again until it is done
+            return  # the caller repeats the call until the copy has begun
         logger.warning("cluster: this node lacks what is in no log file any more: it copies the files of %s", node)
         member.group.store.close()
         self.taker = CopyTaker(begin_copy(member.process.disk, member.process.chance), node, member.now_us())

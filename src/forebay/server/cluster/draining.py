@@ -37,8 +37,8 @@ logger = logging.getLogger("forebay")
 class Draining:
     """The draining of one node.
 
-    is_drained  this node is
-    drained     the other nodes that have said so of themselves
+    is_drained  whether this node is drained
+    drained     other nodes that have reported that they are drained
     refusals    for clients that come here then
     """
 

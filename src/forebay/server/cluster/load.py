@@ -19,7 +19,7 @@ NANOSECONDS: Final = 1000  # a microsecond
 
 
 class ThreadLoad:
-    """The load of the thread that makes it."""
+    """The load of the thread that creates this object."""
 
     def __init__(self) -> None:
         self.path = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
@@ -40,7 +40,7 @@ class ThreadLoad:
 
 
 class LeaderLoad:
-    """Looks every now and then whether a node is busy."""
+    """A periodic check whether a node's thread is busy."""
 
     def __init__(self, member: ClusterNode) -> None:
         self.member = member

@@ -26,7 +26,7 @@ logger = logging.getLogger("forebay")
 
 
 class Promise:
-    """A promise on its way to the disk; `identity` says it once it is there."""
+    """A promise on its way to the disk, after which `identity` holds it."""
 
     def __init__(self, disk: DataDisk, identity: StoreIdentity, epoch: int) -> None:
         self.disk = disk
@@ -38,7 +38,7 @@ class Promise:
 
 
 class OwnDisk:
-    """Of one node.
+    """The calls to one node's disk that a thread makes.
 
     files     the thread that waits for the disk
     asked     a question to the disk is not answered yet

@@ -88,7 +88,7 @@ class ClusterPeers(ClusterNode, RegisterListener, LinkListener):
     is_told_to_stop  a signal has come that ends the process
     told_lost  the log says that the record is gone
     asked      changes of the register whose outcome is not known, by number
-    state      the cluster as administrators see it
+    state      view of the cluster for administrators
     reads      readers of blocks that it serves while it does not
     draining   whether this node serves clients, or others do
     http       what comes over HTTP while it does not lead; it comes by `http_listeners`, too, while it leads

@@ -18,7 +18,7 @@ Note = Callable[[str, dict[str, object]], None]
 
 
 class ClusterWatch:
-    """The view of one node.
+    """The standings of all members, as one node sees them.
 
     since_ms  each member's standing, by name: since when, in milliseconds since 1970
     too_few   fewer than `min_in_sync` answer, so that nothing is confirmed

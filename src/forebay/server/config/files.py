@@ -107,7 +107,7 @@ def read_toml(text: str) -> tuple[Values, Lines]:
 
 
 class TomlLines:
-    """Finds the lines of the keys of a document that is known to be TOML, which tomllib does not tell."""
+    """A finder of each key's line in valid TOML, as tomllib does not tell lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -167,7 +167,7 @@ def placed(loaded: Loaded) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The faults of a configuration, and what may be one.
+    """An error or warning about a configuration.
 
     level  ERROR or WARNING
     text   the place, the key and what it is about

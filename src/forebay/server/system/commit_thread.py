@@ -23,7 +23,7 @@ CommitDone = Callable[[Commit, BaseException | None], None]
 
 
 class CommitThread:
-    """The commit that the thread has; one at a time.
+    """A thread without the interpreter for short commits, one at a time.
 
     fileno  can be read once it has ended: then `came_back` is to be called
     commit  that is under way; None if none is

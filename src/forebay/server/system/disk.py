@@ -71,7 +71,7 @@ class Removal:
 
 
 class FreeSpace:
-    """The question how many octets are left of a disk."""
+    """A query of the free space of a disk."""
 
     def __init__(self, disk: DataDisk) -> None:
         self.disk = disk

@@ -20,7 +20,7 @@ class Replacement:
     """The next process of this command."""
 
     def __init__(self) -> None:
-        self.noted = -1  # the end of the pipe that is read from
+        self.noted = -1  # reading end of the pipe of signals
 
     def prepare(self) -> None:
         """Note signals from now on. A signal that no other thread takes waits for the next process."""

@@ -11,7 +11,7 @@ logger = logging.getLogger("forebay")
 
 
 class EventLog(Listener):
-    """Writes those that the options name."""
+    """A log of the events that the options name."""
 
     def __init__(self) -> None:
         self.types: set[str] = set()

@@ -112,7 +112,7 @@ class Histograms:
         self.confirm = Histogram("us")
         self.delivery = Histogram("us")
         self.replicate = Histogram("us")
-        self.turn_ns = 0  # when it began
+        self.turn_ns = 0  # start of the present turn
         self.commit_ns = 0
         self.unconfirmed: deque[tuple[int, int]] = deque()  # (lsn, when its turn began), ascending
         self.shipped: deque[tuple[int, int]] = deque()  # (lsn, when it was given to the disk), ascending

@@ -12,7 +12,7 @@ from typing import Final
 
 from forebay.core.pieces import Part
 
-WRITE_OCTETS: Final = 1 << 20  # that a transport is given at a time
+WRITE_OCTETS: Final = 1 << 20  # given to a transport at a time
 
 
 class Backlog:

@@ -19,13 +19,13 @@ MEMORY: Final = "memory"
 SLOW: Final = "slow"
 UNREAD: Final = "unread"
 SMALL_OCTETS: Final = 64 << 10  # a request this long is taken in however much the others hold
-LONG_ANSWERS: Final = 4  # that are made at a time
+LONG_ANSWERS: Final = 4  # long answers made at a time
 
 
 class Door:
     """The connections over HTTP of one broker.
 
-    connections  that are open
+    connections  number of open connections
     octets       of requests that are on their way in, or whose answers are awaited
     unread       connections whose clients do not read on for now, and what is written to each waits
     long         whoever makes an answer that may be long is within it meanwhile: the others' are not in memory yet

@@ -92,7 +92,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
             logger=library_logger,
         )
         self.full = False  # the client does not read: its transport takes no more for now
-        self.head_octets = 0  # of the request
+        self.head_octets = 0  # octets of the request so far
         self.begun = b""  # the first octets
         self.unread_octets = 0  # answers to pings since then
         self.leaving: asyncio.TimerHandle | None = None

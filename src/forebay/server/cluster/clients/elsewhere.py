@@ -22,10 +22,10 @@ from forebay.wire.blocks.frames import GRANTED_PREFACE
 
 
 class Elsewhere:
-    """The clients of one node that are served elsewhere.
+    """The clients of a follower, most of which the leader serves.
 
-    tell_metrics  to Prometheus
-    beginning  connections that have not said yet what they are
+    tell_metrics  writes the metrics for Prometheus
+    beginning  connections whose first octets have not come yet
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Elsewhere:
 
 
 class FirstOctets(NewConnection):
-    """A connection that has not said yet what it is."""
+    """A connection whose first octets, which tell its protocol, have not come yet."""
 
     def __init__(self, elsewhere: Elsewhere, endpoint: Endpoint, peer: Peer | None) -> None:
         super().__init__(endpoint, peer)

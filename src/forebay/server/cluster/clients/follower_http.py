@@ -1,4 +1,4 @@
-"""The face of a node that does not lead for those who come over HTTP."""
+"""HTTP at a node that does not lead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAVING: Final = "leaving"
 
 
 class FollowerHttp(HttpHost):
-    """The HTTP of one node that follows."""
+    """The HTTP service of one follower."""
 
     def __init__(self, member: ClusterNode, draining: Draining, filling: Filling) -> None:
         self.member = member

@@ -28,12 +28,12 @@ class Listening:
 
 
 class ClientListeners:
-    """All of one node, by the names of their options.
+    """All client listeners of one node, by option name.
 
     elsewhere  makes the protocol of a connection that this node does not serve
     arrivals   the same listeners for clients that come by way of other nodes
     makers     of those that it serves, while it leads
-    addresses  where each listens
+    addresses  of the listeners
     endpoints  as they were opened
     """
 

@@ -10,9 +10,9 @@ from forebay.server.listen import Endpoint
 
 
 class NewConnection(asyncio.Protocol):
-    """One connection until that is known; it is ended where its client takes longer than a handshake may.
+    """One connection until its protocol is known. It ends if its client takes longer than a handshake may.
 
-    data  what has come
+    data  octets received so far
     """
 
     def __init__(self, endpoint: Endpoint, peer: Peer | None) -> None:

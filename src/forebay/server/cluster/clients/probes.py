@@ -49,7 +49,7 @@ class HttpHost(ABC):
 
 
 class HttpClient(NewConnection):
-    """A connection over HTTP until it is known what it is for."""
+    """A connection over HTTP until its first request tells whether it is a probe."""
 
     def __init__(self, host: HttpHost, endpoint: Endpoint, peer: Peer | None) -> None:
         super().__init__(endpoint, peer)

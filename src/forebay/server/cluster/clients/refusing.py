@@ -48,7 +48,7 @@ RETRY_S: Final = 1
 
 
 class LastWords(ABC):
-    """The few words of one protocol to a client that is not served."""
+    """The farewell of one protocol to a client that is not served."""
 
     def __init__(self, text: str, address: str) -> None:
         self.text = text

@@ -33,7 +33,7 @@ logger = logging.getLogger("forebay")
 class RelayEnd(asyncio.Protocol):
     """One end of a relayed connection: what comes here leaves at the other.
 
-    done  no more comes here
+    done  no more data comes from this end's peer
     """
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ class RelayEnd(asyncio.Protocol):
 
 
 class RelayedClient(RelayEnd):
-    """A client's own end, on the node where it came."""
+    """A client's end of a relayed connection, on the node to which it connected."""
 
     def __init__(self, relay: Relay, endpoint: Endpoint, peer: Peer | None) -> None:
         super().__init__()
         self.relay = relay
         self.endpoint = endpoint
         self.peer = peer
-        self.first = b""  # of a client that does not wait
+        self.first = b""  # octets of a client that sends before the relay is ready
         self.joining: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

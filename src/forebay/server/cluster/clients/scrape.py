@@ -19,7 +19,7 @@ TellMetrics = Callable[["ClusterState", str], tuple[str, bytes]]
 
 
 class ScrapeAnswer(asyncio.Protocol):
-    """A connection of Prometheus."""
+    """A connection from Prometheus, which gets one answer."""
 
     def __init__(self, tell: Callable[[str], tuple[str, bytes]]) -> None:
         self.tell = tell

@@ -36,7 +36,7 @@ MakeNonce = Callable[[int], bytes]
 
 
 class ConnectionOwner(ABC):
-    """The party that a connection belongs to."""
+    """The owner of connections, which is called back about them."""
 
     settings: ClusterSettings
     store: str
@@ -110,7 +110,7 @@ class NodeConnection(asyncio.Protocol):
         self.timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.end, "no end of the handshake in time")
         self.owner.began(self)
         if self.why:
-            return  # it is not wanted
+            return  # the connection is no longer needed
         settings = self.owner.settings
         hello = Hello(
             versions=(VERSION_MIN, VERSION_MAX),

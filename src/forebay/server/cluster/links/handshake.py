@@ -45,7 +45,7 @@ Nonce = Annotated[str, msgspec.Meta(min_length=2 * NONCE_OCTETS, max_length=2 * 
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The fields that one side says of itself.
+    """The fields by which one side introduces itself.
 
     versions  of the protocol, the oldest and the newest spoken
     nonce     in hexadecimal
@@ -60,7 +60,7 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """The last word of a side that goes no further; the reason is a word for programs."""
+    """The refusal by one side of a handshake. Its reason is a word for programs."""
 
     reason: Word
     text: Text

@@ -40,7 +40,7 @@ logger = logging.getLogger("forebay")
 
 
 class LinkListener(ABC):
-    """The party that hears what becomes of links."""
+    """The listener for events of links: up, down, refused, messages."""
 
     @abstractmethod
     def connected(self, node: str, store: str) -> None:
@@ -75,7 +75,7 @@ class LinkState:
 
     address  where the node is; empty: unknown, and it has to come
     tried    the attempt to connect that is in its handshake
-    why      of the last failure, for people
+    why      reason of the last failure, for people
     octets_in, octets_out  of connections that are gone; `traffic` has all
     """
 

@@ -17,7 +17,7 @@ LISTENERS: Final = ("amqp", "amqps", "mqtt", "mqtts")  # that take readers of bl
 class Offers(ReadOffers):
     """The offers of one node that leads.
 
-    given  how many grants there were, so that readers are spread over the followers
+    given  number of grants so far, by which readers are spread over the followers
     """
 
     def __init__(self, member: ClusterNode) -> None:

@@ -60,15 +60,15 @@ class ReaderHost(ABC):
 
 
 class GrantedReader(asyncio.Protocol):
-    """One reader.
+    """The connection of one reader of blocks.
 
     token    that it has shown; `grant` is what that stands for, once it is known
     pending  fetches that were not answered yet
     sending  part of a file is on its way: nothing else may be sent before it is there
     blocked  it has not taken the last answer
-    moved_us  when something came or was sent last
+    moved_us  time at which something was received or sent last
     late_us   when it is told that what it waits for does not come; 0 while it waits for nothing
-    until_us  when its grant ends
+    until_us  time at which its grant ends
     """
 
     def __init__(self, reads: ReaderHost) -> None:

@@ -27,7 +27,7 @@ READERS_MAX: Final = 256
 WRITTEN_OCTETS_MAX: Final = 1 << 20  # of an answer that is not sent from its file: it waits in memory for its reader
 LATE_US: Final = 2_000_000  # for which a reader waits for its grant, or for records that the leader has already
 IDLE_US: Final = LIFE_US  # Spark may be long about what it was sent last
-UNKNOWN_US: Final = 10_000_000  # for a token
+UNKNOWN_US: Final = 10_000_000  # within which a reader must show a token
 LOOK_US: Final = 1_000_000
 logger = logging.getLogger("forebay")
 
@@ -37,7 +37,7 @@ class FollowerReads(ReaderHost):
 
     late     readers that wait for what the leader has said, or sent
     turns    readers with a fetch that can be answered
-    octets   that were sent
+    octets   sent to readers so far
     """
 
     def __init__(self, member: ClusterNode, filling: Filling) -> None:

@@ -76,7 +76,7 @@ class EtcdClient:
     timeout_s  how long a member may take for an answer
     user       and password; empty for none
 
-    lost              why etcd is not believed any more; empty as long as it is
+    lost              reason why etcd's answers are no longer trusted; empty while they are
     """
 
     def __init__(

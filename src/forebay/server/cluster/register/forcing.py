@@ -72,7 +72,7 @@ def force(options: Options, may_lose: bool) -> Forced:
     raises  RequestError: it cannot be, and nothing was changed; OptionError, StorageError
     """
     settings = make_settings(options)
-    disk = DataDisk(options.data)  # a node that runs holds it
+    disk = DataDisk(options.data)  # fails while the node runs, which holds the folder's lock
     try:
         identity = read_identity(disk)
     finally:

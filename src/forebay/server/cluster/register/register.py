@@ -28,7 +28,7 @@ from forebay.server.telemetry.histograms import Histogram
 GROUP: Final = "1"  # one group now; each will have a record of its own
 WAIT_MIN_S: Final = 0.05
 WAIT_MAX_S: Final = 1.0
-KEEP_ALIVES: Final = 3  # while a lease lasts
+KEEP_ALIVES: Final = 3  # requests to keep the lease, in the time that it lasts
 LEAVE_S: Final = 1.0
 NANOSECONDS: Final = 1000  # a microsecond
 logger = logging.getLogger("forebay")
@@ -37,7 +37,7 @@ logger = logging.getLogger("forebay")
 class EtcdRegister(Register):
     """The register of one cluster's group.
 
-    root        how the keys begin, with a slash at its end
+    root        prefix of the keys, with a slash at its end
     presence_s  how long a node that died counts as being there
     times       that etcd took for its answers
     told        the reason why it is not reached; empty where it is
@@ -52,7 +52,7 @@ class EtcdRegister(Register):
         self.presence_s = presence_s
         self.loop = asyncio.get_running_loop()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.looked = 0  # revision of the newest sight
+        self.looked = 0  # etcd's revision at the newest read
         self.nodes: dict[tuple[str, str], bytes] = {}
         self.reading = False
         self.read_again = False
@@ -62,7 +62,7 @@ class EtcdRegister(Register):
         self.lease = "0"
         self.why_unasked = self.why_unwatched = self.told = ""
         self.times = Histogram("us")
-        self.took_us = 0  # of the last answer
+        self.took_us = 0  # duration of the last request
 
     def start(self) -> None:
         """Start to watch the register."""
