@@ -189,7 +189,7 @@ class App(Host):
     # ---- callers without a session
 
     def login_concluded(self, answer: Proof | Joining) -> None:
-        """Resume whoever waits for a finished password check or for a message body that has been put together."""
+        """Resume the caller or session that waits for a finished password check, or for a joined message body."""
         waiting = self.proving.pop(answer, None) if isinstance(answer, Proof) else None
         if waiting is None:
             self.broker.answered(answer)

@@ -48,7 +48,7 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
 
 
 async def close_files(app: App) -> None:
-    """Close the files, on another thread; end the process where the disk does not let it within `drain_timeout_ms`."""
+    """Close the files on another thread. End the process if the disk takes longer than `drain_timeout_ms`."""
     limit_ms = app.options.drain_timeout_ms
     if app.store.in_flight():
         app.faults.leave_disk(limit_ms)

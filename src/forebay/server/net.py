@@ -53,7 +53,7 @@ class Connection(Link, asyncio.Protocol):
     """One client's connection, and its transport.
 
     protocol  what octets of no protocol are taken for
-    peer      the client where somebody else has said who it is; otherwise it is at the other end of the transport
+    peer      the client as a PROXY header or another node announces it; otherwise the transport's other end
     how_named  what of a client's certificate says who it is; NONE: nothing
     listener   that it came by, by the name of its option; empty for none
     via        the node of the cluster that it came by; empty where it came here itself
@@ -338,7 +338,7 @@ class Connection(Link, asyncio.Protocol):
         self.broker.touch(self)
 
     def file_ended(self, whole: bool) -> None:
-        """Go on after a file has been sent. Abort unless all was sent: the client cannot tell what comes next."""
+        """Resume output after a file. Abort unless all of it was sent: the client cannot tell what comes next."""
         self.sending = None
         if not whole:
             self.transport.abort()

@@ -84,7 +84,7 @@ async def begun(process: NodeProcess, starting: asyncio.Task[None]) -> None:
 
 
 async def stop(process: NodeProcess, serving: Serving, starting: asyncio.Task[None], hurry: asyncio.Event) -> None:
-    """Let another node lead if one can, take leave of every client, and close the files."""
+    """Hand leadership to another node if one can lead, send clients their goodbye, and close the files."""
     app, peers = process.app, process.peers
     if app is None or process.ended:
         starting.cancel()

@@ -140,7 +140,7 @@ class Draining:
             os.environ[MARK] = "1"
 
     async def leave(self, hurry: asyncio.Event) -> None:
-        """Send away the clients that came by this node, by way of the leader. This node follows, and stops."""
+        """Ask the leader to send away the clients that came by way of this node, which follows and stops."""
         member = self.member
         if not member.relay.clients or member.links.version(member.group.leader) < SINCE_VERSION:
             return

@@ -76,7 +76,7 @@ class Loaded:
 
 
 class OptionSource:
-    """The sources of the options of one broker; it may be asked again while the broker runs.
+    """The sources of the options of one broker, which may be read again while the broker runs.
 
     flags        values given on the command line, by option name
     environment  the process's; FOREBAY_<NAME> sets an option, FOREBAY_CONFIG names the file where `file` is None

@@ -256,7 +256,7 @@ class Relay:
             loop.call_exception_handler({"message": "a client on its way to the leader", "exception": error})
 
     async def stop(self) -> None:
-        """Let all clients go."""
+        """Close all clients' connections, and cancel their attempts to reach the leader."""
         tasks = [each.joining for each in self.clients if each.joining is not None]
         for client in list(self.clients):
             client.transport.close()

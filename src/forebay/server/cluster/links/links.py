@@ -314,7 +314,7 @@ class Links(ConnectionOwner):
             raise ConnectionError(connection.why)
 
     async def open_connection(self, place: tuple[Any, ...], connection: NodeConnection) -> None:
-        """Connect to one address; OSError where that fails.
+        """Connect to one address. Raises OSError if that fails.
 
         The loop makes the socket and closes it. One of ours would be closed twice where the connection is ended in the
         moment between its beginning and the return of this: by then its number may be that of a file.

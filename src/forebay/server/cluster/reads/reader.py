@@ -196,7 +196,7 @@ class GrantedReader(asyncio.Protocol):
             self.transport.abort()
 
     def file_ended(self, whole: bool) -> None:
-        """Go on after a file has been sent. Abort unless all was sent: the reader cannot tell what comes next."""
+        """Resume output after a file. Abort unless all of it was sent: the reader cannot tell what comes next."""
         self.sending = None
         self.moved_us = self.reads.now_us()
         if whole:

@@ -63,7 +63,7 @@ class FollowerReads(ReaderHost):
         return self.file_sender
 
     def stop(self) -> None:
-        """Let all readers go."""
+        """Abort all readers' connections, and stop the thread that sends files."""
         for reader in list(self.readers):
             reader.transport.abort()
         if self.file_sender is not None:
