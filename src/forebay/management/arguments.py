@@ -153,7 +153,7 @@ def is_offset(value: object) -> bool:
 
 
 def refuse(name: str, value: object, text: str) -> RequestError:
-    """An error that names an argument and its value."""
+    """Return an error that names an argument and its value."""
     return RequestError(INVALID, f"{name}: {shown(value)} {text}")
 
 

@@ -35,7 +35,7 @@ def summary_of(cluster: Cluster | None) -> ClusterSummary | None:
 
 
 def waits_of(status: dict[str, object]) -> str:
-    """The reason why confirms wait, in a status; empty where they do not."""
+    """Return the reason why publisher confirms wait, from a cluster status. Returns "" if they do not wait."""
     if status["too_few_in_sync"]:
         answering = status["answering"]
         assert isinstance(answering, list)
@@ -51,7 +51,7 @@ def waits_of(status: dict[str, object]) -> str:
 
 
 def listed(status: dict[str, object], key: str) -> list[dict[str, object]]:
-    """A list of a status."""
+    """Return the list under a key of a cluster status."""
     found = status[key]
     assert isinstance(found, list)
     return found

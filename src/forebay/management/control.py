@@ -35,15 +35,15 @@ class Connections(ABC):
 
     @abstractmethod
     def listed(self) -> list[dict[str, object]]:
-        """The fields of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
+        """Return the fields of each connection, at least `id`, `peer`, `vhost`, `user`, `protocol`, sorted by id."""
 
     @abstractmethod
     def find(self, id: int) -> dict[str, object] | None:
-        """The same of one connection; None if there is none of this id."""
+        """Return the fields of one connection, as `listed` does. Returns None if no connection has this id."""
 
     @abstractmethod
     def channels(self) -> list[dict[str, object]]:
-        """The channels of all connections that have some, each with its `connection`, whose `vhost` and `user`."""
+        """Return the channels of all connections, each with its `connection`, `vhost` and `user`."""
 
     @abstractmethod
     def holds(self, id: int) -> list[dict[str, object]]:
@@ -62,7 +62,7 @@ class ServerStatus(ABC):
 
     @abstractmethod
     def now_us(self) -> int:
-        """The broker's clock, in microseconds since 1970."""
+        """Return the time of the broker's clock, in microseconds since 1970."""
 
     @abstractmethod
     def fields(self) -> ServerFields:
@@ -188,7 +188,7 @@ class Control(Administration, Gate):
         return frozenset(self.vhosts.directory.users.tags_of(principal))
 
     def may_enter(self, principal: Principal, vhost: bytes) -> bool:
-        """True if somebody's clients could connect to a vhost; Undecided."""
+        """Return whether clients of a principal may connect to a vhost. Raises Undecided."""
         if principal.authorizer is not None:
             return principal.authorizer.may_enter(text(vhost))
         return self.vhosts.directory.users.granted(principal.user, vhost, principal.vouched).permission is not None
@@ -318,7 +318,7 @@ def shape_of(performed: Callable[..., Answer]) -> Any:
 
 
 def operation_named(name: str) -> Operation:
-    """The operation of that name; RequestError(NOT_FOUND)."""
+    """Return the operation of that name. Raises RequestError(NOT_FOUND) if there is none."""
     operation = OPERATIONS.get(name)
     if operation is None:
         raise RequestError(NOT_FOUND, f"do: {shown(name)} is no operation; known are {', '.join(sorted(OPERATIONS))}")

@@ -22,7 +22,7 @@ def is_reader(queue: Queue, name: bytes) -> bool:
 
 
 def find_group(queue: Queue, key: bytes) -> Group:
-    """The group of that key; RequestError(NOT_FOUND) where there is none, or it is one consumer's own cursor."""
+    """Return the group of that key. Raises RequestError(NOT_FOUND) for none, or for one consumer's own cursor."""
     group = None if key.startswith(b"\0") else queue.find_group(key)
     if group is None:
         reader = " (a reader of that name holds messages: release it)" if is_reader(queue, key) else ""
@@ -112,5 +112,5 @@ def check_unused(group: Group, name: str) -> None:
 
 
 def called(queue: Queue, group: Group) -> str:
-    """A group as errors name it."""
+    """Return the name of a group for use in errors."""
     return f"group '{text(group_key(group.name, group.filter))}' of queue '{text(queue.name)}'"

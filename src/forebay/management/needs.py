@@ -35,19 +35,19 @@ class Gate(ABC):
 
     @abstractmethod
     def tags_of(self, principal: Principal) -> frozenset[str]:
-        """The principal's tags."""
+        """Return the principal's tags."""
 
     @abstractmethod
     def visible(self, principal: Principal, vhost: str) -> Vhost:
-        """The vhost of that name; RequestError: NOT_FOUND, REFUSED for those who may not see it; Undecided."""
+        """Return the vhost of that name. Raises RequestError NOT_FOUND, or REFUSED if it is not visible; Undecided."""
 
     @abstractmethod
     def rights(self, principal: Principal, vhost: Vhost) -> Rights:
-        """The rights of a client in a vhost; RequestError(NOT_ALLOWED), Undecided."""
+        """Return the rights of a client in a vhost. Raises RequestError(NOT_ALLOWED), Undecided."""
 
     @abstractmethod
     def owner(self, connection: int) -> str:
-        """The user that has opened a connection; empty where there is none of that number."""
+        """Return the user of a connection; "" if no connection has that number."""
 
 
 class Need:
@@ -67,7 +67,7 @@ class Need:
             raise lacking(user, self.tags)
 
     def check(self, gate: Gate, principal: Principal, given: GivenArguments, as_client: bool) -> Rights | None:
-        """The rights that hold for what turns up on the way; None for those who may do everything.
+        """Check that the caller may run the operation. Return the rights for later checks; None if all is allowed.
 
         as_client  administrators, too, may do only what their permissions let their clients do
         raises     RequestError: REFUSED, NOT_ALLOWED, LOCKED where a queue is another connection's own; Undecided
@@ -108,7 +108,7 @@ class ConnectionNeed(Need):
 
 
 def lacking(user: str, tags: frozenset[str]) -> RequestError:
-    """An error for a user who has none of these tags."""
+    """Return the error for a user who has none of these tags."""
     return RequestError(REFUSED, f"user '{user}' lacks the tag {' or '.join(sorted(tags))}")
 
 
@@ -206,5 +206,5 @@ CLOSE: Final = ConnectionNeed("the user with a tag who opened it", MANAGERS)
 
 
 def told(need: Need) -> str:
-    """The callers that may run an operation over HTTP, for its page."""
+    """Return a text that names the callers that may run an operation over HTTP, for its page."""
     return need.told if need is ADMINISTER else f"{need.told}; administrators"

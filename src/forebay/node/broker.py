@@ -147,7 +147,7 @@ class NodeBroker(LinkOwner):
     # ---- connections
 
     def opened(self, link: Link) -> None:
-        """A client has connected; where it may not, it is cut off."""
+        """Admit a client that has connected, or cut it off if a limit forbids it."""
         link.limit(self.options.send_buffer_octets_max)
         link.opened_us = self.clock.now_us()
         self.totals.sockets += 1
@@ -178,7 +178,7 @@ class NodeBroker(LinkOwner):
         self.handshakes.seat(link, make(self.next_session - 1))
 
     def touch(self, link: Link) -> None:
-        """This connection takes part in the turn; one that has been closed, or was lost, does not."""
+        """Record that a connection takes part in the turn, unless it is closing or lost."""
         if link.closing:
             return
         self.dirty[link] = None
@@ -187,7 +187,7 @@ class NodeBroker(LinkOwner):
             self.pressure.check(link)
 
     def pause(self, link: Link, paused: bool) -> None:
-        """The connection takes no more octets for now, or takes them again."""
+        """Record that the connection accepts no more bytes for now, or accepts them again."""
         session = link.session
         if session is not None and session.id in self.connections:
             session.vhost.pause(session.id, paused)
@@ -230,13 +230,13 @@ class NodeBroker(LinkOwner):
         self.leave(link)
 
     def lost(self, link: Link) -> None:
-        """The connection is gone."""
+        """Remove a connection that is gone."""
         link.closing = True
         self.open.pop(link, None)
         self.leave(link)
 
     def failed(self, link: Link, error: Exception) -> None:
-        """An error of our own while this connection was served: it ends, and if need be the broker."""
+        """End a connection whose handling raised an internal error, and the broker if the fault policy says so."""
         session = link.session
         if isinstance(error, DamagedBlock) and session is not None and not link.closing:
             link.attempt_with(session.dismiss, error.text)
@@ -264,7 +264,7 @@ class NodeBroker(LinkOwner):
         self.is_due = True
 
     def has_stopped(self) -> bool:
-        """True if it must not go on."""
+        """Return whether the broker has stopped and must not go on."""
         return self.stopped is not None
 
     def leave(self, link: Link) -> None:
@@ -287,7 +287,7 @@ class NodeBroker(LinkOwner):
     # ---- answers
 
     def answered(self, answer: Proof | Joining) -> None:
-        """A proof has run, or a body is put together; its connection may have gone meanwhile."""
+        """Resume a connection whose proof has run or whose body is joined. Ignores a connection that is gone."""
         link = self.connections.get(answer.connection)
         if link is None or link.closing:
             return
@@ -344,7 +344,7 @@ class NodeBroker(LinkOwner):
     # ---- the turn
 
     def take(self) -> Ready:
-        """The requests to the world around that have come together since the last time."""
+        """Return and clear the requests to the surroundings that were collected since the last call."""
         ready = self.out
         self.out = Ready()
         ready.stop = self.stopped
@@ -455,7 +455,7 @@ class NodeBroker(LinkOwner):
                 link.fill(False)
 
     def open_gate(self, is_open: bool) -> None:
-        """A leader may deliver from the next turn on, or no longer."""
+        """Open or close the commit gate: a leader may deliver from the next turn on, or no longer."""
         gate = self.gate
         if gate is not None and gate.is_open != is_open:
             gate.is_open = is_open
@@ -488,7 +488,7 @@ class NodeBroker(LinkOwner):
     # ---- time
 
     def tick(self, now_us: int) -> None:
-        """A tenth of a second is over."""
+        """Advance timers. Call every tenth of a second."""
         if self.ended:
             return
         self.ticks += 1
@@ -502,7 +502,7 @@ class NodeBroker(LinkOwner):
             self.every_second(now_us)
 
     def every_second(self, now_us: int) -> None:
-        """A second is over."""
+        """Do the work that is due once a second: limits, stream commits, alarms and stats."""
         second = self.ticks // TICKS_A_SECOND
         around = self.surroundings
         look_at(list(self.open), self.options, now_us)
@@ -520,7 +520,7 @@ class NodeBroker(LinkOwner):
         self.housekeeping_due = True
 
     def wake(self, now_us: int) -> None:
-        """The time of `Ready.again_us` has come."""
+        """Release publishers within their rate again. Call at the time `Ready.again_us`."""
         self.rates.resume(now_us)
         self.is_due = True
 

@@ -40,7 +40,7 @@ class KeptOutput:
         self.octets = 0
 
     def add(self, lsn: int, parts: list[Part]) -> None:
-        """These wait for this frame, or for what came before them."""
+        """Append output that waits for this frame, or for the output before it."""
         if not parts:
             return
         for part in parts:
@@ -51,7 +51,7 @@ class KeptOutput:
             self.pieces.append((lsn, parts))
 
     def take(self, durable: int) -> list[Part]:
-        """The octets that wait no longer."""
+        """Return and remove the output whose frames are durable."""
         out: list[Part] = []
         while self.pieces and self.pieces[0][0] <= durable:
             out += self.pieces.popleft()[1]
@@ -75,7 +75,7 @@ class CommitGate:
         self.kept: dict[Link, KeptOutput] = {}
 
     def keeps(self, link: Link, session: Session, durable: int) -> bool:
-        """True if what the session has written stays here for now, behind what does already."""
+        """Return whether the session's output must wait for a commit, and if so keep it behind earlier output."""
         kept = self.kept.get(link)
         lsn = 0 if link.waits == COMMITTED else self.lsn
         link.waits = ANYTHING
@@ -108,7 +108,7 @@ class CommitGate:
             del self.kept[link]
 
     def pass_on(self, durable: int, dirty: dict[Link, None]) -> list[Link]:
-        """The connections that have something to be sent now, without those whose session is writing in this turn.
+        """Release committed output. Return its connections, without those whose session is writing in this turn.
 
         What such a session has written was not asked for here yet, and would leave with the rest.
         """
@@ -122,6 +122,6 @@ class CommitGate:
         return ready
 
     def forget(self, link: Link) -> None:
-        """The connection is gone."""
+        """Discard the kept output of a connection that is gone."""
         self.kept.pop(link, None)
         link.kept_octets = 0

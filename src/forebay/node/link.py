@@ -54,11 +54,11 @@ class LinkOwner:
         raise NotImplementedError
 
     def touch(self, link: Link) -> None:
-        """This connection takes part in the turn."""
+        """Record that this connection takes part in the turn."""
         raise NotImplementedError
 
     def has_read(self, link: Link, session: Session) -> None:
-        """The session has taken in what came: read no more of it in this turn where that is enough."""
+        """Stop reading a connection for this turn if its session has taken in enough."""
         raise NotImplementedError
 
     def note_unfinished(self, link: Link, octets: int) -> None:
@@ -66,7 +66,7 @@ class LinkOwner:
         raise NotImplementedError
 
     def pause(self, link: Link, paused: bool) -> None:
-        """The connection takes no more octets for now, or takes them again."""
+        """Record that the connection accepts no more bytes for now, or accepts them again."""
         raise NotImplementedError
 
     def cut(self, link: Link) -> None:
@@ -82,7 +82,7 @@ class LinkOwner:
         raise NotImplementedError
 
     def lost(self, link: Link) -> None:
-        """The connection is gone."""
+        """Remove a connection that is gone."""
         raise NotImplementedError
 
     def end_deleted(self) -> None:
@@ -90,15 +90,15 @@ class LinkOwner:
         raise NotImplementedError
 
     def failed(self, link: Link, error: Exception) -> None:
-        """An error of our own while this connection was served."""
+        """Handle an internal error that occurred while this connection was served."""
         raise NotImplementedError
 
     def note_fault(self, what: str, error: Exception) -> None:
-        """An error of our own has ended something."""
+        """Record an internal error and what it has ended."""
         raise NotImplementedError
 
     def stop(self, why: str, error: BaseException) -> None:
-        """Nothing may become durable any more, and nothing leave."""
+        """Stop the broker: from here on nothing becomes durable and no bytes are sent."""
         raise NotImplementedError
 
 
@@ -285,7 +285,7 @@ class Link:
             self.received(b"")
 
     def pass_over(self, octets: int) -> None:
-        """The client does not know yet that it talks to nobody; but it does not go on for ever."""
+        """Discard bytes of a client whose session is over, and cut the client off if it sends too many."""
         self.passed_over += octets
         if self.passed_over > PASSED_OVER_MAX:
             self.broker.cut(self)
@@ -308,7 +308,7 @@ class Link:
             self.broker.failed(self, error)
 
     def named(self) -> str:
-        """The client id and the user that it has told, for the end of a line of the log."""
+        """Return the client id and user of the connection, to end a log line with. Returns "" if neither is known."""
         session = self.session
         current = session or self.handshake
         if current is None:
@@ -322,16 +322,16 @@ class Link:
     # ---- out
 
     def take(self) -> list[Part]:
-        """The octets that may leave; for who sends no files."""
+        """Return the bytes to send, of the gate and of the session. For transports that send no files."""
         return self.take_passed() + self.take_written()
 
     def take_passed(self) -> list[Part]:
-        """The octets that the gate has let go."""
+        """Return and clear the bytes that the gate has released."""
         passed, self.passed = self.passed, []
         return passed
 
     def take_written(self) -> list[Part]:
-        """The octets that the session has written since."""
+        """Return and clear the bytes that the session has written since the last call."""
         session = self.session
         if session is None:
             return []
@@ -344,7 +344,7 @@ class Link:
         return parts
 
     def fill(self, is_full: bool) -> None:
-        """The client has more before it than should wait for it, or less again."""
+        """Record whether too many bytes wait for the client, and stop or resume deliveries to it."""
         self.full = is_full
         session = self.session
         if session is not None:
@@ -373,15 +373,15 @@ class Link:
         return False
 
     def sends_files(self) -> bool:
-        """True if parts of files can be sent as they are."""
+        """Return whether the transport can send parts of files directly."""
         return False
 
     def waiting_octets(self) -> int:
-        """Octets that the client has not taken yet."""
+        """Return the number of bytes that the client has not taken yet."""
         return self.left + self.kept_octets
 
     def limit(self, most: int) -> None:
-        """So much may wait for the client from now on."""
+        """Set how many bytes may wait for the client from now on."""
         self.most = most
         if self.full:
             self.look_at_buffer()
@@ -390,7 +390,7 @@ class Link:
         """Send within the turn what is written: what waits for clients is known before the next is given as much."""
 
     def is_sending(self) -> bool:
-        """True if part of a file is on its way, or has to wait: nothing else may be sent before it is."""
+        """Return whether part of a file is still being sent. No other bytes may be sent before that."""
         return False
 
     def drop(self) -> None:

@@ -57,7 +57,7 @@ class NodeLogins:
         return [*self.hold_all(done.proofs), *joinings]
 
     def take_proofs(self) -> Sequence[Proof]:
-        """The proofs that are asked for between two turns."""
+        """Return the proofs that logins have requested between two turns, and hold their connections."""
         return self.hold_all(self.auth.take_proofs())
 
     def hold_all(self, proofs: list[Proof]) -> list[Proof]:

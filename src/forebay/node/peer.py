@@ -23,7 +23,7 @@ UNKNOWN: Final = Peer("unknown", False)
 
 
 def peer_at(host: str, port: int) -> Peer:
-    """The peer of this address, as `getpeername` or a PROXY header writes it.
+    """Return the peer of an address, as `getpeername` or a PROXY header writes it.
 
     raises  ValueError: `host` is no address
     """
@@ -35,6 +35,6 @@ def peer_at(host: str, port: int) -> Peer:
 
 
 def split_name(name: str) -> tuple[str, int]:
-    """Address and port of a peer's name; of one that is unknown neither."""
+    """Split a peer's name into address and port. An unknown peer has neither."""
     host, _, port = name.rpartition(":")
     return host.strip("[]"), int(port) if port.isdigit() else 0

@@ -19,7 +19,7 @@ class Wanted(Liveness):
 
 
 def store_options(options: Options) -> StoreOptions:
-    """The options of the store."""
+    """Return the options of the store, from the broker's options."""
     return StoreOptions(
         wal_octets_max=options.wal_octets_max,
         wal_chunk_octets=options.wal_chunk_octets,

@@ -120,7 +120,7 @@ def needs_default(options: Options) -> bool:
 
 
 def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSpec, QueueOptions | None]]:
-    """The configured queues by name, and those of their dead letters, without an entry; nothing is changed.
+    """Return the configured queues by name, and their dead-letter queues, which have no entry. Change nothing.
 
     raises  OptionError where there is a queue of another type of that name
     """
@@ -165,7 +165,7 @@ def check_source(
 
 
 def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
-    """The steps that make the configured exchanges and bindings out of what is there; nothing is changed.
+    """Return the steps that make the configured exchanges and bindings from those that exist. Change nothing.
 
     raises  OptionError where one cannot be made of what is there, or of what the configuration makes
     """
@@ -223,7 +223,7 @@ def check_exchange(entry: ExchangeOptions, path: str) -> None:
 
 
 def configured_arguments(entry: QueueOptions, path: str, cluster: ClusterOptions) -> dict[str, object]:
-    """The arguments that say the same as an entry of the configuration; OptionError for what cannot be.
+    """Return the queue arguments equal to an entry of the configuration. Raises OptionError for an invalid entry.
 
     path  of the entry, for errors
     """
@@ -318,7 +318,7 @@ def check_replication(wanted: ReplicationOptions, path: str, cluster: ClusterOpt
 
 
 def work_arguments(entry: QueueOptions) -> dict[str, object]:
-    """The arguments that only queues know whose messages are settled."""
+    """Return the arguments of a work queue, whose messages are settled. A stream does not have them."""
     arguments: dict[str, object] = {}
     limits, retry = entry.limits, entry.retry
     if limits.max_depth:
@@ -350,7 +350,7 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
 
 
 def lease_arguments(entry: QueueOptions) -> dict[str, object]:
-    """The arguments that say what consumers may hold, and when it is settled."""
+    """Return the lease arguments: how much consumers may hold, and when a message counts as settled."""
     arguments: dict[str, object] = {}
     lease = entry.lease
     if lease.semantics != LeaseOptions().semantics:
@@ -372,7 +372,7 @@ def lease_arguments(entry: QueueOptions) -> dict[str, object]:
 
 
 def fairness_arguments(entry: QueueOptions) -> dict[str, object]:
-    """The arguments that say which consumer, and which key's message, is next."""
+    """Return the fairness arguments, which choose the next consumer and the key whose message is next."""
     fairness = entry.fairness
     arguments: dict[str, object] = {}
     for name, value in (
@@ -387,7 +387,7 @@ def fairness_arguments(entry: QueueOptions) -> dict[str, object]:
 
 
 def retention_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
-    """The arguments by which a queue whose messages are settled keeps no more than a stream would.
+    """Return the length and age limits of a work queue for an entry's `retention`, which is a stream's option.
 
     raises  OptionError where the oldest would have to give way, and the newest to be refused
     """
@@ -424,7 +424,7 @@ def retained_arguments(entry: QueueOptions) -> dict[str, object]:
 
 
 def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
-    """The target of dead letters: a queue's address through the default exchange, or a topic."""
+    """Return the arguments for the dead-letter target: a queue through the default exchange, or a topic."""
     topic = entry.dlq.topic or f"$dlq/{entry.name}"
     if topic.startswith("$"):
         is_name = topic.startswith("$queue/") and topic.count("/") == 1
@@ -454,7 +454,7 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
 
 
 def changed_spec(old: QueueSpec, wanted: QueueSpec, name: str) -> QueueSpec:
-    """The spec of a queue that is there: as the configuration wants it, and otherwise as it was declared.
+    """Return the spec of an existing queue with the configured arguments replaced and all others as declared.
 
     raises  OptionError where it is of another type, or in another order
     """

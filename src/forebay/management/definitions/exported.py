@@ -24,7 +24,7 @@ OF_VHOST: Final = ("policies", "queues", "exchanges", "bindings")
 
 
 def user_entry(user: UserReading) -> Entry:
-    """A user with what is kept of its password."""
+    """Return the entry of a user, with the stored hash of its password."""
     hash, algorithm = exported_hash(user.hash or user.exported)
     return {
         "name": user.name,
@@ -36,12 +36,12 @@ def user_entry(user: UserReading) -> Entry:
 
 
 def vhost_entry(vhost: Vhost) -> Entry:
-    """A vhost without what is in it."""
+    """Return the entry of a vhost, without its queues and exchanges."""
     return {"name": text(vhost.name), **metadata(vhost), "metadata": metadata(vhost)}
 
 
 def metadata(vhost: Vhost) -> Entry:
-    """The description of a vhost for people."""
+    """Return the metadata of a vhost: description, tags, default queue type and deletion protection."""
     settings = vhost.catalog.settings
     said: Entry = {
         "description": settings.description,
@@ -54,12 +54,12 @@ def metadata(vhost: Vhost) -> Entry:
 
 
 def policy_entry(vhost: Vhost, policy: Policy) -> Entry:
-    """A policy, in the words of RabbitMQ's API."""
+    """Return the entry of a policy, with the field names of RabbitMQ's API."""
     return {"vhost": text(vhost.name), "name": policy.name, **policy_value(policy)}
 
 
 def policy_value(policy: Policy) -> Entry:
-    """The value of a policy."""
+    """Return the value of a policy: pattern, target type, definition and priority."""
     return {
         "pattern": policy.pattern,
         "apply-to": policy.apply_to,
@@ -69,7 +69,7 @@ def policy_value(policy: Policy) -> Entry:
 
 
 def queues_of(vhost: Vhost) -> list[Queue]:
-    """The queues of a vhost that a file tells of, by name: those that are there after a restart.
+    """Return the queues of a vhost that are exported, sorted by name: those that survive a restart.
 
     The reserved queue is not among them: every broker has its own.
     """
@@ -81,7 +81,7 @@ def is_exported(vhost: Vhost, queue: Queue) -> bool:
 
 
 def queue_entry(vhost: Vhost, queue: Queue) -> Entry:
-    """A queue as it was declared."""
+    """Return the entry of a queue, as it was declared."""
     return {
         "name": text(queue.name),
         "vhost": text(vhost.name),
@@ -92,13 +92,13 @@ def queue_entry(vhost: Vhost, queue: Queue) -> Entry:
 
 
 def exchanges_of(vhost: Vhost) -> list[Exchange]:
-    """The exchanges of a vhost that somebody has made, by name."""
+    """Return the declared exchanges of a vhost, sorted by name, without predefined ones."""
     known = sorted(vhost.catalog.bindings.exchanges.items())
     return [exchange for name, exchange in known if name and not name.startswith(RESERVED)]
 
 
 def exchange_entry(vhost: Vhost, exchange: Exchange) -> Entry:
-    """An exchange as it was declared."""
+    """Return the entry of an exchange, as it was declared."""
     return {
         "name": text(exchange.name),
         "vhost": text(vhost.name),
@@ -111,7 +111,7 @@ def exchange_entry(vhost: Vhost, exchange: Exchange) -> Entry:
 
 
 def bindings_of(vhost: Vhost) -> list[Binding]:
-    """The bindings of a vhost that a file tells of: those whose two ends it tells of."""
+    """Return the bindings of a vhost that are exported: those whose source and destination are exported."""
     found: list[Binding] = []
     for binding in vhost.catalog.bindings.list_all():
         queue = vhost.catalog.queues_by_id.get(binding.destination)
@@ -121,7 +121,7 @@ def bindings_of(vhost: Vhost) -> list[Binding]:
 
 
 def binding_entry(vhost: Vhost, binding: Binding) -> Entry:
-    """A binding."""
+    """Return the entry of a binding."""
     return {
         "source": text(binding.exchange),
         "vhost": text(vhost.name),

@@ -211,7 +211,7 @@ class ImportPlan:
     # ---- where entries belong
 
     def vhost_of(self, given: GivenEntry) -> bytes:
-        """Name of the vhost that an entry is about."""
+        """Return the name of the vhost that an entry is about."""
         if self.only is not None:
             return self.only.name
         name = given.octets("vhost")
@@ -226,7 +226,7 @@ class ImportPlan:
         return name
 
     def there(self, name: bytes) -> Vhost:
-        """The vhost of that name, now that things are done; they do something in it."""
+        """Return the vhost of that name and mark it as touched, as a step is about to change it."""
         vhost = self.vhosts.by_name[name]
         vhost.touch()
         return vhost
@@ -323,7 +323,7 @@ class ImportPlan:
         return self.policy_named(given, self.vhost_of(given), given.text("name"), given, False)
 
     def policy_named(self, given: GivenEntry, vhost: bytes, name: str, said: GivenEntry, operator: bool) -> Do | None:
-        """A policy, without what means nothing here."""
+        """Return the step for a policy, without keys that cannot be in force here."""
         wanted = said.table("definition")
         priority, apply_to = said.value("priority", 0), said.text("apply-to", "all")
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -484,7 +484,7 @@ class ImportPlan:
             self.there(vhost).catalog.bind_exchange(destination, source, key, arguments)
 
     def known_exchange(self, vhost: bytes, name: bytes) -> Exchange | None:
-        """An exchange that is there, or will be."""
+        """Return an exchange that exists or that the file declares; None if there is neither."""
         known = self.vhosts.by_name.get(vhost)
         there = None if known is None else known.catalog.bindings.exchanges.get(name)
         if there is None and known is None and name.startswith(RESERVED):
@@ -492,7 +492,7 @@ class ImportPlan:
         return there or self.exchanges.get((vhost, name))
 
     def known_queue(self, vhost: bytes, name: bytes) -> Declared | None:
-        """The declaration of a queue that is there, or will be."""
+        """Return the declaration of a queue that exists or that the file declares; None if there is neither."""
         known = self.vhosts.by_name.get(vhost)
         there = None if known is None else known.catalog.queues.get(name)
         if there is None:
@@ -500,7 +500,7 @@ class ImportPlan:
         return there.spec.durable, there.spec.auto_delete, there.spec.arguments
 
     def is_known(self, vhost: bytes, name: bytes, kind: str) -> bool:
-        """True if a destination is there, or will be."""
+        """Return whether a binding's destination exists or is declared by the file."""
         if kind == "exchange":
             return self.known_exchange(vhost, name) is not None
         return self.known_queue(vhost, name) is not None
@@ -552,7 +552,7 @@ def user_limits(given: GivenEntry, limits: Mapping[str, object]) -> dict[str, ob
 
 
 def incomplete(step: ImportStep, done: int, error: RequestError) -> RequestError:
-    """The error where something could not be done though it had been checked: the broker changed meanwhile."""
+    """Return the error for a step that failed after its check, as the broker changed meanwhile."""
     before = f"; what stands before it was done, {done} entries" if done else ""
     return RequestError(error.reason, f"{step.what}: {error.text}{before}")
 

@@ -23,13 +23,13 @@ OF_USERS: Final = {
 
 
 def limits_of(vhost: Vhost) -> dict[str, object]:
-    """The limits that are set for a vhost, by RabbitMQ's names."""
+    """Return the limits that are set for a vhost, by RabbitMQ's names."""
     settings = vhost.catalog.settings.fields()
     return {limit: settings[field] for limit, field in OF_VHOSTS.items() if settings[field] != UNLIMITED}
 
 
 def limits_of_user(users: Users, name: str) -> dict[str, object]:
-    """The limits that are set for a user, by RabbitMQ's names."""
+    """Return the limits that are set for a user, by RabbitMQ's names."""
     limits = users.limits.get(name, {})
     return {limit: limits[field] for limit, field in OF_USERS.items() if field in limits}
 

@@ -32,7 +32,7 @@ DELAYED_LOOKED_AT_MAX: Final = 10_000
 def explained(
     vhost: Vhost, connections: Connections, place: MessagePlace, cluster: Cluster | None = None
 ) -> dict[str, object]:
-    """The explanation of one message for people and programs.
+    """Return the explanation of one message for people and programs.
 
     state    of it in its work group, or `stream`; `gone` and `not_there` where the log has nothing at this offset
     summary  the worst reason's sentence
@@ -102,7 +102,7 @@ def pinned_reason(pin: PinFields, offset: int, now_us: int) -> Reason | None:
 
 
 def state(queue: Queue, offset: int) -> str:
-    """The state of a message in the nameless work group; `stream` in a stream."""
+    """Return the state of a message in the nameless work group; `stream` in a stream."""
     if queue.kind == STREAM:
         return "stream"
     group = queue.find_group(b"")
@@ -110,7 +110,7 @@ def state(queue: Queue, offset: int) -> str:
 
 
 def groups_shown(queue: Queue, offset: int) -> list[dict[str, object]]:
-    """The state of the message in each group."""
+    """Return the state of the message in each group."""
     found: list[dict[str, object]] = []
     for group in queue.groups.values():
         if isinstance(group, WorkGroup):
@@ -122,7 +122,7 @@ def groups_shown(queue: Queue, offset: int) -> list[dict[str, object]]:
 
 
 def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: RecordSubject) -> list[Reason]:
-    """The reasons of every group for a message that is in the log; there is always one."""
+    """Return the reasons of every group for a message that is in the log, at least one."""
     offset = int(subject.offset())
     found: list[Reason] = []
     for group in queue.groups.values():
@@ -144,7 +144,7 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
 
 
 def commit_reasons(vhost: Vhost, queue: Queue, offset: int, cluster: Cluster | None) -> list[Reason]:
-    """The reason of a message that is not confirmed: the disk does not answer, or a cluster has not committed it."""
+    """Return the reason why a message is not confirmed: a silent disk, or no commit by the cluster."""
     if offset < queue.log.readable_end():
         return []
     if cluster is None:
@@ -157,14 +157,14 @@ def commit_reasons(vhost: Vhost, queue: Queue, offset: int, cluster: Cluster | N
 
 
 def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | None = None) -> Reason:
-    """The reasons of a message that cannot be read, or that stands behind such a one."""
+    """Return the reason for a message that is in a damaged block, or behind one."""
     fields: dict[str, object] = {"file": damage.path, "position": damage.position}
     fields |= {"first": damage.base, "last": damage.end - 1, "fault": damage.why}
     return Reason(code, f"{what}: {damage.text}", fields, None if group is None else text(group.name))
 
 
 def nobody(queue: Queue, offset: int) -> list[Reason]:
-    """The reasons of a queue that has no group yet."""
+    """Return the reasons for a message of a queue that has no group yet."""
     name = text(queue.name)
     ahead = offset - int(queue.start())
     found: list[Reason] = []
@@ -184,7 +184,7 @@ def nobody(queue: Queue, offset: int) -> list[Reason]:
 
 
 def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
-    """The reason why the log has nothing at an offset."""
+    """Return the reason why the log has no message at an offset."""
     log: QueueLog = queue.log
     if offset >= log.end:
         words = f"queue '{text(queue.name)}' has had no such message: its next offset is {log.end}"
@@ -210,7 +210,7 @@ def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
 
 
 def deaths(vhost: Vhost, queue: Queue, offset: int) -> list[Reason]:
-    """The dead letter that a message has become which is in the log no more, if it did."""
+    """Return the dead letters that a message, which is in the log no more, has become."""
     found: list[Reason] = []
     for group in queue.groups.values():
         if offset < queue.log.end and isinstance(group, WorkGroup):
@@ -220,7 +220,7 @@ def deaths(vhost: Vhost, queue: Queue, offset: int) -> list[Reason]:
 
 
 def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
-    """The same of messages with this id that wait for their time; of very many only the first are looked at."""
+    """Return explanations of delayed messages with this id, from the first DELAYED_LOOKED_AT_MAX of the vhost."""
     found: list[dict[str, object]] = []
     octets = message_id.encode()
     for message in vhost.delayed.listed(DELAYED_LOOKED_AT_MAX):
@@ -246,7 +246,7 @@ def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
 
 
 def queues_to_search(vhost: Vhost, name: bytes | None) -> list[Queue]:
-    """The queue of that name, or all; RequestError(NOT_FOUND)."""
+    """Return the queue of that name, or all queues by name. Raises RequestError(NOT_FOUND)."""
     if name is not None:
         return [vhost.catalog.queue(name)]
     return [vhost.catalog.queues[each] for each in sorted(vhost.catalog.queues)]

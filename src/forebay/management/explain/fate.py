@@ -22,7 +22,7 @@ DEATH_MARK: Final = "dlq-id"
 
 
 def death_of(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reason | None:
-    """The place that a dead letter of a group has gone to; None where it did not die, or nobody knows any more.
+    """Return the reason that names where a dead letter has gone; None if its record is not found.
 
     The newest blocks of the queues that dead letters go to are looked through for its mark.
     """
@@ -50,7 +50,7 @@ def death_of(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reaso
 
 
 def record_with(queue: Queue, block: Block, mark: str, now_us: int) -> RecordSubject | None:
-    """The record of a block that says that it died there."""
+    """Return the record of a block whose death header equals `mark`; None if there is none."""
     octets = mark.encode()
     if octets not in block.data:
         return None
@@ -77,13 +77,13 @@ def death_at(queue: Queue, letter: RecordSubject, group: WorkGroup) -> Reason:
 
 
 def body_octets(queue: Queue, offset: int) -> int:
-    """The length of the body of a message that the log still has."""
+    """Return the body length in bytes of a message; 0 if the log no longer has it."""
     block = queue.log.block(offset)
     return 0 if block is None or offset < block.base else int(block.body_span(offset - block.base, 1))
 
 
 def stuck_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reason:
-    """The reason why a dead letter has not gone where dead letters go."""
+    """Return the reason why a dead letter has not been moved to its target."""
     cause = next((run.cause for run in group.dead_letters.runs if run.first <= offset < run.first + run.count), "")
     exchange = queue.limits.dead_letter_exchange or b""
     fields: dict[str, object] = {"cause": cause, "dead_letter_exchange": text(exchange)}

@@ -23,7 +23,7 @@ Event = dict[str, object]
 
 
 def history(vhost: Vhost, connections: Connections, place: MessagePlace) -> dict[str, object]:
-    """The events of one message, the oldest first; those whose time is not kept stand last.
+    """Return the events of one message, the oldest first and those without a known time last.
 
     source    of each event: what the `message` says, its `group`, a `dead letter`, or a `trace`
     not_kept  what nobody knows any more, or never wrote down
@@ -59,7 +59,7 @@ def when(event: Event) -> tuple[int, int]:
 
 
 def own_events(subject: RecordSubject) -> list[Event]:
-    """The events that a message itself tells of: when it was stored, and where it died before."""
+    """Return the events in a message's own properties: when it was stored, and earlier dead-lettering."""
     published: Event = {"type": "stored", "source": "message", "time_ms": subject.property("stored_ms")}
     for name in ("exchange", "routing_key", "protocol", "user_id", "app_id", "timestamp"):
         value = subject.property(name)
@@ -113,7 +113,7 @@ def group_events(
     missing: list[str],
     is_traced: bool,
 ) -> list[Event]:
-    """The events that a group knows of a message: who holds it, how often it came back, and that it is settled."""
+    """Return a group's events of a message: the holder, the number of redeliveries, and settlement."""
     name = text(group.name)
     found: list[Event] = []
     lease = group.leases.find(offset)
@@ -147,7 +147,7 @@ def group_events(
 
 
 def traced_events(vhost: Vhost, queue: Queue, offset: int) -> list[Event]:
-    """The events that the traces of the vhost have of one message."""
+    """Return the events of one message in the traces of the vhost."""
     found: list[Event] = []
     for trace in vhost.catalog.traces:
         for event in trace.events:

@@ -25,7 +25,7 @@ class MessagePlace:
 
 
 def subject_at(vhost: Vhost, queue: Queue, offset: int) -> RecordSubject | None:
-    """The message at an offset, settled or not; None where the queue has none."""
+    """Return the message at an offset, settled or not; None if the queue has none."""
     if not int(queue.start()) <= offset < int(queue.log.end):
         return None
     block = queue.log.block(offset)

@@ -67,7 +67,7 @@ class Reason:
     group: str | None = None
 
     def shown(self) -> dict[str, object]:
-        """The reason for programs; its text stands in it."""
+        """Return the reason as fields for programs, with its text."""
         found: dict[str, object] = {"code": self.code, "text": self.text}
         if self.group is not None:
             found["group"] = self.group
@@ -75,12 +75,12 @@ class Reason:
 
 
 def worst_first(reasons: list[Reason]) -> list[Reason]:
-    """The same reasons in the order of CODES."""
+    """Return the reasons in the order of CODES, the worst first."""
     return sorted(reasons, key=lambda reason: RANKS[reason.code])
 
 
 def consumer_fields(consumer: Consumer, connections: Connections) -> dict[str, object]:
-    """The owner of a consumer, as far as anybody knows."""
+    """Return the fields of a consumer and, if known, of its connection."""
     fields: dict[str, object] = {
         "consumer": text(consumer.tag),
         "connection": int(consumer.session_id),
@@ -94,7 +94,7 @@ def consumer_fields(consumer: Consumer, connections: Connections) -> dict[str, o
 
 
 def named(fields: dict[str, object]) -> str:
-    """A consumer as sentences call it."""
+    """Return the name of a consumer for use in a sentence."""
     name = f"consumer '{fields['consumer']}'" if fields["consumer"] else "a client that got it one by one"
     who = f"connection {fields['connection']}"
     if "client_id" in fields:
@@ -105,7 +105,7 @@ def named(fields: dict[str, object]) -> str:
 
 
 def duration(us: int) -> str:
-    """A length of time as sentences say it."""
+    """Return a length of time for use in a sentence, such as '5 s'."""
     seconds = us / 1_000_000
     if seconds < 1:
         return f"{max(us, 0) // US_PER_MS} ms"
@@ -115,5 +115,5 @@ def duration(us: int) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """A number with its noun: '1 message', '2 messages'."""
+    """Return a number with its noun: '1 message', '2 messages'."""
     return f"{number} {what}" + ("" if number == 1 else "s")

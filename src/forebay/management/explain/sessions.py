@@ -14,7 +14,7 @@ from forebay.routing.exchange import text
 def session_reasons(
     vhost: Vhost, client: ClientSession, offset: int | None, topic: bytes | None, connections: Connections
 ) -> list[Reason]:
-    """The reasons that hold up a session, and one message of its log or of a topic where that is asked for."""
+    """Return the reasons that hold up a session, and the state of one message or topic if given."""
     found = state_reasons(client, vhost.turn.now_us, connections)
     if topic is not None and not any(gets(each, topic) for each in client.subscriptions):
         words = f"none of its {count(len(client.subscriptions), 'subscription')} matches topic '{text(topic)}'"
@@ -26,7 +26,7 @@ def session_reasons(
 
 
 def state_reasons(client: ClientSession, now_us: int, connections: Connections) -> list[Reason]:
-    """The reasons that hold up everything for a session."""
+    """Return the reasons that hold up all messages for a session."""
     name = text(client.client_id)
     lost = losses(client)
     if not client.connection:
@@ -53,7 +53,7 @@ def state_reasons(client: ClientSession, now_us: int, connections: Connections) 
 
 
 def losses(client: ClientSession) -> list[Reason]:
-    """The reasons that say that the session has lost messages, or takes no more."""
+    """Return the reasons that say that the session has lost messages, or is over its quota."""
     found: list[Reason] = []
     if client.over_quota:
         what = "refused" if client.refuses else "held back"
@@ -67,7 +67,7 @@ def losses(client: ClientSession) -> list[Reason]:
 
 
 def message_reason(client: ClientSession, offset: int) -> Reason:
-    """The state of a message of the sessions' log for one of them."""
+    """Return the state for one session of a message in the log of all sessions."""
     for id, word in client.inflight.items():
         phase = word & PHASE_MASK
         if phase != AWAIT_PUBCOMP and word >> PHASE_BITS == offset:

@@ -16,7 +16,7 @@ from forebay.routing.exchange import text
 
 
 def group_name(group: StreamGroup) -> str:
-    """The group's name; empty for the cursor of one consumer."""
+    """Return the group's name; "" for the cursor of one consumer."""
     return "" if group.name.startswith(b"\0") else text(group.name)
 
 
@@ -52,7 +52,7 @@ def stream_reasons(
 
 
 def expiry_reasons(group: StreamGroup, subject: RecordSubject, now_us: int, who: str) -> list[Reason]:
-    """The reason of a message whose time is over."""
+    """Return the reason if a message has expired, else an empty list."""
     due_us = int(expiry_us(group.limits, group.properties, subject.block, subject.index))
     if due_us >= now_us:
         return []
@@ -63,7 +63,7 @@ def expiry_reasons(group: StreamGroup, subject: RecordSubject, now_us: int, who:
 
 
 def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> list[Reason]:
-    """The reasons that keep the consumers of a group from reading on."""
+    """Return the reasons that keep the consumers of a group from reading on."""
     if not group.consumers:
         return [Reason("no_readers", f"nobody reads for {who}, which is at offset {group.cursor}")]
     found: list[Reason] = []
@@ -78,7 +78,7 @@ def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> li
 
 
 def filter_reasons(group: StreamGroup, subject: RecordSubject, who: str) -> list[Reason]:
-    """The parts of a group's filters that the message does not meet."""
+    """Return the reasons for the parts of a group's filters that the message does not match."""
     block, index = subject.block, subject.index
     if group.filter and not group.key_filter.wants(block, index):
         words = f"the filter '{text(group.filter)}' of {who} does not match its key"

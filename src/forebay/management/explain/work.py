@@ -27,7 +27,7 @@ LOOKED_AT_MAX: Final = 10_000  # entries of a queue's order that are counted for
 
 
 def state_in(group: WorkGroup, offset: int) -> str:
-    """The state of a record in a group: ready, leased, delayed, dying or settled."""
+    """Return the state of a record in a group: ready, leased, delayed, dying or settled."""
     if offset >= group.settlement.cursor:
         return READY
     page = group.settlement.pages.get(offset >> PAGE_BITS)
@@ -86,7 +86,7 @@ class WorkReasons:
         return max(int(lease.deadline_us), self.group.leases.extended.get(self.offset, 0))
 
     def since_us(self, lease: Lease) -> int:
-        """The time at which it was delivered; where another record of the lease was extended, not before then."""
+        """Return the time of delivery in microseconds, or a later one if the lease was extended."""
         return min(int(lease.deadline_us - lease.consumer.timeout_us), self.now_us)
 
     def lease_fields(self, lease: Lease) -> dict[str, object]:
@@ -161,7 +161,7 @@ class WorkReasons:
             self.add("exclusive", words, connection=owner)
 
     def could_take(self, consumer: Consumer) -> bool:
-        """True if a consumer would take it now; why not, otherwise, is noted."""
+        """Return whether a consumer could take the message now. Adds a reason for each obstacle."""
         fields = consumer_fields(consumer, self.connections)
         who = named(fields)
         able = True
@@ -206,7 +206,7 @@ class WorkReasons:
     # ---- what stands before it
 
     def barrier(self) -> None:
-        """The reason that a record stands behind others of its message group."""
+        """Add the reason if the record waits behind others of its message group."""
         order = self.group.ready_queue.order
         block, index = self.subject.block, self.subject.index
         if order is None or not block.format(index) & KEYED:
@@ -224,7 +224,7 @@ class WorkReasons:
         self.add("message_group", words, **fields)
 
     def state_words(self, offset: int, fields: dict[str, object]) -> str:
-        """The state of the message at another offset."""
+        """Describe the state of the message at another offset, and set `state` and its holder in `fields`."""
         state = state_in(self.group, offset)
         fields["state"] = state
         lease = self.group.leases.find(offset)
@@ -236,7 +236,7 @@ class WorkReasons:
         return f"{named(holder)} has held it for {duration(self.now_us - self.since_us(lease))}"
 
     def ahead(self) -> int:
-        """The number of ready messages that go before it, as far as priorities and age say."""
+        """Return the number of ready messages before this one, by priority and age."""
         group = self.group
         order = group.ready_queue.order
         if self.offset >= group.settlement.cursor:
@@ -274,5 +274,5 @@ class WorkReasons:
 
 
 def said_as(value: object) -> str:
-    """A value as sentences say it."""
+    """Return a value for use in a sentence."""
     return "not there" if value is None else repr(plain(value))

@@ -94,7 +94,7 @@ def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost
 
 
 def queue_stats(vhost: Vhost, queue: Queue, now_us: int) -> QueueStatsFields:
-    """The statistics of a queue, from second to second; `oldest_ms` of its first message, None without any."""
+    """Return the statistics of a queue. `oldest_ms` is the time of its first message, None if it has none."""
     stored_us = int(oldest_us(queue))
     totals = GroupTotals(queue)
     return {

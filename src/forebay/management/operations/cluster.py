@@ -70,7 +70,7 @@ def undrain(control: Control, given: ClusterUndrainRequest) -> MemberAnswer:
 
 
 def cluster_of(control: Control) -> Cluster:
-    """The cluster; RequestError where the broker stands alone."""
+    """Return the cluster. Raises RequestError if the broker is not part of one."""
     if control.cluster is None:
         raise RequestError(PRECONDITION, "this broker stands alone: its configuration has no section 'cluster'")
     return control.cluster

@@ -77,7 +77,7 @@ def explain_session(control: Control, vhost: Vhost, given: MessageExplainRequest
 
 
 def places_of(vhost: Vhost, given: MessageExplainRequest | MessageHistoryRequest) -> tuple[list[MessagePlace], bool]:
-    """The messages that a request names, and whether all queues were searched; RequestError(INVALID) for none."""
+    """Return the messages a request names, and whether all queues were searched. Raises RequestError(INVALID)."""
     if (given.offset is not None) == (given.message_id is not None):
         raise RequestError(INVALID, "offset and message_id: one of them says which message")
     if given.offset is not None:
@@ -94,7 +94,7 @@ def places_of(vhost: Vhost, given: MessageExplainRequest | MessageHistoryRequest
 
 
 def search_for(vhost: Vhost, given: MessageExplainRequest | MessageHistoryRequest) -> Search:
-    """A search for a message id; RequestError(INVALID) where that is empty."""
+    """Return a search for a message id. Raises RequestError(INVALID) if the id is empty."""
     if not given.message_id:
         raise refuse("message_id", "", "is no message id")
     queues = queues_to_search(vhost, octets(given.queue) if given.queue is not None else None)

@@ -247,7 +247,7 @@ def list_unsettled(control: Control, given: QueueUnsettledRequest) -> UnsettledA
 
 
 def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> GroupFields:
-    """The fields of a reader's retention pin."""
+    """Return the fields of a reader's retention pin."""
     log = queue.log
     return {
         "queue": text(queue.name),
@@ -272,7 +272,7 @@ def check_end(queue: Queue, to: str) -> None:
 
 
 def chosen(control: Control, given: GroupListRequest | LeaseListRequest | ConsumerListRequest) -> list[Queue]:
-    """The queue that was named, or all."""
+    """Return the queue that a request names, or all queues by name."""
     vhost = control.vhost(given)
     if given.queue is not None:
         return [vhost.catalog.queue(octets(given.queue))]

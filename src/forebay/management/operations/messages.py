@@ -69,7 +69,7 @@ def show_tail(control: Control, given: QueueTailRequest) -> TailAnswer:
 
 
 def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> MessageFields:
-    """A message of the log; RequestError(NOT_FOUND) where it is gone."""
+    """Return the fields of a message of the log. Raises RequestError(NOT_FOUND) if it is gone."""
     block = queue.log.block(offset)
     if block is None or block.base > offset:
         raise RequestError(NOT_FOUND, f"offset: {offset} of queue '{text(queue.name)}' was settled, and is gone")
@@ -163,7 +163,7 @@ def settle_messages(control: Control, given: QueueSettleRequest) -> SettledAnswe
 
 
 def target_of(given: QueueMoveRequest, rights: Rights | None) -> RedriveTarget:
-    """The target of messages; RequestError(INVALID) unless one of a queue and an exchange is named."""
+    """Return the target of moved messages. Raises RequestError(INVALID) unless one queue or exchange is named."""
     key = octets(given.routing_key) if given.routing_key is not None else None
     if bool(given.to) == (given.exchange is not None):
         raise refuse("to", given.to, "and exchange: one of them says where they go")

@@ -94,7 +94,7 @@ def list_transactions(control: Control, given: TransactionListRequest) -> ListPa
 
 
 def transaction_fields(staging: Staging, query: str) -> TransactionFields:
-    """The last batch is -1, and the state empty, where none is committed; batches that are staged are listed."""
+    """Return the fields of a query. If none is committed, `batch` is -1 and `state` "". Lists staged batches."""
     last = staging.last.get(query)
     staged = [(batch, each) for (name, batch), each in sorted(staging.staged.items()) if name == query]
     return {
@@ -109,7 +109,7 @@ def transaction_fields(staging: Staging, query: str) -> TransactionFields:
 
 
 def state_of(commit: CommittedBatch) -> str:
-    """The state of a commit: all its rows are published, or some are on their way."""
+    """Return the state of a commit: COMMITTED if all its rows are published, else PUBLISHING."""
     return COMMITTED if commit.finished else PUBLISHING
 
 

@@ -169,7 +169,7 @@ def delete_session(control: Control, given: SessionDeleteRequest) -> DeletedSess
 
 
 def client_of(vhost: Vhost, given: OfClient) -> ClientSession:
-    """The session that a request names; RequestError(NOT_FOUND)."""
+    """Return the session that a request names. Raises RequestError(NOT_FOUND)."""
     assert given.client_id is not None, "the caller has seen to it"
     found = vhost.sessions.of_identifier(octets(given.client_id))
     if given.user is not None:
@@ -193,7 +193,7 @@ def sorted_clients(vhost: Vhost) -> list[ClientSession]:
 
 
 def session_fields(client: ClientSession) -> SessionFields:
-    """The fields of a session at a glance; `expiry_s` is None where it never ends by itself."""
+    """Return the summary fields of a session. `expiry_s` is None if the session never expires."""
     return {
         "client_id": text(client.client_id),
         "user": client.owner.user or None,
@@ -248,7 +248,7 @@ def list_subscriptions(control: Control, given: SubscriptionListRequest) -> List
 
 
 def gets(filter: bytes, topic: bytes) -> bool:
-    """True if a subscription is to this topic, by itself or with others."""
+    """Return whether a topic filter, shared or not, matches this topic."""
     topics = shared_topics(filter)
     if topics == filter and not is_topic(filter):
         return False
@@ -325,7 +325,7 @@ def no_retained(given: RetainedShowRequest | RetainedDeleteRequest) -> RequestEr
 
 
 def retained_fields(vhost: Vhost, number: int) -> RetainedFields:
-    """The fields of a retained message; none of one that has just gone."""
+    """Return the fields of a retained message; an empty dict if it has just gone."""
     message: RetainedMessage | None = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:
         return {}

@@ -67,7 +67,7 @@ def offset_of_time(control: Control, given: StreamOffsetRequest) -> OffsetAnswer
 
 
 def files_of(log: QueueLog) -> list[LogFileFields]:
-    """The files that hold a log's blocks; of a log in memory none."""
+    """Return the files that hold a log's blocks; none for a log in memory."""
     index = log.index
     found: list[LogFileFields] = []
     at = int(log.first)
@@ -90,7 +90,7 @@ def files_of(log: QueueLog) -> list[LogFileFields]:
 
 
 def end_of_file(index: BlockIndex, first: int, size: int) -> int:
-    """The first entry behind `first` that is of another file; entries of one file stand together."""
+    """Return the first index entry after `first` of another file. Entries of one file are adjacent."""
     number = index.files[first]
     step = 1
     low, high = first, first + 1

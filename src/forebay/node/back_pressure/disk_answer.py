@@ -75,7 +75,7 @@ class DiskAnswer:
         return True
 
     def words(self) -> str:
-        """The state, for people."""
+        """Return a sentence for people that says how long the disk has not answered."""
         limit = self.options.disk_answer_timeout_ms
         return f"the disk of {self.store.disk.path('')} has not answered within disk_answer_timeout_ms={limit}"
 

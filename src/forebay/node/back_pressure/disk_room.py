@@ -54,16 +54,16 @@ class DiskRoom:
         self.wait_us = 0
 
     def lack(self, octets: int, now: int) -> None:
-        """Note that there was no room for so many octets."""
+        """Record that the disk had no room for so many bytes."""
         self.lacking = octets
         self.wait(now)
 
     def taken(self) -> None:
-        """The disk has taken what it was given."""
+        """Reset the wait between trials, as the disk has accepted a write."""
         self.wait_us = 0
 
     def comes(self, now: int) -> bool:
-        """True once there is room for what was lacking."""
+        """Run a trial if one is due. Return whether there is room now for the write that failed."""
         trial = self.trial(now)
         if trial is None:
             return False
@@ -71,7 +71,7 @@ class DiskRoom:
         return self.tried(trial, now)
 
     def trial(self, now: int) -> RoomTrial | None:
-        """The trial whether there is room for what was lacking; None where it is not time for it."""
+        """Return a trial whether there is room for the write that failed. Returns None if no trial is due."""
         if not self.lacking or now < self.look_us:
             return None
         return RoomTrial(self, self.lacking, FOLLOWING)
@@ -89,13 +89,13 @@ class DiskRoom:
         self.look_us = now + self.wait_us
 
     def trial_to_lead(self) -> RoomTrial:
-        """The trial whether this node could begin a file of the log now, as each leader does."""
+        """Return a trial whether this node has room to begin a log file now, as each new leader does."""
         store = self.store
         store.planner.checkpoint_octets(store.replay.entries, store.wals)
         return RoomTrial(self, store.maker.spare_octets, LEADING)
 
     def takes(self, octets: int) -> bool:
-        """True if the disk takes a file of so many octets."""
+        """Return whether the disk has room for a file of so many bytes. Reserves and removes a trial file."""
         try:
             handle = self.disk.open(TRIAL, True)
         except DiskFull:

@@ -27,12 +27,12 @@ class DiskSilence:
         self.tried_us = 0
 
     def waited_us(self) -> int:
-        """The time for which a write or sync of frames has been under way; 0 if none is."""
+        """Return for how many microseconds a write or sync of frames has been running; 0 if none is."""
         store = self.group.store
         return store.clock.now_us() - store.given_us if store.commit_running is not None else 0
 
     def is_silent(self) -> bool:
-        """True if one has been under way for too long, as far as this process could see."""
+        """Return whether a write or sync of frames has been running for too long, as far as this process could see."""
         return self.group.store.commit_running is not None and self.seen_us >= self.limit_us
 
     def look(self, leads: bool, now: int) -> str:

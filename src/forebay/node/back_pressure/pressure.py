@@ -88,18 +88,18 @@ class Pressure:
     # ---- what there is too much of
 
     def over_limit(self) -> bool:
-        """True if nobody who publishes is read: too much is not on the disk yet, or there is no room for more."""
+        """Return whether no publisher may be read: memory or disk is low, or too much is not on the disk yet."""
         return self.over_memory or self.low_disk or self.store.pending() > PENDING_OCTETS_MAX
 
     def alarms(self) -> list[str]:
-        """The resources of which there is too little: MEMORY, DISK."""
+        """Return the resources that are short: MEMORY, DISK."""
         found = [MEMORY] if self.over_memory else []
         if self.low_disk or self.store.full or self.store.no_answer:
             found.append(DISK)
         return found
 
     def lack(self) -> str:
-        """The resources that lack to take in more, in RabbitMQ's words; empty where none does."""
+        """Return the resource that is short, in RabbitMQ's words. Returns "" if none is."""
         if self.over_memory:
             return LOW_ON_MEMORY
         if self.low_disk or self.store.full:
@@ -123,7 +123,7 @@ class Pressure:
             self.buffers.look()
 
     def written(self) -> None:
-        """The disk has taken something."""
+        """Release publishers held for a resource, as the disk has accepted a write and no limit is exceeded."""
         if self.has_choked and not self.over_limit():
             held = self.flow.held
             for reason in RESOURCES:
@@ -185,7 +185,7 @@ class Pressure:
         return len(told) + sum([len(held[reason]) for reason in RESOURCES])
 
     def forget(self, connection: Link) -> None:
-        """The connection is gone."""
+        """Remove a connection that is gone from flow control and send buffers."""
         self.flow.forget(connection)
         self.buffers.forget(connection)
 

@@ -52,7 +52,7 @@ class Rates:
         self.queue: list[tuple[int, int, Link]] = []  # the middle is the count of all, so that no links are compared
 
     def is_on(self) -> bool:
-        """True if publishers are held to anything."""
+        """Return whether any publish rate is limited."""
         options = self.options
         return bool(
             options.client_messages_per_s
@@ -62,7 +62,7 @@ class Rates:
         )
 
     def may_connect(self, peer: str, now_us: int) -> bool:
-        """True if somebody from there may connect once more."""
+        """Return whether the peer's address may connect once more. Counts a refusal."""
         rate = self.options.address_connections_per_min / MINUTE_S
         if not rate:
             return True
@@ -123,7 +123,7 @@ class Rates:
         return bucket
 
     def due_us(self) -> int:
-        """The time at which the next of them has paid; 0 where nobody owes anything."""
+        """Return the time at which the next held publisher is within its rate; 0 if none is held."""
         return self.queue[0][0] if self.queue else 0
 
     def resume(self, now_us: int) -> None:
@@ -132,11 +132,11 @@ class Rates:
             self.flow.release(heappop(self.queue)[2], RATE_LIMIT)
 
     def forget(self, connection: Link) -> None:
-        """The connection is gone."""
+        """Remove the rate counters of a connection that is gone."""
         self.charged.pop(connection, None)
 
     def set(self, options: Options) -> None:
-        """Hold everybody to new options."""
+        """Apply new options to all publishers."""
         self.options = options
         self.addresses.clear()
         self.users.clear()

@@ -47,7 +47,7 @@ class SendBuffers:
         self.ended_slow = 0
 
     def share(self) -> int:
-        """Octets that one connection may have waiting now."""
+        """Return the number of bytes that may wait for one connection now."""
         left = self.options.send_buffers_octets_max - self.total
         return min(self.options.send_buffer_octets_max, max(LEAST_OCTETS, left // SHARE))
 
@@ -64,11 +64,11 @@ class SendBuffers:
             self.hold(connection)
 
     def is_too_much(self, octets: int) -> bool:
-        """True if nothing should be read before these octets of the turn, and what waits already, are sent."""
+        """Return whether reading should pause until these bytes of the turn, and those that wait already, are sent."""
         return self.is_tight or octets > self.options.send_buffers_octets_max // SHARE
 
     def turn_octets(self) -> int:
-        """Octets that one group of a queue may deliver in a turn."""
+        """Return the number of bytes that one group of a queue may deliver in a turn."""
         return min(TURN_OCTETS, self.share())
 
     def send_early(self, connection: Link) -> None:
@@ -95,7 +95,7 @@ class SendBuffers:
         self.note(connection, connection.waiting_octets())
 
     def forget(self, connection: Link) -> None:
-        """The connection is gone, and the table of those that are held has it no more."""
+        """Remove the buffer count of a connection that is gone. Remove it from flow control first."""
         self.note(connection, 0)
 
     def end_slow(self, now_us: int) -> None:
@@ -133,7 +133,7 @@ class SendBuffers:
             self.note(connection, connection.waiting_octets())
 
     def spares(self, connection: Link, delivery: Delivery) -> bool:
-        """True if a delivery is lost, and counted so: it would be too much, and its reader has not taken the last."""
+        """Return whether a QoS 0 delivery is dropped, and count it, as buffers are full and its client reads slowly."""
         if not connection.left:
             return False
         session = connection.session

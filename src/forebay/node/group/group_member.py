@@ -146,7 +146,7 @@ class GroupMember(NodeMember):
         return self.found.report
 
     def found_group(self) -> str:
-        """The id of a group that this store founds; on return it is on the disk."""
+        """Found a group and return its id, which is on the disk on return."""
         group = self.identity.group or self.chance.octets(ID_OCTETS).hex()
         self.identity = join_group(self.disk, self.identity, group)
         return group
@@ -164,11 +164,11 @@ class GroupMember(NodeMember):
         return True
 
     def may_hear(self) -> bool:
-        """True once it is known which group this is: a new folder that promised something before could join none."""
+        """Return whether the group is known. A new folder that makes a promise before that could join none."""
         return bool(self.identity.group) or self.replica.standing.view is not None
 
     def recovery(self) -> Recovery:
-        """The state that the log tells, for a node that leads from now on; nothing may be under way.
+        """Write pending frames and return the state of the log for a new leader. No write may be running.
 
         What was taken and not yet written is written now: the barrier stands behind it.
         """
@@ -181,7 +181,7 @@ class GroupMember(NodeMember):
         return self.store.recovery()
 
     def status(self, now: int) -> dict[str, object]:
-        """The standing of the member and, while it leads, of all others, for people."""
+        """Return the status of the member and, while it leads, of all others, for people."""
         found = self.replica.status(now)
         view = self.replica.standing.view
         members = {} if view is None else view.value.members
@@ -214,7 +214,7 @@ class GroupMember(NodeMember):
         }
 
     def is_in_sync(self) -> bool:
-        """This very store is one of those that hold all that is committed, as the register was last seen."""
+        """Return whether this store is in sync, so that it holds all committed frames, as the register last said."""
         return self.replica.standing.is_in_sync()
 
     def can_deliver(self) -> bool:
@@ -237,7 +237,7 @@ class GroupMember(NodeMember):
             self.tell_written(now)
 
     def not_written(self, commit: Commit, now: int) -> None:
-        """The disk had no room for them: they are asked for again once it has, and others go on without this member."""
+        """Record that a commit found no room on the disk. Its frames are requested again once there is room."""
         self.under_way = False
         self.store.not_written(commit)
         self.taken.clear()
@@ -255,11 +255,11 @@ class GroupMember(NodeMember):
             self.replica.has_room()
 
     def trial_to_lead(self) -> RoomTrial | None:
-        """The trial whether there is room for what a leader begins with; None: that makes no difference."""
+        """Return a trial whether the disk has room for a new leader's first file. Returns None for a foreign store."""
         return None if self.is_foreign else self.room.trial_to_lead()
 
     def look_whether_it_can_lead(self) -> bool:
-        """True if the disk has room for what a leader begins with; without that it takes over from nobody."""
+        """Record and return whether the disk has room for a new leader's first file. Without room it cannot lead."""
         trial = self.trial_to_lead()
         if trial is not None:
             trial.run()
@@ -366,7 +366,7 @@ class GroupMember(NodeMember):
             self.job = self.housekeep(now) or self.job
 
     def housekeep(self, now: int) -> Job | None:
-        """The work on files that a second brings, if this member follows; the next when `Store.done` has it back."""
+        """Return the next file job of a follower. Call once a second, and again after `Store.done` of the job."""
         if self.role == LEADER or self.is_foreign:
             return None
         for number in sorted(self.orders):

@@ -28,7 +28,7 @@ class Alarms:
         self._told: dict[tuple[int, int], str] = {}
 
     def names(self) -> list[str]:
-        """The names of the alarms that are set."""
+        """Return the names of the alarms that are set."""
         damage = [DAMAGE] if self.store.logs.files.damages else []
         return self.pressure.alarms() + damage
 
@@ -51,7 +51,7 @@ class Alarms:
         return self.names()
 
     def damages(self) -> list[dict[str, object]]:
-        """The blocks that cannot be read, for people and programs, by queue and offsets; of very many the first."""
+        """Return the blocks that cannot be read, by queue and offsets, at most the first SHOWN_MAX."""
         return [
             {"vhost": self.vhost_of(each).decode("utf-8", "replace"), **fields_of(each)}
             for each in self.store.logs.damages()[:SHOWN_MAX]
@@ -63,7 +63,7 @@ class Alarms:
 
 
 def fields_of(damage: Damage) -> dict[str, object]:
-    """The queue, the messages that are damaged, and the reason."""
+    """Return the fields of a damaged block: its queue, offsets, file, position and the reason."""
     return {
         "queue": damage.name,
         "first": damage.base,

@@ -56,7 +56,7 @@ class Told:
         self.fields = {name: plain(value) for name, value in event.fields.items()}
 
     def as_object(self) -> dict[str, object]:
-        """The event as JSON, without the payload."""
+        """Return the event as a JSON object, without the payload."""
         time = datetime.fromtimestamp(self.time_us / US_PER_S, UTC).isoformat(timespec="milliseconds")
         return {
             "type": self.type,
@@ -72,7 +72,7 @@ class Listener(ABC):
 
     @abstractmethod
     def wanted(self) -> set[str]:
-        """The types that it wants to hear of, now."""
+        """Return the event types that the listener wants now."""
 
     @abstractmethod
     def hear(self, told: Sequence[Told]) -> None:
@@ -173,7 +173,7 @@ class Announcer:
     # ---- telling
 
     def tell(self, connections: Iterable[Link], now_us: int) -> Sequence[Told]:
-        """The events for listeners: what was noted, and who of these connections has logged in."""
+        """Return new events for the listeners, numbered, with logins of these connections since the last call."""
         self.look(connections)
         noted = self.events.take()
         if not noted:
@@ -243,7 +243,7 @@ def connection_fields(connection: Link, session: Session) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it."""
+    """Return a value converted to one that JSON can hold."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
@@ -256,12 +256,12 @@ def plain(value: object) -> object:
 
 
 def matching(patterns: Iterable[str]) -> set[str]:
-    """The types of events that patterns such as `client.*` mean."""
+    """Return the event types that match any of the patterns, such as `client.*`."""
     return {type for pattern in patterns for type in TYPES if fnmatchcase(type, pattern)}
 
 
 def check_patterns(path: str, patterns: Iterable[str]) -> None:
-    """OptionError where a pattern means no event."""
+    """Raise OptionError if a pattern matches no event type."""
     for pattern in patterns:
         if not matching([pattern]):
             raise OptionError(f"{path}: no event matches {pattern!r}; {hint(pattern, TYPES)}")

@@ -32,6 +32,6 @@ class Journal:
         self.lines.append((ERROR, words, given))
 
     def take(self) -> list[Line]:
-        """The lines since the last call."""
+        """Return and clear the lines noted since the last call."""
         lines, self.lines = self.lines, []
         return lines

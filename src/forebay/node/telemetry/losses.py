@@ -54,12 +54,12 @@ def tell_held_logs(held_logs: HeldLogs, journal: Journal, now_us: int) -> None:
 
 
 def sessions_over_quota(vhosts: Vhosts) -> int:
-    """For how many sessions more waits on the disk than may."""
+    """Return the number of sessions that have more waiting on the disk than their quota."""
     return sum(len(vhost.sessions.quota.over) for vhost in vhosts.all())
 
 
 def note_told(client: ClientSession, now_us: int) -> tuple[int, int]:
-    """The messages that a client has lost since it was told last, and in all."""
+    """Return the messages a client has lost since the last report and in all, and record this report."""
     lost = int(client.lost())
     messages = lost - int(client.told)
     client.told = lost
@@ -68,7 +68,7 @@ def note_told(client: ClientSession, now_us: int) -> tuple[int, int]:
 
 
 def messages_lost(vhosts: Vhosts) -> int:
-    """The number of messages that MQTT clients have lost since the start."""
+    """Return the number of messages that MQTT clients have lost since the start."""
     lost = 0
     for vhost in vhosts.all():
         lost += int(vhost.sessions.dropped + vhost.fanout.dropped)

@@ -52,7 +52,7 @@ class BrokerStats:
         self.refused_logins: Counter[str] = Counter()
 
     def ended(self, session: Session) -> None:
-        """This session's connection is gone."""
+        """Add the counters of a session whose connection is gone to the totals of the past."""
         add_session(self.past, session)
         session.add_traffic(self.past_traffic)
 
@@ -64,7 +64,7 @@ class BrokerStats:
             self.past.packets_sent += int(handshake.packets_sent)
 
     def is_due(self, second: int) -> bool:
-        """True if the stats are to be told, so many seconds after the start."""
+        """Return whether the stats are due for publication at this second after the start."""
         return self.interval_s > 0 and second % self.interval_s == 0
 
     def tell(self, vhosts: Vhosts, sessions: Iterable[Session], now_us: int) -> None:

@@ -27,7 +27,7 @@ class Load:
         self.averages = [0.0 for _ in WINDOWS]
 
     def advance(self, count: int, seconds: float) -> None:
-        """The counter stands here now, so many seconds after the last time."""
+        """Update the load averages with the counter's value, `seconds` after the last update."""
         rate = (count - self.count) * MINUTE_S / seconds
         self.count = count
         for at, (_, window_s) in enumerate(WINDOWS):
@@ -60,7 +60,7 @@ class SysTopics:
         self.told: dict[str, str] = {}
 
     def changed(self, totals: Totals, now_us: int) -> list[tuple[bytes, bytes]]:
-        """Topic and value of each statistic that is not what it was at the last call; at the first, of all."""
+        """Return topic and value of each statistic that has changed since the last call. The first call returns all."""
         stats = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // US_PER_S} seconds")]
         stats += self.clients(totals)
         stats += self.load_averages(totals, now_us)
@@ -80,7 +80,7 @@ class SysTopics:
         ]
 
     def load_averages(self, totals: Totals, now_us: int) -> list[tuple[str, str]]:
-        """The averages as of now; they begin at 0 with the first call."""
+        """Update and return the load averages. They begin at 0 with the first call."""
         seconds = (now_us - self.loads_us) / US_PER_S
         stats: list[tuple[str, str]] = []
         for name, count in measured(totals):
@@ -95,7 +95,7 @@ class SysTopics:
 
 
 def measured(totals: Totals) -> list[tuple[str, int]]:
-    """The counters that have load averages."""
+    """Return the name and value of each counter that has load averages."""
     return [
         ("connections", totals.connects),
         ("sockets", totals.sockets),
@@ -110,7 +110,7 @@ def measured(totals: Totals) -> list[tuple[str, int]]:
 
 
 def counted(totals: Totals) -> list[tuple[str, int]]:
-    """The stats that are told as they are."""
+    """Return the topic and value of each statistic that is published as it is."""
     return [
         ("bytes/received", totals.octets_received),
         ("bytes/sent", totals.octets_sent),

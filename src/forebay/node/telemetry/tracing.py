@@ -15,12 +15,12 @@ class Tracer(ABC):
 
     @abstractmethod
     def sealed(self, sealed: Sequence[SealedBlock], now_us: int) -> None:
-        """These records were published in this turn."""
+        """Trace the records that were published in this turn."""
 
     @abstractmethod
     def delivered(self, delivery: Delivery, vhost: Vhost, now_us: int) -> None:
-        """These records go out now."""
+        """Trace the records of a delivery that is being sent now."""
 
     @abstractmethod
     def turned(self, now_us: int) -> None:
-        """The turn is over: of what went out before, something may be settled."""
+        """End the turn, in which messages delivered earlier may have been settled."""
