@@ -9,7 +9,7 @@ from forebay.management.requests.broker import ClusterSummary
 
 
 def summary_of(cluster: Cluster | None) -> ClusterSummary | None:
-    """Return the cluster for whoever shows a broker in a line or two; None where the broker stands alone."""
+    """Return a short summary of the cluster, or None if the broker is not part of one."""
     if cluster is None:
         return None
     status = cluster.status()

@@ -74,7 +74,7 @@ class Configuration(ABC):
 
     @abstractmethod
     def shown(self) -> list[dict[str, object]]:
-        """Every option: `name`, `value` without secrets, `origin`, `reloadable`."""
+        """Return every option: `name`, `value` without secrets, `origin`, `reloadable`."""
 
     @abstractmethod
     def reload(self) -> dict[str, object]:
@@ -89,7 +89,7 @@ class Webhooks(ABC):
 
     @abstractmethod
     def listed(self) -> list[dict[str, object]]:
-        """Webhooks, each with its `url`, what it was sent, and how that went."""
+        """Return the webhooks, each with its `url`, the events sent to it, and their results."""
 
 
 class Cluster(ABC):
@@ -104,23 +104,23 @@ class Cluster(ABC):
 
     @abstractmethod
     def status(self) -> dict[str, object]:
-        """Name, epoch, leader, `min_in_sync`, and `members`: each with its `node`, `role`, and how far it is behind."""
+        """Return name, epoch, leader, `min_in_sync` and `members`, each with `node`, `role` and its lag."""
 
     @abstractmethod
     def transfer(self, node: str) -> None:
-        """Have a member lead that is in sync; RequestError says why it cannot."""
+        """Make an in-sync member the leader. Raises RequestError if it cannot lead."""
 
     @abstractmethod
     def remove(self, node: str) -> None:
-        """Take a member out; RequestError says why it cannot be."""
+        """Remove a member from the cluster. Raises RequestError if that cannot be done."""
 
     @abstractmethod
     def drain(self, node: str) -> None:
-        """Have a member lead no more and serve no clients; RequestError says why it cannot be."""
+        """Drain a member, so that it neither leads nor serves clients. Raises RequestError if it cannot."""
 
     @abstractmethod
     def undrain(self, node: str) -> None:
-        """Have it serve clients again; RequestError says why it cannot be."""
+        """Let a drained member serve clients again. Raises RequestError if it cannot."""
 
 
 class Control(Administration, Gate):
@@ -148,7 +148,7 @@ class Control(Administration, Gate):
     def perform(
         self, origin: Origin, name: str, values: dict[str, object], as_client: bool = False
     ) -> dict[str, object]:
-        """Run an operation for everybody whom it lets; changes, done and refused, are noted in the audit log.
+        """Run an operation if the caller is permitted. The audit log records changes, both done and refused.
 
         as_client  administrators, too, may do only what their permissions let their clients do
         raises     Undecided besides, before anything has changed
@@ -330,7 +330,7 @@ def defaults(operation: Operation) -> dict[str, object]:
 
 
 def made_already(fields: Mapping[str, object]) -> Callable[[], Any]:
-    """Return what makes an item of a page of fields that whoever knows them has made, of the shape of its answer."""
+    """Return a callable that makes a page item of fields that already have the shape of the answer."""
     return partial(dict, fields)
 
 

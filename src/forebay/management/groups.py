@@ -31,7 +31,7 @@ def find_group(queue: Queue, key: bytes) -> Group:
 
 
 def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> None:
-    """Take a group away, and let the log forget what only it wanted; on the disk with this turn's commit.
+    """Delete a group, and free messages that only it needed. Durable with this turn's commit.
 
     if_unused  only if it has no consumers, nothing is with one, and no dead letter waits; else they lose it
     raises     RequestError(PRECONDITION): for the queue's own group, a shared subscription's, or one in use
@@ -57,7 +57,7 @@ def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> N
 
 
 def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
-    """Have a group go on at an offset at once; on the disk with this turn's commit.
+    """Move a group to an offset at once. Durable with this turn's commit.
 
     A work group begins anew there: what is below is settled, and what follows is ready as if it had never been handed
     out. Its consumers stay; what they hold is no longer theirs.
@@ -86,20 +86,20 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
 
 
 def settle_up(vhost: Vhost, queue: Queue) -> None:
-    """Let the log forget what nobody wants by now; with the change that brought it, this is on the disk."""
+    """Free messages that no group needs any more. Durable together with the change that caused it."""
     vhost.dispatcher.note_progress(queue)
     vhost.store.note_start(queue.log)
     vhost.turn.mark(queue)
 
 
 def check_not_shared(queue: Queue) -> None:
-    """RequestError(PRECONDITION) for the queue of a shared subscription: sessions have what its group delivered."""
+    """Raise RequestError(PRECONDITION) for the queue of a shared subscription, whose messages sessions hold."""
     if queue.kind == SHARE:
         raise RequestError(PRECONDITION, f"queue '{text(queue.name)}' is a shared subscription: its members have it")
 
 
 def check_unused(group: Group, name: str) -> None:
-    """RequestError(PRECONDITION) where somebody would lose something with the group."""
+    """Raise RequestError(PRECONDITION) if a group has consumers, leased messages or waiting dead letters."""
     uses: list[str] = []
     if group.consumers:
         uses.append(count(len(group.consumers), "consumer"))

@@ -62,7 +62,7 @@ class Need:
         self.tags = tags
 
     def check_tags(self, user: str, tags: frozenset[str]) -> None:
-        """RequestError(REFUSED) for a caller who has none of the tags."""
+        """Raise RequestError(REFUSED) if the caller has none of the tags."""
         if not tags & self.tags:
             raise lacking(user, self.tags)
 
@@ -144,7 +144,7 @@ def check_queue(vhost: Vhost, rights: Rights, name: bytes, right: str) -> None:
 
 
 def check_not_owned(vhost: Vhost, name: bytes) -> None:
-    """RequestError(LOCKED) for a queue that a connection has for itself."""
+    """Raise RequestError(LOCKED) if the queue is exclusive to a connection."""
     found = vhost.catalog.queues.get(named_queue(name))
     if found is not None:
         vhost.catalog.check_owner(found, NO_SESSION)

@@ -122,7 +122,7 @@ class NodeBroker(LinkOwner):
     # ---- the start
 
     def checkpoint(self) -> list[FrameEntry]:
-        """Everything durable, as recovery has to apply it."""
+        """Return the entries from which recovery restores all durable state."""
         return self.vhosts.checkpoint()
 
     def load_from(self, recovery: Recovery, epoch: int) -> None:
@@ -134,13 +134,13 @@ class NodeBroker(LinkOwner):
         declare_configured(self.vhosts, self.options)
 
     def begin(self) -> None:
-        """Tell of what happens from now on."""
+        """Begin to publish events and statistics."""
         self.announcer.configure(self.options)
         if self.stats.interval_s:
             self.tell_stats(self.clock.now_us())
 
     def trace(self, tracer: Tracer) -> None:
-        """From now on this one is told of messages on their way."""
+        """Set the tracer, which is notified of messages from now on."""
         self.tracer = tracer
         self.vhosts.shared.trace.is_on = True
 
@@ -173,7 +173,7 @@ class NodeBroker(LinkOwner):
         self.handshakes.finish(link)
 
     def seat(self, link: Link, make: Callable[[int], Session]) -> None:
-        """Have a connection that came by no listener take part, with the session that is made for its number."""
+        """Add a connection that came by no listener. `make` returns its session, given the session's number."""
         self.next_session += 1
         self.handshakes.seat(link, make(self.next_session - 1))
 
@@ -195,7 +195,7 @@ class NodeBroker(LinkOwner):
             self.touch(link)  # a session may hold answers back while its connection takes no more
 
     def has_read(self, link: Link, session: Session) -> None:
-        """Read no more of it in this turn where it has sent enough, or where much is to be sent already."""
+        """Stop reading a connection for this turn if it has sent enough, or if too much waits to be sent."""
         if link.closing:
             return
         if session.meter.pressing is not None:
@@ -214,7 +214,7 @@ class NodeBroker(LinkOwner):
         self.is_due = True
 
     def finish(self, link: Link) -> None:
-        """Have the connection send the end, write nothing more, and be read until the client goes.
+        """Close a connection gracefully: send what is written, then discard input until the client closes.
 
         Were the socket closed with octets unread or on their way, a reset would answer them, which may take from the
         client what it was sent last. Whoever does not go is cut off.
@@ -258,7 +258,7 @@ class NodeBroker(LinkOwner):
             self.is_due = True
 
     def stop(self, why: str, error: BaseException) -> None:
-        """Nothing may become durable any more, and nothing leave."""
+        """Stop the broker: from here on nothing becomes durable and no bytes are sent."""
         if self.stopped is None:
             self.stopped = Stop(why, error)
         self.is_due = True
@@ -268,7 +268,7 @@ class NodeBroker(LinkOwner):
         return self.stopped is not None
 
     def leave(self, link: Link) -> None:
-        """Have the connection take part in nothing any more."""
+        """Remove a connection from the turn, the commit gate and its session."""
         self.dirty.pop(link, None)
         self.waiting.pop(link, None)
         if link.is_new:
@@ -299,7 +299,7 @@ class NodeBroker(LinkOwner):
         self.touch(link)
 
     def job_done(self, job: Job | Growth, error: BaseException | None = None) -> None:
-        """Take note that what had to be rewritten is, or that what had to be reserved is or cannot be."""
+        """Record that a file was rewritten, or that room was reserved, or why it was not."""
         if self.ended:
             return  # the files are closed by now; what the job has made is found at the next start, as after a crash
         try:
@@ -313,12 +313,12 @@ class NodeBroker(LinkOwner):
             self.stop(STORAGE, failure)
 
     def look_at_files(self) -> None:
-        """Go on at once with what only waited for a commit, or for other work on files."""
+        """Schedule a file rewrite that is due, if no other job runs."""
         if self.store.job_running is None and self.store.planner.rewrite_is_due(self.store.durable):
             self.housekeeping_due = self.is_due = True
 
     def committed(self, lsn: int) -> None:
-        """Let what waits for the frames up to this one leave. They are durable wherever they have to be."""
+        """Release output that waits for frames up to `lsn`. They are durable wherever they have to be."""
         self.is_due = True
         self.look_at_files()
         self.vhosts.synced()
@@ -442,7 +442,7 @@ class NodeBroker(LinkOwner):
                 self.waiting[link] = None
 
     def pass_on(self, gate: CommitGate, durable: int) -> None:
-        """Have connections be sent what waited at the gate."""
+        """Send to connections the output that the commit gate releases."""
         for link in gate.pass_on(durable, self.dirty):
             session = link.session
             if session is None or session.id not in self.connections:
@@ -462,7 +462,7 @@ class NodeBroker(LinkOwner):
             self.is_due = True
 
     def end_turn(self, now_us: int) -> None:
-        """Look what is left for the next one."""
+        """End the turn, and schedule the next one if work is left."""
         if self.tracer is not None:
             self.tracer.turned(now_us)
         self.pressure.end_turn()
@@ -470,7 +470,7 @@ class NodeBroker(LinkOwner):
             self.is_due = True
 
     def sent(self) -> None:
-        """All that the turn has to send was given to the connections: what waits for clients is known now."""
+        """Update send buffers. Call once all output of the turn was given to the connections."""
         if self.pressure.buffers.is_tight:
             self.pressure.buffers.look()
 

@@ -90,7 +90,7 @@ class CommitGate:
         return True
 
     def look_at(self, link: Link, delivery: Delivery, logs: dict[int, StoredLog]) -> None:
-        """See whether the records of a delivery are committed, before the session writes it."""
+        """Record whether the records of a delivery are committed. Call before the session writes it."""
         session = link.session
         if link.waits == ANYTHING and session is not None:
             link.waits = NEWER if len(session.out) or session.parts else COMMITTED
@@ -101,7 +101,7 @@ class CommitGate:
                 link.waits = NEWER
 
     def let(self, link: Link, kept: KeptOutput, durable: int) -> None:
-        """Have what waits no longer be the next that is sent to a connection."""
+        """Move the committed output of a connection to the bytes that are sent next."""
         link.passed += kept.take(durable)
         link.kept_octets = kept.octets
         if not kept.pieces and not link.is_sending():

@@ -79,7 +79,7 @@ class Deliveries:
         return deliveries[-1] if deliveries else None
 
     def tell_early(self, early: list[Delivery], now_us: int, tracer: Tracer | None) -> None:
-        """Tell whoever follows deliveries also of those that sessions took before the turn's end."""
+        """Notify the tracer and the announcer of deliveries that sessions took before the turn's end."""
         for delivery in early:
             link = self.connections.get(delivery.consumer.session_id)
             if link is None or link.session is None:

@@ -81,7 +81,7 @@ class Endings:
                 self.part_with(previous, durable, now_us)
 
     def part_with(self, link: Link, durable: int, now_us: int) -> None:
-        """Let a connection go that was taken over: it takes part in nothing more, but its client is answered.
+        """End a connection that was taken over, once its client's last answer may be sent.
 
         It has asked for a session: CONNACK, and why it has to go, leave when what the CONNACK promises is on disk. So
         no connection stays for longer than a sync.
@@ -98,13 +98,13 @@ class Endings:
         link.broker.leave(link)
 
     def synced(self, durable: int, now_us: int) -> None:
-        """Let go those whose last words waited for the disk, as more is on it."""
+        """End connections whose last answer waited for frames that are durable now."""
         farewells, self.farewells = self.farewells, []
         for link in farewells:
             self.part_with(link, durable, now_us)
 
     def break_off(self, link: Link) -> None:
-        """Tell the client that the broker is wrong, and close.
+        """Close a connection after an internal error, and report the error to its client if possible.
 
         What was not sent is not sent any more: it may end in the middle of a frame.
         """

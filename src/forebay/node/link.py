@@ -78,7 +78,7 @@ class LinkOwner:
         raise NotImplementedError
 
     def leave(self, link: Link) -> None:
-        """Have the connection take part in nothing any more."""
+        """Remove a connection from the broker's turn and from its session."""
         raise NotImplementedError
 
     def lost(self, link: Link) -> None:
@@ -188,7 +188,7 @@ class Link:
     # ---- in
 
     def received(self, data: bytes) -> None:
-        """Octets have come; empty ones: what came before may be looked at again."""
+        """Handle bytes from the client. Empty `data` resumes with bytes received before."""
         broker = self.broker
         try:
             octets = len(data)
@@ -256,14 +256,14 @@ class Link:
         return data
 
     def gather(self, wanted: int) -> None:
-        """Keep what begins an unfinished frame until so much of it has come."""
+        """Keep the start of an unfinished frame until `wanted` bytes of it have been received."""
         if wanted > len(self.rest):
             self.wanted = wanted
             self.parts = [self.rest]
             self.parts_octets = len(self.rest)
 
     def on_answer(self, answer: Proof | Joining) -> None:
-        """Go on, as a proof has run or a body is put together."""
+        """Resume the session or handshake with a proof that has run or a body that is joined."""
         if self.session is not None:
             self.session.answered(answer)
             return
@@ -280,7 +280,7 @@ class Link:
         return self.handshake is not None and self.handshake.is_proving()
 
     def go_on(self) -> None:
-        """Look again at what has come already."""
+        """Resume with bytes received before, unless the connection is held for a subscriber."""
         if not self.holds & FOR_SUBSCRIBER:
             self.received(b"")
 
@@ -291,7 +291,7 @@ class Link:
             self.broker.cut(self)
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
+        """Run a step for this connection. An internal error in it ends the connection and not the broker.
 
         What is done for each message has its own `try`, for a call more would cost.
         """
@@ -301,7 +301,7 @@ class Link:
             self.broker.failed(self, error)
 
     def attempt_with(self, step: Callable[[Any], None], given: object) -> None:
-        """As `attempt`, of a step that is given something."""
+        """Run a step with one argument, as `attempt` does."""
         try:
             step(given)
         except Exception as error:  # noqa: BLE001  the connection's boundary
@@ -358,7 +358,7 @@ class Link:
             self.broker.touch(self)  # whoever was held back for it goes on with a turn's end
 
     def look_at_buffer(self) -> None:
-        """Have no more sent to a client that reads too slowly."""
+        """Pause deliveries if more bytes wait for the client than may."""
         if not self.paused and self.waiting_octets() > self.most:
             self.paused = True
             self.broker.pause(self, True)
@@ -394,7 +394,7 @@ class Link:
         return False
 
     def drop(self) -> None:
-        """Forget what is written and was not sent."""
+        """Discard output that was written and not sent."""
         self.passed = []
         if self.handshake is not None:
             self.handshake.out.truncate(0)

@@ -48,7 +48,7 @@ class NodeLogins:
         self.newcomers = newcomers
 
     def begin_turn(self) -> Sequence[Proof | Joining]:
-        """Take note of logins that are over. Return the proofs and bodies that connections wait for."""
+        """Record logins that have ended. Return the proofs and bodies that connections wait for."""
         done = self.auth.take()
         self.note(done)
         joinings = self.joins.take()
@@ -72,7 +72,7 @@ class NodeLogins:
             self.flow.hold(self.connections[connection], LOGIN)
 
     def note(self, done: LoginNews) -> None:
-        """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
+        """Record accepted and refused logins of this turn, and throttle those that fail."""
         for connection in done.connections:
             if connection in self.connections:
                 self.newcomers.forget(self.connections[connection])
@@ -101,7 +101,7 @@ def make_auth(options: Options, users: Users, clock: Clock, chance: Random) -> A
 
 
 def set_throttle(throttle: Throttle, options: Options) -> None:
-    """Have whoever guesses wait as the options say."""
+    """Apply the options for failed logins to the throttle."""
     throttle.free = options.login_failures_free
     throttle.wait_max_us = options.login_wait_max_s * US_PER_S
     throttle.many = options.login_address_failures_free

@@ -83,7 +83,7 @@ class Node:
     # ---- the turn
 
     def turn(self) -> Ready:
-        """Have the broker, if this node leads, decide and seal what has come in; return what is to be done."""
+        """Run a turn of the broker if this node leads. Return what is to be done."""
         broker = self.broker
         if broker is not None:
             self.check_lease()
@@ -107,7 +107,7 @@ class Node:
         return self.take()
 
     def advance(self, broker: NodeBroker) -> None:
-        """Let leave what the group has committed by now. End the broker if another node leads."""
+        """Release output that the group has committed. End the broker if another node leads."""
         if self.is_over or broker.stopped is not None:
             return
         lsn = self.member.take(broker.out)

@@ -26,7 +26,7 @@ class Surroundings:
 
 
 def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:
-    """Let time pass in their sessions; end those that do not leave, do not begin, or may stay no longer."""
+    """Advance the timers of connections. End those that time out in the handshake, the close or the login."""
     silent_us = options.handshake_timeout_ms * 1000
     leave_us = options.drain_timeout_ms * 1000
     for connection in connections:

@@ -7,7 +7,7 @@ from forebay.node.broker import NodeBroker
 
 
 def stop_reading(broker: NodeBroker) -> None:
-    """Let no client in, and read none."""
+    """Admit no new client, and read from none."""
     broker.stopping = True
     broker.is_due = True
     for link in broker.open:
@@ -16,7 +16,7 @@ def stop_reading(broker: NodeBroker) -> None:
 
 
 def say_goodbye(broker: NodeBroker) -> None:
-    """Tell every client that the broker ends. Clients that have to answer are read again for that."""
+    """Notify every client that the broker ends. Clients that have to answer are read again."""
     broker.vhosts.take_leave()
     for link in list(broker.open):
         session = link.session

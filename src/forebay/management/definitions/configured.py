@@ -146,7 +146,7 @@ def check_source(
     name: bytes,
     arguments: dict[str, object],
 ) -> None:
-    """OptionError where a view has no stream in the configuration or the broker, or was made otherwise."""
+    """Raise OptionError if a view's stream does not exist, or if the view was declared with another one."""
     queues = {} if vhost is None else vhost.catalog.queues
     there = queues.get(name)
     try:
@@ -199,7 +199,7 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
 
 
 def unbind_configured(vhosts: Vhosts, old: Options, new: Options) -> None:
-    """Take bindings away that were in the configuration and are there no more; no exchange or queue goes."""
+    """Unbind bindings that the new configuration no longer has. Deletes no exchange or queue."""
     for entry in old.bindings:
         vhost = vhosts.by_name.get(entry.vhost.encode())
         if entry in new.bindings or vhost is None:
@@ -209,7 +209,7 @@ def unbind_configured(vhosts: Vhosts, old: Options, new: Options) -> None:
 
 
 def check_exchange(entry: ExchangeOptions, path: str) -> None:
-    """OptionError unless there can be such an exchange, whatever is there; `path` is the entry's."""
+    """Raise OptionError if no exchange can be declared like this. `path` is the entry's, for errors."""
     name = entry.name.encode()
     if name.startswith(RESERVED):
         raise OptionError(f"{path}.name: {entry.name!r} begins with 'amq.', which is the broker's own")
@@ -294,7 +294,7 @@ def view_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
 
 
 def check_replication(wanted: ReplicationOptions, path: str, cluster: ClusterOptions) -> None:
-    """OptionError where a queue asks for more than the cluster does for all of them; less is in force as well."""
+    """Raise OptionError if a queue asks for more replication than the cluster gives every queue."""
     if not cluster.name:
         raise OptionError(f"{path}.enabled: True cannot be: this broker stands alone, it has no section 'cluster'")
     if wanted.group not in {"", cluster.name}:
@@ -437,7 +437,7 @@ def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
 
 
 def refuse_on_stream(entry: QueueOptions, path: str) -> None:
-    """OptionError for what an entry says that is only of queues whose messages are settled."""
+    """Raise OptionError if a stream's entry has an option that only work queues have."""
     for key, is_asked in (
         ("limits.max_depth", entry.limits.max_depth),
         ("retry.max_retries", entry.retry.max_retries >= 0),

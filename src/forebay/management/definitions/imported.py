@@ -427,7 +427,7 @@ class ImportPlan:
         return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
 
     def check_source(self, vhost: bytes, given: GivenEntry, name: str) -> None:
-        """RequestError unless a stream of that name is in the vhost or the file, for a view of it."""
+        """Raise RequestError unless a view's stream of that name exists in the vhost or the file."""
         stream = self.known_queue(vhost, name.encode())
         if stream is None:
             reason = self.absence(vhost, "queue", name.encode())

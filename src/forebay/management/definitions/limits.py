@@ -35,7 +35,7 @@ def limits_of_user(users: Users, name: str) -> dict[str, object]:
 
 
 def limit_settings(limits: Mapping[str, object], fields: Mapping[str, str]) -> dict[str, object]:
-    """Limits by our names; RequestError(INVALID) for what is none. As with RabbitMQ, any number below 0 is no limit.
+    """Return limits by forebay's names. Raises RequestError(INVALID). As with RabbitMQ, below 0 is no limit.
 
     fields  OF_VHOSTS or OF_USERS
     """

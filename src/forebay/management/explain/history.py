@@ -84,7 +84,7 @@ def own_events(subject: RecordSubject) -> list[Event]:
 
 
 def death_event(death: dict[str, object]) -> Event:
-    """One table of x-death: the deaths in one queue of one reason, of which the time of the first is kept."""
+    """Return the event of one x-death table: deaths in one queue for one reason, with the time of the first."""
     seconds = death.get("time")
     return {
         "type": "died",
@@ -157,7 +157,7 @@ def traced_events(vhost: Vhost, queue: Queue, offset: int) -> list[Event]:
 
 
 def event_fields(event: TraceEvent) -> Event:
-    """One event of a trace."""
+    """Return the fields of one event of a trace."""
     fields: Event = {
         "type": event.type,
         "time_ms": int(event.time_us) // US_PER_MS,

@@ -54,7 +54,7 @@ class Search:
         self.left = [(queue, int(queue.log.end)) for queue in reversed(queues)]
 
     def step(self) -> None:
-        """Look through some more blocks."""
+        """Search some more blocks, at most BLOCKS_A_STEP and about OCTETS_A_STEP bytes."""
         blocks, octets = BLOCKS_A_STEP, OCTETS_A_STEP
         while self.left and blocks and octets > 0:
             queue, end = self.left.pop()

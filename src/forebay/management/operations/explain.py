@@ -202,7 +202,7 @@ def show_trace(control: Control, given: TraceShowRequest) -> ListPage[TraceEvent
 
 
 def look_at_queues(vhost: Vhost) -> int:
-    """Have every queue know whether it is traced; how many are."""
+    """Update in every queue whether it is traced. Return the number of traced queues."""
     for queue in vhost.catalog.queues.values():
         vhost.catalog.trace_queue(queue)
     return sum(1 for queue in vhost.catalog.queues.values() if queue.trace is not None)

@@ -265,7 +265,7 @@ def retention_pin_fields(queue: Queue, pin: RetentionPin, now_us: int) -> GroupF
 
 
 def check_end(queue: Queue, to: str) -> None:
-    """RequestError(INVALID) for an offset that the queue has not come to."""
+    """Raise RequestError(INVALID) if `to` is an offset beyond the end of the queue."""
     digits = to.removeprefix("offset=")
     if digits.isascii() and digits.isdigit() and int(digits) > queue.log.end:
         raise refuse("to", to, f"is beyond the end of queue '{text(queue.name)}', which is offset {queue.log.end}")

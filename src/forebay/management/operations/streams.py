@@ -108,7 +108,7 @@ def end_of_file(index: BlockIndex, first: int, size: int) -> int:
 
 
 def check_offset(queue: Queue, offset: int) -> None:
-    """RequestError(NOT_FOUND) unless a record of this offset is in the queue."""
+    """Raise RequestError(NOT_FOUND) unless the offset is within the queue."""
     start, end = int(queue.start()), int(queue.log.end)
     if not start <= offset < end:
         raise RequestError(

@@ -37,7 +37,7 @@ class DiskAnswer:
         self.resumed_us = 0
 
     def look(self, asked_us: int, now_us: int) -> bool:
-        """Look at the time; True if the state has changed.
+        """Update for how long the disk has not answered. Return whether the state has changed.
 
         asked_us  when the disk was asked what it has not answered, beside commits; 0 for nothing
         """

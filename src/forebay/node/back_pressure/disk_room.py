@@ -77,7 +77,7 @@ class DiskRoom:
         return RoomTrial(self, self.lacking, FOLLOWING)
 
     def tried(self, trial: RoomTrial, now: int) -> bool:
-        """Take in what a trial has shown; True if there is room by now for what was lacking."""
+        """Record the result of a trial. Return whether there is room now for the write that failed."""
         if not trial.fits:
             self.wait(now)
             return False

@@ -36,7 +36,7 @@ class DiskSilence:
         return self.group.store.commit_running is not None and self.seen_us >= self.limit_us
 
     def look(self, leads: bool, now: int) -> str:
-        """At each look at the clock: have another lead if this one's disk does not answer; what came of it."""
+        """Hand leadership over if this leader's disk is silent. Return a log line, or "". Call with each tick."""
         replica = self.group.replica
         if self.group.store.commit_running is None or replica.standing.has_paused(now):
             self.since_us = now

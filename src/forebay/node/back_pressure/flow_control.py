@@ -132,7 +132,7 @@ class FlowControl:
     # ---- until the next turn
 
     def defer(self, link: Link, reason: int) -> None:
-        """Let others have their turn first; the next goes on with what this connection has sent."""
+        """Hold a connection until the next turn, so that other connections have this one."""
         self.put_off += 1
         self.hold(link, reason)
         self._next.append(link)

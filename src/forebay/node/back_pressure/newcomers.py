@@ -86,7 +86,7 @@ class Newcomers:
         link.broker.cut(link)
 
     def every_second(self) -> None:
-        """Tell the operator of connections that were ended since the last time."""
+        """Log the number of connections that were ended for newer ones since the last call."""
         ended = sum(self.ended.values())
         if ended > self._logged:
             words = "%d connections that had not logged in were ended for newer ones: connections_login_max is %d, "

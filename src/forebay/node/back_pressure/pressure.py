@@ -115,7 +115,7 @@ class Pressure:
         return DISK_SILENT if self.store.no_answer else DISK_BEHIND
 
     def end_turn(self) -> None:
-        """Look at what this turn has brought in."""
+        """Update whether publishers are held, and release those whose MQTT session keeps up again."""
         self.is_crowded = self.over_limit()
         if self.crowding.relieved:
             self.release_relieved()
@@ -192,7 +192,7 @@ class Pressure:
     # ---- time
 
     def tick(self, asked_us: int, now_us: int) -> None:
-        """Several times a second: whom a client holds, and whether the disk answers (see `DiskAnswer.look`).
+        """Release publishers, and check the disk (see `DiskAnswer.look`). Call several times a second.
 
         While it does not, publishers are told, and read as long as there is not too much in hand.
         """
@@ -207,7 +207,7 @@ class Pressure:
             self.tell_lack(self.connections.values())
 
     def every_second(self, memory_octets: int, free_octets: int, now_us: int) -> None:
-        """Look at memory, disk, queues and readers; tell publishers what has changed.
+        """Check memory, disk, queues and slow readers, and notify publishers of changes.
 
         memory_octets  that the process has
         free_octets    that the disk of the data directory has left
@@ -260,7 +260,7 @@ class Pressure:
         self.is_crowded = self.over_limit()
 
     def tell_full(self) -> None:
-        """Say once when the disk is full, and once when it no longer is."""
+        """Log once when the disk is full, and once when it no longer is."""
         if self.store.full == self.told_full:
             return
         self.told_full = self.store.full
@@ -271,7 +271,7 @@ class Pressure:
             self.journal.info("there is room on the disk of %s again", root)
 
     def tell_slowed(self) -> None:
-        """Let those go on whose queue is no longer over its share."""
+        """Release publishers whose queue is no longer over its share."""
         for connection, entry in list(self.flow.held[QUEUE_SHARE].items()):
             queue = entry.held_for
             assert isinstance(queue, Queue)
@@ -285,7 +285,7 @@ class Pressure:
                 connection.broker.touch(connection)
 
     def tell_lack(self, connections: Iterable[Link]) -> None:
-        """Let publishers know once that nothing is taken in, and once that it is again."""
+        """Notify publishers of a resource that is short, and once when none is any more."""
         lack = self.lack()
         if not lack and not self.told_lack:
             return

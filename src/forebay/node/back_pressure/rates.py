@@ -127,7 +127,7 @@ class Rates:
         return self.queue[0][0] if self.queue else 0
 
     def resume(self, now_us: int) -> None:
-        """Have those read again that have paid."""
+        """Release connections that are within their rate again."""
         while self.queue and self.queue[0][0] <= now_us:
             self.flow.release(heappop(self.queue)[2], RATE_LIMIT)
 

@@ -78,7 +78,7 @@ class SendBuffers:
             connection.flush()
 
     def hold(self, connection: Link) -> None:
-        """Have a connection be given nothing more: its transport says so to everybody, and says when that is over."""
+        """Hold a connection over its share of send buffers. Its transport reports when it accepts bytes again."""
         if connection not in self.flow.held[SEND_SHARE]:
             self.flow.hold(connection, SEND_SHARE)
             connection.limit(self.share())
@@ -128,7 +128,7 @@ class SendBuffers:
         connection.broker.cut(connection)
 
     def look(self) -> None:
-        """See what has been taken, at the end of a turn while there is much, and hold who is over its share by now."""
+        """Count again the bytes that wait for each connection, and hold connections that are over their share."""
         for connection in list(self.waiting):
             self.note(connection, connection.waiting_octets())
 

@@ -78,7 +78,7 @@ class Handshakes:
         self.seat(link, session)
 
     def seat(self, link: Link, session: Session) -> None:
-        """Have a connection take part with a session."""
+        """Attach a session to a connection."""
         self.connections[int(session.id)] = link
         link.session = session
         session.sends_files = link.sends_files()
@@ -98,7 +98,7 @@ class Handshakes:
         return True
 
     def shut_down(self, link: Link, flow: FlowControl) -> bool:
-        """Tell a client that has not logged in that the broker stops; return whether it has something to send."""
+        """Notify a client without a login that the broker stops. Return whether there is output to send."""
         handshake = link.handshake
         if handshake is None:
             link.broker.finish(link)
@@ -109,7 +109,7 @@ class Handshakes:
         return self.end_turn(link)
 
     def drain_output(self, link: Link) -> None:
-        """Have what a handshake has written be sent, before all that its session writes."""
+        """Move the handshake's output to the bytes that are sent before the session's."""
         handshake = link.handshake
         if handshake is not None and len(handshake.out):
             link.passed.append(handshake.out.getvalue())

@@ -152,7 +152,7 @@ class GroupMember(NodeMember):
         return group
 
     def join(self, group: str, is_in_sync: bool) -> bool:
-        """Be of this group, as the register says, or of one that has no id; False where the store is not of it.
+        """Join the group that the register names. Return False if the store belongs to another one.
 
         is_in_sync  the register names this store: it has been of the group, and must know it
         """
@@ -245,12 +245,12 @@ class GroupMember(NodeMember):
         self.replica.no_room()
 
     def look_for_room(self, now: int) -> None:
-        """Several times a second, while it follows: go on as soon as a disk that was full has room."""
+        """Resume a follower once its full disk has room. Call several times a second."""
         if self.room.comes(now):
             self.replica.has_room()
 
     def tried(self, trial: RoomTrial, now: int) -> None:
-        """Go on if a trial elsewhere has shown that a disk that was full has room: instead of `look_for_room`."""
+        """Resume a follower if a trial run elsewhere found room on its full disk. Replaces `look_for_room`."""
         if self.room.tried(trial, now):
             self.replica.has_room()
 
@@ -268,7 +268,7 @@ class GroupMember(NodeMember):
         return standing.can_lead
 
     def tell_written(self, now: int) -> None:
-        """Tell the member what is on the disk of the frames that it has had taken."""
+        """Report to the replica which of the frames it gave to the store are on the disk."""
         while self.taken and self.taken[0][1] <= self.store.on_disk:
             epoch, last = self.taken.popleft()
             self.replica.written(epoch, last, now)
@@ -286,7 +286,7 @@ class GroupMember(NodeMember):
         self.replica.written(self.epoch, commit.lsn, self.monotonic.now_us())
 
     def ship(self) -> None:
-        """Have other members get the frames that the node, which leads, has given to its disk."""
+        """Replicate frames that this leader has given to its disk to the other members."""
         last = self.store.outgoing.last
         if last > self.shipped:
             self.shipped = last
@@ -314,7 +314,7 @@ class GroupMember(NodeMember):
         return 0
 
     def obey(self, out: Outcome, ready: Ready, now: int) -> bool:
-        """Do what the store can do at once, and pass on the rest; whether the member may have more to say for it."""
+        """Carry out an outcome in the store, the rest through `ready`. Return whether the replica may have more."""
         for taking in out.takings:
             self.take_frames(taking, ready, now)
         if out.promise and self.promiser is not None:
@@ -333,17 +333,17 @@ class GroupMember(NodeMember):
         return bool(out.takings) or (out.promise > 0 and self.promiser is None)
 
     def tell(self, lines: list[str], ready: Ready) -> None:
-        """Have the log say something about the group."""
+        """Add lines about the group to the log."""
         if lines:
             ready.lines = [*ready.lines, *[(INFO, "cluster: %s", (line,)) for line in lines]]
 
     def promised(self, identity: StoreIdentity, epoch: int, now: int) -> None:
-        """Take note that a promise is on the disk."""
+        """Record that a promise of an epoch is on the disk."""
         self.identity = identity
         self.replica.promised(epoch, now)
 
     def take_frames(self, taking: Taking, ready: Ready, now: int) -> None:
-        """Have the store take frames of the leader."""
+        """Write frames of the leader to the store, or handle the store's refusal."""
         refused = self.store.take(int(taking.prev_lsn), int(taking.prev_epoch), taking.shipments)
         if refused is None:
             if self.taken and self.taken[-1][0] != taking.epoch:
@@ -359,7 +359,7 @@ class GroupMember(NodeMember):
             self.replica.mismatched(taking.epoch, now)
 
     def every_second(self, now: int) -> None:
-        """Have files rewritten: by followers as they are here if this member leads, else as the leader has told."""
+        """Order file rewrites of followers if this member leads, else plan the rewrites its leader ordered."""
         if self.has_begun:
             self.tell_orders(now)
         else:
@@ -379,7 +379,7 @@ class GroupMember(NodeMember):
         return self.store.plan_following()
 
     def tell_orders(self, now: int) -> None:
-        """As the leader, about once a second: tell followers which offsets of rewritten files somebody still wants.
+        """Send followers the offsets still needed of rewritten files. The leader calls this about once a second.
 
         Now and then of all files, for followers that were away when it was said of one.
         """
@@ -407,7 +407,7 @@ class GroupMember(NodeMember):
             self.store.commit_to(lsn)
 
     def prepare_to_lead(self, ready: Ready) -> None:
-        """Have the node lead once nothing else has the store's files in hand."""
+        """Make the node lead once no job or commit uses the store's files."""
         job = self.store.job_running
         if self.no_room:
             ready.lines = [*ready.lines, (ERROR, CANNOT_LEAD, (self.no_room,))]
@@ -419,7 +419,7 @@ class GroupMember(NodeMember):
             ready.leads = True
 
     def stand(self, out: Outcome, ready: Ready) -> None:
-        """Take note of how the member stands."""
+        """Record the member's role, epoch and commit, and start or end leading."""
         led = self.role == LEADER
         leads = out.role == LEADER
         self.role = out.role

@@ -33,7 +33,7 @@ class Alarms:
         return self.pressure.alarms() + damage
 
     def look(self) -> list[str]:
-        """Tell what is damaged and was not, and what is no longer; the alarms by now. About once a second."""
+        """Log blocks that are newly damaged or repaired. Return the alarms that are set. Call about once a second."""
         found = self.store.logs.files.damages
         if not found and not self._told:
             return self.names()

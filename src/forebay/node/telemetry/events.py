@@ -104,12 +104,12 @@ class Announcer:
         self.changed()
 
     def add(self, listener: Listener) -> None:
-        """From now on this one hears, too."""
+        """Add a listener, which is notified from now on."""
         self.listeners.append(listener)
         self.changed()
 
     def changed(self) -> None:
-        """Take note that listeners want something else."""
+        """Update the wanted event types, as listeners have changed theirs."""
         wanted = set(self.stream.wanted())
         for each in self.listeners:
             wanted |= each.wanted()
@@ -200,7 +200,7 @@ class EventStream(Listener):
         self.vhost: Vhost | None = None
 
     def keep(self, patterns: Sequence[str], max_age_s: int, octets_max: int) -> None:
-        """Keep events of these types from now on, for so long."""
+        """Store events that match the patterns in a stream, for at most `max_age_s` and `octets_max`."""
         self.types = matching(patterns)
         self.arguments = {"x-queue-type": "stream", "x-max-length-bytes": octets_max}
         if max_age_s:

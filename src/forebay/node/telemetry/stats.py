@@ -93,12 +93,12 @@ class BrokerStats:
                 add_client(totals, client)
 
     def begin(self, totals: Totals) -> None:
-        """Set the totals of connections as if all had ended, and of clients to none: they are the caller's to add."""
+        """Set the totals of connections to those that have ended. The caller adds the open ones."""
         for name in COUNTED_BY_SESSIONS:
             setattr(totals, name, getattr(self.past, name))
 
     def traffic(self, sessions: Iterable[Session]) -> Traffic:
-        """Of all AMQP connections, those that have ended and these."""
+        """Return the traffic of all AMQP connections: of ended ones and of these sessions."""
         found = Traffic()
         found.add(self.past_traffic)
         for session in sessions:
