@@ -168,7 +168,7 @@ class Control(Administration, Gate):
     def permitted(
         self, principal: Principal, operation: Operation, values: dict[str, object], as_client: bool = False
     ) -> tuple[OperationRequest, Rights | None]:
-        """Return the checked request of a caller who may run it, and its rights; RequestError, Undecided."""
+        """Return the checked request and the rights of a permitted caller. Raises RequestError, Undecided."""
         operation.need.check_tags(principal.user, self.tags_of(principal))
         named = {**defaults(operation), **{name: value for name, value in values.items() if value is not None}}
         rights = operation.need.check(self, principal, GivenArguments(named), as_client)

@@ -12,7 +12,7 @@ from forebay.management.definitions.limits import limits_of_user
 
 
 class UserReading(Struct, frozen=True):
-    """A user.
+    """A user, as operations read it.
 
     hash      of its password; empty: nobody can log in by one
     exported  hash for definitions, where the configuration has the password itself
@@ -29,7 +29,7 @@ class UserReading(Struct, frozen=True):
 
 
 class DirectoryReader:
-    """The reader of a directory.
+    """The reader of a directory of users, permissions and parameters.
 
     Permissions and parameters are dictionaries as operations list them; names of vhosts and exchanges are octets.
     """

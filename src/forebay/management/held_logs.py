@@ -68,7 +68,7 @@ class HeldLogs:
         self.named: dict[tuple[bytes, int], HeldLog] = {}
 
     def look(self, now_us: int) -> list[HeldLog]:
-        """Note events of views that begin to keep a log, and that do no longer; return the new ones. Once a second."""
+        """Record events of views that begin or cease to keep a log. Return the new views. Call once a second."""
         found: dict[tuple[bytes, int], HeldLog] = {}
         for vhost in self.vhosts.all():
             for held in self.held_in(vhost):

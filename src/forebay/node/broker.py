@@ -55,18 +55,18 @@ TICKS_A_SECOND: Final = 10
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class NodeBroker(LinkOwner):
-    """One broker.
+    """The broker of one node, with its connections and the turns that serve them.
 
-    connections  those that have a handshake or a session, by its number
-    open         those and the ones that have sent nothing
-    is_due       a turn is to be made
-    dirty        connections that take part in it
-    waiting      connections whose session is told of every sync
+    connections  connections with a handshake or a session, by its number
+    open         all connections, also those that have sent nothing
+    is_due       whether a turn is due
+    dirty        connections that take part in the turn
+    waiting      connections whose session is notified of every sync
     handles      how many connections the process may have
     gate         deliveries wait there for the commit in a group; None if the node is the whole group
-    out          what others are to do, as the next `take` returns it
-    stopping     it takes its leave: nobody is let in
-    ended        nothing happens any more
+    out          requests to the surroundings, as the next `take` returns them
+    stopping     whether the broker shuts down, and admits no client
+    ended        whether the broker has ended
     """
 
     def __init__(self, options: Options, store: Store, clock: Clock, chance: Random, built_us: int = 0) -> None:

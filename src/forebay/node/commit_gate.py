@@ -29,10 +29,10 @@ NEWER: Final = 2  # among them of others
 
 @final
 class KeptOutput:
-    """The octets that one connection has to wait for.
+    """The output of one connection that waits for a commit.
 
-    pieces  by the frame that they wait for, which never decreases
-    octets  of all of them
+    pieces  output with the LSN it waits for, which never decreases
+    octets  total bytes of the pieces
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class KeptOutput:
 
 @final
 class CommitGate:
-    """The gate of a node that leads.
+    """The gate of a leader, which keeps deliveries back until their records are committed.
 
     lsn      the frame of the last turn: what has been delivered until now is committed when it is
-    is_open  the lease is valid: deliveries may leave
-    kept     the octets of connections that wait
+    is_open  whether the leader's lease is valid, so that deliveries may be sent
+    kept     output that waits, by connection
     """
 
     def __init__(self) -> None:

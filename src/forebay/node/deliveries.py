@@ -16,7 +16,7 @@ from forebay.queue.leases.lease import Delivery
 
 @final
 class Deliveries:
-    """Ends the turn of the vhosts, and gives what comes of it to the sessions that it is for.
+    """The last step of a turn: ends the vhosts' turn and gives their deliveries to the sessions.
 
     connections  by the session's number; the node's own
     """

@@ -16,10 +16,10 @@ from forebay.node.telemetry.stats import BrokerStats
 
 @final
 class Endings:
-    """Takes connections out of everything that they have a part in.
+    """The ways in which connections end, and what they held is given back.
 
     connections  by the session's number; the node's own
-    farewells    taken over: their last words wait for the disk
+    farewells    connections taken over, whose last answer waits for the disk
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Endings:
         self.farewells: list[Link] = []
 
     def leave(self, link: Link) -> bool:
-        """Give back what the connection held, as nobody writes to it from here on; True if it had a session."""
+        """Release everything that a connection held. Return whether it had a handshake or a session."""
         self.pressure.forget(link)
         session = link.session
         current = session or link.handshake

@@ -104,7 +104,7 @@ class LinkOwner:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Link:
-    """One client's connection.
+    """A client's connection.
 
     broker     that it belongs to
     handshake  from its first bytes to the login; None before and after
@@ -112,16 +112,16 @@ class Link:
     peer       the client, for people; `loopback`: it is on this very machine
     identity   who the client is by its certificate
     is_new     its client has not logged in
-    holds      why it is not read: bits of `hold_reasons`, 0 where nothing is against it
+    holds      reasons for which the connection is not read: bits of `hold_reasons`, 0 for none
     closing    it takes part in nothing any more: its client may still have to take its last octets
-    closing_us  since when that is so
-    most       octets that may wait for it before it is given nothing more
+    closing_us  time at which `closing` was set
+    most       bytes that may wait for the client before deliveries pause
     kept_octets  octets that wait at the node's gate
-    passed     those that it has let go and that were not sent yet: they leave before all others
+    passed     output that the gate has released and that was not sent yet; sent before all other output
     waits      for the gate: what the session has written since it was asked for last
-    left       octets that the client had not taken when it was written to last
-    full       more waits to be sent than should
-    paused     more waits than may: who sends here is told
+    left       bytes that the client had not taken at the last write
+    full       whether more waits to be sent than should
+    paused     whether more than `most` waits, so that deliveries pause
     """
 
     __slots__ = (
@@ -230,7 +230,7 @@ class Link:
             broker.failed(self, error)
 
     def shake_hands(self, data: bytes) -> bytes:
-        """Go on with the handshake; return what has come behind it, for the session."""
+        """Continue the handshake. Return the bytes received after it, for the session."""
         broker = self.broker
         handshake = self.handshake
         if handshake is None:
@@ -274,7 +274,7 @@ class Link:
             self.broker.begin_session(self)
 
     def is_proving(self) -> bool:
-        """Return whether nothing is read of it before a proof has run."""
+        """Return whether the connection waits for a proof, before which nothing is read."""
         if self.session is not None:
             return self.session.is_proving()
         return self.handshake is not None and self.handshake.is_proving()
@@ -366,7 +366,7 @@ class Link:
     # ---- what only the socket's side knows, or has to do at once
 
     def begin_tls(self, behind: bytes) -> bool:
-        """Begin TLS within the connection, as its client asks before all else; return False if there is none.
+        """Begin TLS within the connection, at the client's request. Return False if TLS is not available.
 
         behind  bytes that came with the request
         """

@@ -23,7 +23,7 @@ from forebay.node.telemetry.stats import BrokerStats
 
 
 class NodeLogins:
-    """Takes from `Auth` what logins ask for, and how they came out.
+    """The logins of a node: the proofs that `Auth` requests, and their results.
 
     connections  by the session's number; the node's own
     newcomers    the connections that have not logged in

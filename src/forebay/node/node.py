@@ -43,11 +43,11 @@ from forebay.node.ready import STORAGE, Ready
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Node:
-    """One node of a group, which may be the whole of it.
+    """A node of a group. A single node is a group of one.
 
     member   its part in the group, with the store
-    broker   while it leads; None while it follows
-    is_over  it has led and does so no longer: the member is told nothing more
+    broker   broker of a node that leads; None while it follows
+    is_over  whether the node no longer leads, so that its member is notified of nothing more
     """
 
     def __init__(self, options: Options, member: NodeMember, clock: Clock, chance: Random, built_us: int = 0) -> None:
@@ -62,7 +62,7 @@ class Node:
     # ---- the start
 
     def open(self) -> list[str]:
-        """Read the data folder, and return what has to be said about it."""
+        """Read the data folder, and return messages about it for the log."""
         return self.member.open()
 
     def make_broker(self) -> NodeBroker:

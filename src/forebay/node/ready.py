@@ -25,7 +25,7 @@ STORAGE: Final = "storage"  # what is on the disk does not
 
 @final
 class Fault:
-    """An error of our own that has ended something, and not the broker.
+    """An internal error that has ended something, and not the broker.
 
     place  a kind of what it has ended: see server/faults.py
     what   it has ended, for people

@@ -22,10 +22,10 @@ class EntryFault(RequestError):
 
 
 class GivenEntry:
-    """An entry.
+    """An entry of a definitions file, with what of it cannot be in force.
 
     where     how errors name it: "queues[3] 'orders'"
-    left_out  what of it cannot be in force
+    left_out  parts of the entry that cannot be in force
     may_lose  messages may be lost where all of it is left out
     """
 

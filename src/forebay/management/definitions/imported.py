@@ -114,7 +114,7 @@ class ImportStep:
 
 
 class ImportPlan:
-    """The plan that a file asks for.
+    """The plan of an import: the steps, the parts left out and the faults of a definitions file.
 
     vhosts     of the broker
     only       all is about this one, whatever the entries say; None: every entry says where it belongs

@@ -35,7 +35,7 @@ def subject_at(vhost: Vhost, queue: Queue, offset: int) -> RecordSubject | None:
 
 
 class Search:
-    """Looks for a message id in the logs of queues, the newest blocks first, a step at a time.
+    """A search for a message id in the logs of queues, the newest blocks first, a step at a time.
 
     found   places of messages that have it, those that are settled and still in the log among them
     blocks  looked through so far

@@ -59,7 +59,7 @@ RANKS: Final = {code: rank for rank, code in enumerate(CODES)}
 
 @dataclass(slots=True)
 class Reason:
-    """One reason; `group` where it is one group's."""
+    """A reason why a message is where it is. `group` is set if the reason is one group's."""
 
     code: str
     text: str

@@ -258,7 +258,7 @@ def views_left(views: list[Queue]) -> list[ViewLeft]:
 
 
 def lowest_keeper(source: LogSource) -> Keeper | None:
-    """Return who holds a log back: a group, a pin, or a queue that nobody has consumed from; None if nobody does."""
+    """Return the holder of a log's oldest records: a group, a pin or an unconsumed queue; None if there is none."""
     keeper = source.lowest_keeper()
     reader = source.lowest_reader() if source.is_shared else None
     if reader is not None and keeper is not None and keeper.offset <= reader.offset:

@@ -17,13 +17,13 @@ PAUSE_US: Final = 500_000  # between two looks
 
 
 class DiskAnswer:
-    """Says so in the log and in `Store.no_answer`.
+    """The state of a disk that does not answer, as reported in the log and in `Store.no_answer`.
 
-    options   those in force; replaced when they are reloaded
-    since_us  when what is not answered was begun; 0 while everything is
-    began_us  the same of what the log has said
-    busy_us   when a commit was under way last
-    looked_us  when it was looked last, and `resumed_us` when it was looked again after a pause
+    options   options in force; replaced on a reload
+    since_us  start of the oldest unanswered request; 0 if there is none
+    began_us  `since_us` of the silence that the log has reported
+    busy_us   last time at which a commit was running
+    looked_us  time of the last check; `resumed_us` is the first check after a pause of the process
     """
 
     def __init__(self, options: Options, store: Store, journal: Journal) -> None:

@@ -23,7 +23,7 @@ LOOK_US_MAX: Final = 4000 * US_PER_MS
 
 
 class RoomTrial:
-    """The trial whether the disk takes a file of so many octets: `run`, on any thread, says whether it `fits`.
+    """A trial whether the disk has room for a file of `octets` bytes. `run`, on any thread, sets `fits`.
 
     purpose  FOLLOWING, LEADING
     """
@@ -39,11 +39,11 @@ class RoomTrial:
 
 
 class DiskRoom:
-    """Of one follower.
+    """The free room on one follower's disk, tested after a write found none.
 
-    lacking  octets that the disk had no room for; 0 while it takes all
-    look_us  when it is asked again
-    wait_us  between the last two looks
+    lacking  bytes of the write that found no room; 0 if none did
+    look_us  time of the next trial
+    wait_us  time between the last two trials
     """
 
     def __init__(self, disk: Disk, store: Store) -> None:

@@ -12,11 +12,11 @@ AGAIN_US: Final = 100 * US_PER_MS  # between two attempts to hand over
 
 
 class DiskSilence:
-    """Of one member.
+    """The silence of one member's disk, for which a leader hands over.
 
     limit_us  a leader whose own write or sync has not returned for so long hands over
     since_us  since when this process has looked, without a pause, at what the disk has not answered: for `seen_us`
-    tried_us  when it was tried last to hand over
+    tried_us  time of the last attempt to hand over
     """
 
     def __init__(self, group: GroupMember, limit_us: int) -> None:

@@ -37,7 +37,7 @@ LACKS: Final = {
 
 
 class HoldView:
-    """Describes the entries of the table of held connections.
+    """A view of the table of held connections, for programs and people.
 
     shares  of queues and vhosts
     """

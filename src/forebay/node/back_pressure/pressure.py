@@ -107,7 +107,7 @@ class Pressure:
         return NO_ANSWER if self.store.no_answer else ""
 
     def reason(self) -> int:
-        """Return the reason for which nobody who publishes is read, while that is so."""
+        """Return the reason for which no publisher is read. Call only while `over_limit`."""
         if self.over_memory:
             return MEMORY_ALARM
         if self.low_disk or self.store.full:
@@ -156,7 +156,7 @@ class Pressure:
         self.flow.hold(connection, self.reason())
 
     def hold_for_session(self, connection: Link, client: ClientSession) -> None:
-        """Hold a connection that has just published to an MQTT session which does not keep up; it is not told."""
+        """Hold a publisher to an MQTT session that does not keep up. The publisher is not notified."""
         if client.crowded and connection.session is not None and not connection.holds & FOR_SUBSCRIBER:
             self.flow.hold(connection, reason_of(client), client)
 
@@ -225,7 +225,7 @@ class Pressure:
         self.read_choked()
 
     def read_choked(self) -> None:
-        """Read those that are choked; one that goes on publishing where there is too much is choked again."""
+        """Read held publishers once. A publisher that publishes more while a limit is exceeded is held again."""
         self.has_choked = is_over = self.over_limit()
         reason = self.reason()
         for each in RESOURCES:

@@ -78,7 +78,7 @@ class Rates:
         return False
 
     def charge(self, connections: Iterable[Link], now_us: int) -> None:
-        """Hold back, at the end of a turn, who has sent more than it may until that is made up for."""
+        """Hold connections that exceeded their rate in this turn, until they are within it again."""
         for connection in connections:
             if connection.session is None or connection.closing:
                 continue

@@ -22,9 +22,9 @@ from forebay.session.session import Session
 
 @final
 class Handshakes:
-    """Begins the handshake of each connection, and the session that it ends in.
+    """The handshakes of a node's connections, and the start of their sessions.
 
-    options      those in force; replaced when they are reloaded
+    options      options in force; replaced on a reload
     connections  by number, those with a handshake or a session; the node's own
     """
 
@@ -87,7 +87,7 @@ class Handshakes:
             link.broker.pause(link, True)
 
     def end_turn(self, link: Link) -> bool:
-        """End a turn in which a connection took part without a session; return whether it has something to send."""
+        """End the turn of a connection without a session. Return whether there is output to send."""
         handshake = link.handshake
         if handshake is None or link.closing:
             return False

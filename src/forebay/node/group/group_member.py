@@ -128,7 +128,7 @@ class GroupMember(NodeMember):
         self.orders: dict[int, dict[int, list[tuple[int, int]]]] = {}
 
     def open(self) -> list[str]:
-        """Read the data folder, follow, and return what has to be said about the folder."""
+        """Read the data folder, begin to follow, and return messages about the folder for the log."""
         try:
             self.found = self.store.open()
         except UnfinishedCopy as error:

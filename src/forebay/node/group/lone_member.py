@@ -28,7 +28,7 @@ class NodeMember:
 
     @abstractmethod
     def open(self) -> list[str]:
-        """Read the data folder, and return what has to be said about it."""
+        """Read the data folder, and return messages about it for the log."""
 
     @abstractmethod
     def recovery(self) -> Recovery:

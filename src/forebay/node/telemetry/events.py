@@ -39,9 +39,9 @@ PAYLOAD: Final = "payload"
 
 
 class Told:
-    """An event as listeners get it.
+    """A numbered event, as listeners receive it.
 
-    number   counts from 1 since the broker's start
+    number   of the event, from 1 since the broker's start
     time_us  of the turn in which it was noted
     payload  of the message that it is about; None for other events
     """
@@ -80,7 +80,7 @@ class Listener(ABC):
 
 
 class Announcer:
-    """Gathers what happens, for listeners.
+    """The source of events for listeners.
 
     stream     hears of it within the turn, of which its messages become part
     listeners  others, who hear of it when the turn is over: from whoever has the node
@@ -120,7 +120,7 @@ class Announcer:
     # ---- what the server knows
 
     def look(self, connections: Iterable[Link]) -> None:
-        """Note who of these has logged in since the turn before."""
+        """Record an event for each of these connections that has logged in since the last turn."""
         for connection in connections:
             session = connection.session
             if session is not None and session.rights.user and connection not in self._known:
@@ -132,7 +132,7 @@ class Announcer:
         self.events.note("client.connected", session.vhost.name, dict(fields))
 
     def ended(self, connection: Link, session: Session) -> None:
-        """Note that a connection is gone, if its login was told or should have been."""
+        """Record that a connection is gone, if its login was announced or should have been."""
         if connection not in self._known and session.rights.user:
             self.connected(connection, session)
         fields = self._known.pop(connection, None)

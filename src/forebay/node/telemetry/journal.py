@@ -14,21 +14,21 @@ Line = tuple[int, str, tuple[object, ...]]  # how grave, words, and what stands 
 
 @final
 class Journal:
-    """Lines for the log, in their order."""
+    """The lines noted for the log, in their order."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
 
     def info(self, words: str, *given: object) -> None:
-        """Note something that is as it should be."""
+        """Note a line for the log on normal operation."""
         self.lines.append((INFO, words, given))
 
     def warning(self, words: str, *given: object) -> None:
-        """Note something that somebody may want to change."""
+        """Note a line for the log that an operator may want to act on."""
         self.lines.append((WARNING, words, given))
 
     def error(self, words: str, *given: object) -> None:
-        """Note something that somebody has to look at."""
+        """Note a line for the log that an operator has to act on."""
         self.lines.append((ERROR, words, given))
 
     def take(self) -> list[Line]:

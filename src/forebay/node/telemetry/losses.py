@@ -14,7 +14,7 @@ INTERVAL_US: Final = 10_000_000  # between two words on one client
 
 
 def tell_losses(vhosts: Vhosts, journal: Journal, now_us: int) -> None:
-    """Warn of each client that has lost messages since it was told last."""
+    """Warn of each client that has lost messages since the last warning about it."""
     for vhost in vhosts.all():
         losers = vhost.fanout.losers
         for client in list(losers):
@@ -31,7 +31,7 @@ def tell_losses(vhosts: Vhosts, journal: Journal, now_us: int) -> None:
 
 
 def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
-    """Warn of each session for which more waits on the disk than may, once for each time that it comes to that."""
+    """Warn of each session that has gone over its disk quota, once each time it does."""
     for vhost in vhosts.all():
         quota = vhost.sessions.quota
         for client in list(quota.crossed):

@@ -34,10 +34,10 @@ COUNTED_BY_SESSIONS: Final = (
 
 
 class BrokerStats:
-    """The broker's totals, and when they are told.
+    """The broker's totals, and the interval of their publication.
 
     totals      octets and sockets in it are counted by the connections; memory is set by whoever has the process
-    interval_s  0: they are never told
+    interval_s  between publications; 0 for none
     vhost       that has the topics; None before they were told
     """
 

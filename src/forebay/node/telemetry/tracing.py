@@ -11,7 +11,7 @@ from forebay.queue.leases.lease import Delivery
 
 
 class Tracer(ABC):
-    """A follower of messages; it is told within the turn, so that nothing of it may take long."""
+    """A listener to messages on their way. It is called within the turn, so no method may take long."""
 
     @abstractmethod
     def sealed(self, sealed: Sequence[SealedBlock], now_us: int) -> None:
