@@ -48,7 +48,7 @@ def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> N
             vhost.turn.cancelled.append(consumer)
             vhost.consumers.cancel(consumer)
         if vhost.catalog.queues_by_id.get(queue.id) is not queue:
-            return  # it went with its last consumer
+            return  # the group was deleted with its last consumer
         vhost.catalog.execute(RemoveGroup(int(queue.id), int(group.id)))
         settle_up(vhost, queue)
     except Exception as error:

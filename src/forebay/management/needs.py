@@ -20,7 +20,7 @@ from forebay.directory.users import ADMINISTRATOR
 from forebay.management.arguments import GivenArguments, refuse
 from forebay.message.address import named_queue
 
-NO_SESSION: Final = 0  # whoever administers holds no queue for itself
+NO_SESSION: Final = 0  # an administrator owns no exclusive queue
 MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
 MANAGEMENT: Final = "management"

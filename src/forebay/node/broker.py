@@ -84,7 +84,7 @@ class NodeBroker(LinkOwner):
         self.wanted = Wanted(self.vhosts)
         self.auth = make_auth(options, self.vhosts.directory.users, clock, chance)
         self.connections: dict[int, Link] = {}
-        self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable
+        self.open: dict[Link, None] = {}  # in the order of arrival, so that runs are repeatable
         shares = Quota(self.vhosts, options)
         self.flow = FlowControl(clock)
         self.listed = OpenConnections(self.connections, self.flow, shares)
@@ -112,8 +112,8 @@ class NodeBroker(LinkOwner):
         self.dirty: dict[Link, None] = {}
         self.waiting: dict[Link, None] = {}
         self.is_due = False
-        self.flush_due = False  # this turn takes to the disk also what nobody waits for
-        self.housekeeping_due = False  # this turn looks what is to be done with files
+        self.flush_due = False  # this turn also commits frames that nobody waits for
+        self.housekeeping_due = False  # this turn plans work on files
         self.stopping = False
         self.ended = False
         self.stopped: Stop | None = None
@@ -295,7 +295,7 @@ class NodeBroker(LinkOwner):
         link.attempt_with(link.on_answer, answer)
         if not link.is_proving():
             self.flow.release(link, LOGIN)
-        link.received(b"")  # what had come behind the login
+        link.received(b"")  # bytes received after the login
         self.touch(link)
 
     def job_done(self, job: Job | Growth, error: BaseException | None = None) -> None:
@@ -378,7 +378,7 @@ class NodeBroker(LinkOwner):
         lsn = out.lsn = store.due_lsn()
         if self.gate is not None:
             self.gate.lsn = store.settled_lsn()
-        # At the end of a turn, and nowhere else: what belongs together is in one frame then.
+        # Only at the end of a turn, so that related entries are in one frame.
         out.commit = store.flush() if self.flush_due else store.commit()
         self.flush_due = False
         if store.log_room.is_ahead:

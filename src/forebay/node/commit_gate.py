@@ -83,7 +83,7 @@ class CommitGate:
             if not session.has_delivered or (self.is_open and lsn <= durable):
                 return False
             if session.file is not None and self.is_open:
-                return False  # of a file is sent only what was committed before
+                return False  # only committed records are sent from a file
             kept = self.kept[link] = KeptOutput()
         kept.add(lsn, link.take_written())
         link.kept_octets = kept.octets

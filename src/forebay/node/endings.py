@@ -93,7 +93,7 @@ class Endings:
             link.broker.finish(link)
             return
         if not link.closing_us:
-            link.closing_us = now_us  # from here on it may stay for so long only
+            link.closing_us = now_us  # starts the time limit for the connection to close
         self.farewells.append(link)
         link.broker.leave(link)
 

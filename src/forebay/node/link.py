@@ -177,7 +177,7 @@ class Link:
         self.closing = False
         self.opened_us = 0
         self.closing_us = 0
-        self.passed_over = 0  # octets that came since then
+        self.passed_over = 0  # bytes received since the session ended
         self.full = False
         self.paused = False
         self.octets_received = 0
@@ -355,7 +355,7 @@ class Link:
             self.paused = False
             self.broker.pause(self, False)
         else:
-            self.broker.touch(self)  # whoever was held back for it goes on with a turn's end
+            self.broker.touch(self)  # publishers held for this client resume at the turn's end
 
     def look_at_buffer(self) -> None:
         """Pause deliveries if more bytes wait for the client than may."""

@@ -19,8 +19,8 @@ from forebay.replica.outcome import Change
 
 # Why a node stops.
 CONNECTION: Final = "connection"  # the place of a fault
-OWN_STATE: Final = "own state"  # what is in memory proves nothing any more
-STORAGE: Final = "storage"  # what is on the disk does not
+OWN_STATE: Final = "own state"  # the state in memory may be inconsistent
+STORAGE: Final = "storage"  # the state on the disk may be inconsistent
 
 
 @final

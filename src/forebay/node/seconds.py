@@ -42,4 +42,4 @@ def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:
             connection.attempt_with(connection.handshake.tick, now_us)
             connection.broker.touch(connection)
         elif now_us - connection.opened_us > silent_us:
-            connection.broker.cut(connection)  # not even its protocol is known, so there is nothing to say
+            connection.broker.cut(connection)  # the protocol is unknown, so no error can be sent

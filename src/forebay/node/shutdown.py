@@ -26,7 +26,7 @@ def say_goodbye(broker: NodeBroker) -> None:
             if broker.handshakes.shut_down(link, broker.flow):
                 broker.out.send.append(link)
             continue
-        session.vhost.pause(session.id, True)  # it settles nothing any more
+        session.vhost.pause(session.id, True)  # the session settles nothing any more
         link.attempt(session.shut_down)
         if not link.closing:
             broker.flow.release_all(link)

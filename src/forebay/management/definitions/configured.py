@@ -79,7 +79,7 @@ CONFIGURABLE: Final = (
     "x-primary-group",
 )
 
-UNCHANGED: Final = ("x-priority-expression",)  # what a queue is declared with, and keeps
+UNCHANGED: Final = ("x-priority-expression",)  # arguments that cannot change after the declaration
 
 
 def declare_configured(vhosts: Vhosts, options: Options) -> None:
@@ -101,7 +101,7 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
     vhost = vhosts.add(DEFAULT_VHOST) if needs_default(options) else vhosts.default()
     if vhost is not None:
         vhost.touch()
-        vhost.catalog.set_fallback(None)  # there may have been one in an earlier configuration
+        vhost.catalog.set_fallback(None)  # an earlier configuration may have set one
         wanted_now = wanted_queues(vhosts, options)
         for name, (spec, entry) in sorted(wanted_now.items(), key=lambda each: SOURCE in each[1][0].arguments):
             topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []

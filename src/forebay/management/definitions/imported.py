@@ -139,8 +139,8 @@ class ImportPlan:
         }
         self.users: set[str] = set(vhosts.directory.users.by_name)
         self.named: set[tuple[bytes, str, bytes]] = set()  # queues and exchanges of the file, also those left out
-        self.queues: dict[tuple[bytes, bytes], Declared] = {}  # that the file makes, by vhost and name
-        self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
+        self.queues: dict[tuple[bytes, bytes], Declared] = {}  # queues that the file declares, by vhost and name
+        self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # exchanges that the file declares, without bindings
 
     def steps(self) -> list[ImportStep]:
         """Return all steps that can be done; `refusal` says whether they may be done."""

@@ -16,8 +16,8 @@ from forebay.queue.queue import Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-BLOCKS_MAX: Final = 2_000  # that are looked through for one dead letter
-OCTETS_MAX: Final = 32 << 20  # of these blocks
+BLOCKS_MAX: Final = 2_000  # blocks searched for one dead letter
+OCTETS_MAX: Final = 32 << 20  # bytes of blocks searched for one dead letter
 DEATH_MARK: Final = "dlq-id"
 
 

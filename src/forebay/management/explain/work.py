@@ -214,7 +214,7 @@ class WorkReasons:
         key = order.properties.key(block, index)
         behind = order.busy.get(key)
         if behind is None or (self.offset < self.group.settlement.cursor and self.offset not in behind):
-            return  # it is the first of its message group itself
+            return  # the record is the first of its message group
         first = next((offset for offset, each in order.keys.items() if each == key), None)
         place = sum(1 for offset in behind if offset < self.offset)
         fields: dict[str, object] = {"key": text(key), "first": first, "behind": place + 1}
@@ -255,7 +255,7 @@ class WorkReasons:
             return sum(count for rank, first, count in entries if (rank, first) < own_place)
         own = order.levels[order.level(block, index)]
         if block.format(index) & KEYED and self.offset not in order.keys:
-            return 0  # what holds it up is its message group
+            return 0  # its message group holds it up, not other messages
         ahead = 0
         for level in order.all_levels():
             # Those of a higher level go first; with two levels at two to one, so do the older of the other.

@@ -50,8 +50,8 @@ from forebay.queue.source.pins import RetentionPin
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
-OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
-UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
+OFFSETS_AT_ONCE: Final = 1 << 18  # offsets that one request scans
+UNSETTLED_MAX: Final = 10_000  # ranges in one answer
 
 
 @operation("group.list", need=ENTER)

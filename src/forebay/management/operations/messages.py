@@ -63,7 +63,7 @@ def show_tail(control: Control, given: QueueTailRequest) -> TailAnswer:
         try:
             items.append(shown_at(vhost, queue, offset, octets_max))
         except RequestError as error:
-            if error.reason != NOT_FOUND:  # else it was settled, and is gone
+            if error.reason != NOT_FOUND:  # a record not found was settled, and is gone
                 raise
     return {"items": items, "next": end, "skipped": end - since - len(items)}
 

@@ -22,7 +22,7 @@ from forebay.queue.queue import KIND_NAMES, Queue
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.routing.exchange import text
 
-FILES_MAX: Final = 1000  # that one answer tells of
+FILES_MAX: Final = 1000  # files in one answer
 
 
 @operation("stream.show", need=ENTER)

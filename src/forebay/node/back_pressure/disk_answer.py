@@ -13,7 +13,7 @@ from forebay.core.units import US_PER_MS
 from forebay.log.store import Store
 from forebay.node.telemetry.journal import Journal
 
-PAUSE_US: Final = 500_000  # between two looks
+PAUSE_US: Final = 500_000  # between two checks: longer means that the process was paused
 
 
 class DiskAnswer:
@@ -50,7 +50,7 @@ class DiskAnswer:
             since_us = asked_us
         self.since_us = since_us
         if now_us - self.looked_us > PAUSE_US:
-            self.resumed_us = now_us  # this process stood still: the disk may have answered long ago
+            self.resumed_us = now_us  # the process was paused, so the disk may have answered long ago
         self.looked_us = now_us
         limit_us = self.options.disk_answer_timeout_ms * US_PER_MS
         if since_us and now_us - max(since_us, self.resumed_us) >= limit_us:

@@ -41,7 +41,7 @@ class DiskSilence:
         if self.group.store.commit_running is None or replica.standing.has_paused(now):
             self.since_us = now
         elif self.waited_us() < now - self.since_us:
-            self.since_us = now - max(0, self.waited_us())  # it is another commit
+            self.since_us = now - max(0, self.waited_us())  # another commit has begun since
         self.seen_us = now - self.since_us
         is_silent = replica.standing.is_stalled = self.is_silent()
         if not is_silent or not leads or now - self.tried_us < AGAIN_US or replica.changes.pending is not None:

@@ -225,7 +225,7 @@ class Pressure:
         self.read_choked()
 
     def read_choked(self) -> None:
-        """Read held publishers once. A publisher that publishes more while a limit is exceeded is held again."""
+        """Release publishers held for a resource if no limit is exceeded, and read those held for a queue once."""
         self.has_choked = is_over = self.over_limit()
         reason = self.reason()
         for each in RESOURCES:

@@ -47,7 +47,7 @@ from forebay.replica.settings import ReplicaSettings
 ORDER_ALL_S: Final = 60
 CANNOT_LEAD: Final = "cluster: the disk is full, so this node cannot lead: %s"
 NO_ROOM_TO_LEAD: Final = "another is to lead, or this node once its disk has room"
-ORDERS_MAX: Final = 1000  # the oldest are forgotten: such files stay until an order speaks of all
+ORDERS_MAX: Final = 1000  # the oldest are dropped, so such files stay until an order covers all files
 
 
 class StoreLog(ReplicaLog):
@@ -321,7 +321,7 @@ class GroupMember(NodeMember):
             self.promiser(int(out.promise))
         elif out.promise:
             self.promised(promise(self.disk, self.identity, int(out.promise)), int(out.promise), now)
-        if out.messages:  # links connect anew by themselves: `probe` asks for nothing more
+        if out.messages:  # links reconnect by themselves, so `probe` needs no action
             ready.messages = [*ready.messages, *out.messages]
         ready.read = ready.read or out.read
         ready.change = out.change or ready.change
@@ -347,7 +347,7 @@ class GroupMember(NodeMember):
         refused = self.store.take(int(taking.prev_lsn), int(taking.prev_epoch), taking.shipments)
         if refused is None:
             if self.taken and self.taken[-1][0] != taking.epoch:
-                # An earlier leader is told nothing any more. If its frames are cut away, no disk will ever have them.
+                # Report nothing to an earlier leader. Frames of it that are truncated will never be on a disk.
                 self.taken.clear()
             self.taken.append((int(taking.epoch), int(taking.last)))
             self.tell_written(now)

@@ -11,7 +11,7 @@ from forebay.log.store import Recovery, Store
 from forebay.log.wal import Commit
 from forebay.node.ready import Ready
 
-ALONE: Final = -1  # instead of an epoch: nobody else can lead
+ALONE: Final = -1  # in place of an epoch, as no other node can lead
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

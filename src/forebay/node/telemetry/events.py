@@ -95,7 +95,7 @@ class Announcer:
         self.listening = False
         self.delivers = False
         self.number = 0
-        self._known: dict[Link, dict[str, object]] = {}  # whose login was told
+        self._known: dict[Link, dict[str, object]] = {}  # connections whose login was announced
         self._alarms: list[str] = []
 
     def configure(self, options: Options) -> None:
@@ -218,15 +218,15 @@ class EventStream(Listener):
             return
         vhost = self.vhosts.default()
         if vhost is not None and vhost is not self.vhost:
-            self.vhost = vhost  # it was made anew, and has no stream yet
+            self.vhost = vhost  # the vhost was created again, and has no stream yet
             configure_queue(vhost.catalog, QUEUE_NAME, dict(self.arguments), [], False)
         queue = None if vhost is None else vhost.catalog.queues.get(QUEUE_NAME)
         if vhost is None or queue is None or queue.kind != STREAM:
-            self.lost += len(mine)  # somebody has deleted it, and wants none
+            self.lost += len(mine)  # an operator has deleted the stream, so no events are stored
             return
         vhost.touch()
         events = vhost.events
-        publishes, events.publishes = events.publishes, False  # what is kept of events is none
+        publishes, events.publishes = events.publishes, False  # storing an event must not cause another event
         for each in mine:
             route = Route(b"", each.type.replace(".", "/").encode(), [queue], None)
             body = msgspec.json.encode(each.as_object())

@@ -9,7 +9,7 @@ INFO: Final = 20
 WARNING: Final = 30
 ERROR: Final = 40
 
-Line = tuple[int, str, tuple[object, ...]]  # how grave, words, and what stands in their places
+Line = tuple[int, str, tuple[object, ...]]  # level, format string, and its arguments
 
 
 @final

@@ -10,7 +10,7 @@ from forebay.management.held_logs import HeldLogs
 from forebay.node.telemetry.journal import Journal
 from forebay.routing.exchange import text
 
-INTERVAL_US: Final = 10_000_000  # between two words on one client
+INTERVAL_US: Final = 10_000_000  # between two warnings about one client
 
 
 def tell_losses(vhosts: Vhosts, journal: Journal, now_us: int) -> None:

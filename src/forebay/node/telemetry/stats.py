@@ -75,7 +75,7 @@ class BrokerStats:
             return
         if vhost is not self.vhost:
             self.vhost = vhost
-            self.topics.told.clear()  # one that was made anew has none of them
+            self.topics.told.clear()  # a vhost that was created again has none of the topics
         vhost.touch()
         for topic, value in self.topics.changed(self.totals, now_us):
             vhost.retained.put_volatile(topic, value, now_us)
