@@ -201,7 +201,7 @@ class ImportPlan:
         return refusal_of(self.faults, self.left_out, strict)
 
     def note_sections(self) -> None:
-        """Leave out sections that there are not."""
+        """Leave out sections of the file that are unknown."""
         for name, value in self.document.items():
             if name not in SECTIONS and name not in ABOUT_THE_FILE and value not in (None, [], {}):
                 meant = slip_of(name, SECTIONS)

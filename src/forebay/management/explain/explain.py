@@ -75,7 +75,7 @@ def explained(
 
 
 def pinned_reason(pin: PinFields, offset: int, now_us: int) -> Reason | None:
-    """Return the one for whom alone the log keeps the message; None where it would be there anyway.
+    """Return the reason if the log keeps the message for this pin alone, else None.
 
     pin  as `pin_fields` has it
     """

@@ -23,7 +23,7 @@ def group_name(group: StreamGroup) -> str:
 def stream_reasons(
     queue: Queue, group: StreamGroup, subject: RecordSubject, now_us: int, connections: Connections
 ) -> list[Reason]:
-    """All that is known of one group's way to the message."""
+    """Return the reasons of one stream group for the message."""
     offset = int(subject.offset())
     name = group_name(group)
     who = f"group '{name}'" if name else "a reader without a group"

@@ -52,7 +52,7 @@ class WorkReasons:
         self.found.append(Reason(code, words, fields, text(self.group.name)))
 
     def reasons(self) -> list[Reason]:
-        """All that is known of it, in no order; those of its fate are not among them."""
+        """Return the reasons for the message, unsorted, without those of its dead-lettering."""
         state = state_in(self.group, self.offset)
         if state == "settled":
             replaced = ", or replaced by a newer one of its key" if self.queue.last_values is not None else ""

@@ -89,7 +89,7 @@ def list_stats(control: Control, given: QueueStatsRequest) -> QueueStatsPage:
 
 
 def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost, Queue]]:
-    """Each of these queues with its vhost."""
+    """Return each of these queues with its vhost."""
     return [(vhost, queue) for queue in queues for vhost in vhosts if vhost.catalog.queues.get(queue.name) is queue]
 
 

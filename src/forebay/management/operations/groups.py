@@ -137,7 +137,7 @@ def resume_queue(control: Control, given: QueueResumeRequest) -> EmptyAnswer:
 
 
 def set_queue_paused(vhost: Vhost, name: bytes, paused: bool) -> None:
-    """Pause or resume a queue; nothing is done if it is so already."""
+    """Pause or resume a queue. Do nothing if it is in that state already."""
     queue = vhost.catalog.queue(name)
     if queue.paused != paused:
         vhost.catalog.execute(PauseQueue(int(queue.id), paused))
@@ -158,7 +158,7 @@ def resume_group(control: Control, given: GroupResumeRequest) -> EmptyAnswer:
 
 
 def set_group_paused(vhost: Vhost, name: bytes, key: bytes, paused: bool) -> None:
-    """Pause or resume the group of a key; nothing is done if it is so already."""
+    """Pause or resume the group of a key. Do nothing if it is in that state already."""
     queue = vhost.catalog.queue(name)
     group = find_group(queue, key)
     if group.paused != paused:

@@ -38,12 +38,12 @@ class Newcomers:
         self._logged = 0
 
     def add(self, link: Link) -> None:
-        """Count a connection that has come."""
+        """Add a new connection to those without a login."""
         self.links[link] = 0
         link.is_new = True
 
     def forget(self, link: Link) -> None:
-        """Count a connection no more: its client has logged in, or it is gone."""
+        """Remove a connection whose client has logged in, or that is gone."""
         link.is_new = False
         self.octets -= self.links.pop(link, 0)
 
@@ -63,7 +63,7 @@ class Newcomers:
         return not is_full
 
     def note(self, link: Link, octets: int) -> None:
-        """Note the octets of an unfinished packet; the oldest connections with one go while all have too much."""
+        """Record the bytes of a connection's unfinished packet. End the oldest of these if their total is too much."""
         if link not in self.links:
             return
         self.octets += octets - self.links[link]

@@ -151,7 +151,7 @@ class Pressure:
             connection.attempt_with(session.blocked, self.shares.reason(pressing))
 
     def choke(self, connection: Link) -> None:
-        """Hold a publisher because of what the broker lacks."""
+        """Hold a publisher because the broker is short of a resource."""
         self.has_choked = True
         self.flow.hold(connection, self.reason())
 

@@ -84,7 +84,7 @@ class SendBuffers:
             connection.limit(self.share())
 
     def paused(self, connection: Link, paused: bool) -> None:
-        """Hold or release a connection that takes no more of what it is sent, or takes it again."""
+        """Hold a connection that accepts no more bytes, or release one that accepts them again."""
         if paused:
             self.flow.hold(connection, SEND_BUFFER)
             return

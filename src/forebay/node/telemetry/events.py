@@ -76,7 +76,7 @@ class Listener(ABC):
 
     @abstractmethod
     def hear(self, told: Sequence[Told]) -> None:
-        """Take what has happened, also of other types; within the turn, so that nothing here may take long."""
+        """Receive events, also of unwanted types. Called within the turn, so it must not take long."""
 
 
 class Announcer:
@@ -161,7 +161,7 @@ class Announcer:
             self.events.note(DELIVERED, session.vhost.name, fields)
 
     def alarms(self, alarms: list[str]) -> None:
-        """Note what begins to lack, and what does no longer."""
+        """Record events for alarms that are newly set or cleared."""
         for name in alarms:
             if name not in self._alarms:
                 self.events.note("alarm.set", b"", {"alarm": name})

@@ -47,7 +47,7 @@ def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
 
 
 def tell_held_logs(held_logs: HeldLogs, journal: Journal, now_us: int) -> None:
-    """Warn of each view that has begun to keep alone what its stream gave up, or what takes it over its share."""
+    """Warn of each view that alone keeps records of a stream, as `held_logs` newly reports it."""
     for held in held_logs.look(now_us):
         words = "stream '%s': view '%s' alone keeps %d messages, %d octets; consume from it, purge it, or delete it"
         journal.warning(words, held.stream, text(held.view.name), held.messages, held.octets)

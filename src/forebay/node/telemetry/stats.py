@@ -107,7 +107,7 @@ class BrokerStats:
 
 
 def look_at_vhosts(totals: Totals, vhosts: Sequence[Vhost]) -> None:
-    """Add the connected MQTT clients, and what those that are gone did not get."""
+    """Add the connected MQTT clients, and the messages lost by clients that are gone."""
     totals.clients_connected = sum(len(vhost.sessions.connected) for vhost in vhosts)
     totals.clients_disconnected = sum(len(vhost.sessions.offline) for vhost in vhosts)
     totals.clients_expired = sum(vhost.sessions.expired for vhost in vhosts)
@@ -125,13 +125,13 @@ def look_at_vhosts(totals: Totals, vhosts: Sequence[Vhost]) -> None:
 
 
 def add_client(totals: Totals, client: ClientSession) -> None:
-    """Add what waits for a client, and what it did not get."""
+    """Add the messages that wait for a client, and those that it has lost."""
     totals.dropped_queue_full += client.mqueue.dropped
     totals.stored_messages += client.mqueue.count
 
 
 def add_session(totals: Totals, session: Session) -> None:
-    """Add what an MQTT connection has counted."""
+    """Add the counters of an MQTT connection."""
     if isinstance(session, MqttSession):
         inbox = session.inbox
         encoder = session.outbox.encoder
