@@ -114,32 +114,35 @@ COMMON_NAMES: Final = (*(parameter.name for parameter in (*COMMON, *TLS)), VHOST
 
 
 def queue_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The queues whose names begin so, for a shell's completion."""
+    """Return the names of the queues that begin with `incomplete`, for shell completion."""
     return names_for_shell(context, incomplete, "queue.list", "queue")
 
 
 def exchange_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The exchanges whose names begin so, for a shell's completion."""
+    """Return the names of the exchanges that begin with `incomplete`, for shell completion."""
     return names_for_shell(context, incomplete, "exchange.list", "exchange")
 
 
 def user_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The users whose names begin so, for a shell's completion."""
+    """Return the names of the users that begin with `incomplete`, for shell completion."""
     return names_for_shell(context, incomplete, "user.list", "name")
 
 
 def session_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The MQTT sessions whose client identifiers begin so, for a shell's completion."""
+    """Return the client identifiers of MQTT sessions that begin with `incomplete`, for shell completion."""
     return names_for_shell(context, incomplete, "session.list", "client_id")
 
 
 def vhost_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The vhosts whose names begin so, for a shell's completion."""
+    """Return the names of the vhosts that begin with `incomplete`, for shell completion."""
     return names_for_shell(context, incomplete, "vhost.list", "vhost")
 
 
 def names_for_shell(context: typer.Context, incomplete: str, operation: str, field: str) -> list[str]:
-    """Names that begin so; none where no broker answers at once, or a password must be typed."""
+    """Return the values of `field` in the list of `operation` that begin with `incomplete`.
+
+    Returns an empty list if no broker answers within COMPLETION_S, or if a password would have to be typed.
+    """
     given = context.params
     user = given.get("user") or USER
     password = given.get("password") or (USER if user == USER else "")
@@ -169,17 +172,17 @@ class LoginOptions:
     as_json: bool
 
     def control(self) -> ControlClient:
-        """A connection for an administrator's operations."""
+        """Return a new connection for an administrator's operations."""
         return ControlClient.connect(self.server, self.user, self.password, tls=self.tls)
 
     def amqp(self) -> AmqpClient:
-        """A connection for messages."""
+        """Return a new AMQP 0.9.1 connection for messages."""
         from forebay.client.amqp import AmqpClient
 
         return AmqpClient.connect(self.server, self.user, self.password, self.vhost or "/", tls=self.tls)
 
     def messages(self, protocol: str) -> MessageClient:
-        """Return a connection for messages that speaks this version of AMQP; OptionError if it is none."""
+        """Return a new connection for messages over `protocol`. Raises OptionError if it is not a version of AMQP."""
         if protocol == AMQP:
             return self.amqp()
         if protocol != AMQP10:
@@ -202,11 +205,11 @@ class AdminAccess:
         self.as_json = as_json
 
     def run(self, operation: str, **arguments: object) -> dict[str, object]:
-        """The answer to one operation."""
+        """Run an operation in this vhost, and return the broker's answer."""
         return self.client.run(operation, **{"vhost": self.vhost, **arguments})
 
     def change(self, sentence: str, operation: str, **arguments: object) -> dict[str, object]:
-        """Run an operation and say what was done; `{queue}` is an argument, or a field of the answer."""
+        """Run an operation, and print `sentence` about it. `{queue}` in it is an argument, or a field of the answer."""
         answer = self.run(operation, **arguments)
         if self.as_json:
             show_json(answer)
@@ -215,7 +218,7 @@ class AdminAccess:
         return answer
 
     def list(self, columns: Sequence[str], operation: str, **arguments: object) -> None:
-        """Show all items of a list."""
+        """Print all items of a list operation."""
         items = list(self.client.items(operation, **{"vhost": self.vhost, **arguments}))
         if self.as_json:
             show_json(items)
@@ -223,7 +226,7 @@ class AdminAccess:
             show_table(columns, items)
 
     def show(self, operation: str, **arguments: object) -> None:
-        """Show one thing, field by field."""
+        """Print the answer of an operation, field by field."""
         answer = self.run(operation, **arguments)
         if self.as_json:
             show_json(answer)
@@ -231,7 +234,7 @@ class AdminAccess:
             show_fields(answer)
 
     def show_messages(self, operation: str, limit: int, first: int, **arguments: object) -> None:
-        """Show up to `limit` messages from an offset on, and where to go on."""
+        """Print up to `limit` messages from the offset `first` on, and the offset at which the rest begins."""
         items: list[dict[str, object]] = []
         place: object = first
         while place is not None and len(items) < limit:
@@ -250,7 +253,7 @@ class AdminAccess:
 
 
 def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is a `LoginOptions`: it gets the options that all have."""
+    """Make a command of a function whose first parameter is a `LoginOptions`. Adds the connection's options."""
     signature = inspect.signature(command, eval_str=True)
     common = [*COMMON, *TLS, VHOST] if in_vhost else [*COMMON, *TLS]
     parameters = [each.replace(kind=KEYWORD) for each in list(signature.parameters.values())[1:]] + common
@@ -290,12 +293,12 @@ def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[...
 
 
 def logs_in_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command as `logs_in`, of one that is about no one vhost."""
+    """Make a command as `logs_in` does, without the option --vhost."""
     return logs_in(command, False)
 
 
 def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is an `AdminAccess`, which is there while it runs."""
+    """Make a command of a function whose first parameter is an `AdminAccess`, connected while the function runs."""
     signature = inspect.signature(command, eval_str=True)
 
     @functools.wraps(command)
@@ -308,17 +311,20 @@ def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., N
 
 
 def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command as `asks`, of one that is about no one vhost."""
+    """Make a command as `asks` does, without the option --vhost."""
     return asks(command, False)
 
 
 def filled(sentence: str, values: Mapping[str, object]) -> str:
-    """A sentence with the values that it names in braces; braces within these stay."""
+    """Return a sentence with each `{name}` replaced by its value. Braces around unknown names stay."""
     return re.sub(r"{(\w+)}", lambda name: cell(values[name[1]]) if name[1] in values else name[0], sentence)
 
 
 def asked_password(prompt: str, twice: bool, option: str = "--password") -> str:
-    """A password typed without being shown, or the first line of what is piped in; the option would have said it."""
+    """Ask for a password without showing it. Without a terminal, read the first line of standard input.
+
+    Raises OptionError, which names `option`, if standard input is empty.
+    """
     if sys.stdin.isatty():
         typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         return typed
@@ -330,7 +336,7 @@ def asked_password(prompt: str, twice: bool, option: str = "--password") -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Have a person say yes to what cannot be undone; nothing happens otherwise."""
+    """Ask for confirmation of a step that cannot be undone, unless `yes`. Ends the command if it is refused."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -340,9 +346,9 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def go_through(access: AdminAccess, operation: str, what: str, **arguments: object) -> tuple[int, int]:
-    """Run an operation over a queue, portion by portion; how many messages it took, and how many were held.
+    """Run an operation over a queue in requests of PORTION messages. Return the numbers of processed and held ones.
 
-    What arrives meanwhile is left alone: a message that dies again must not go round for ever.
+    Messages that arrive meanwhile are skipped. Otherwise a message that is dead-lettered again would loop for ever.
     """
     done = held = 0
     place: int | None = 0
@@ -362,7 +368,7 @@ def go_through(access: AdminAccess, operation: str, what: str, **arguments: obje
 
 
 def report(access: AdminAccess, sentence: str, done: int, held: int) -> None:
-    """Say how many messages an operation took, and how many it left."""
+    """Print how many messages an operation processed, and how many it left because consumers hold them."""
     if access.as_json:
         show_json({"done": done, "held": held})
     else:
@@ -370,13 +376,13 @@ def report(access: AdminAccess, sentence: str, done: int, held: int) -> None:
 
 
 def refuse(text: str, way: str = "") -> NoReturn:
-    """End the command without having done anything; the way says what to do next."""
+    """Print the error `text`, with `way` as its remedy, and end the command with exit code 1."""
     print(f"forebay: {text}", *([way] if way else []), sep="\n", file=sys.stderr)
     raise typer.Exit(1)
 
 
 def json_object(option: str, text: str | None) -> dict[str, object] | None:
-    """The object that an option holds as JSON; OptionError where it holds none."""
+    """Parse an option's text as a JSON object. Raises OptionError if it is not one."""
     if text is None:
         return None
     try:
@@ -391,12 +397,12 @@ def json_object(option: str, text: str | None) -> dict[str, object] | None:
 
 
 def part_list(text: str | None) -> list[str] | None:
-    """The parts of an option that has commas."""
+    """Split an option's text at its commas, without empty parts. Returns None if the option was not given."""
     return None if text is None else [part for part in text.split(",") if part]
 
 
 def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
-    """Options NAME=VALUE; OptionError naming the one that is none."""
+    """Parse an option's values NAME=VALUE. Raises OptionError for one that has another form."""
     found: dict[str, str] = {}
     for each in values or ():
         name, equals, value = each.partition("=")
@@ -407,7 +413,10 @@ def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
 
 
 def value_of(text: str) -> object:
-    """A value on the command line: as JSON if it is any, else as it stands there; OptionError if it cannot be kept."""
+    """Parse a value of the command line as JSON, or return it as text if it is not JSON.
+
+    Raises OptionError if it is JSON that cannot be stored.
+    """
     try:
         return read_json(text)
     except NotJson:

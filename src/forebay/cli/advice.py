@@ -81,7 +81,7 @@ NEAR: Final = 0.6  # of 1, which is the same
 
 
 def advice(error: ForebayError, words: Sequence[str]) -> list[str]:
-    """The lines that follow an error; words are those of the command line."""
+    """Return the lines with remedies to print after an error. `words` are the arguments of the command line."""
     notes: list[str] = getattr(error, "__notes__", [])
     if notes:
         return notes
@@ -108,7 +108,7 @@ def found(table: Iterable[tuple[str, str]], text: str) -> list[str]:
 
 
 def note_nearest(error: ForebayError, connect: Callable[[], ControlClient], vhost: str | None) -> None:
-    """Note at an error that there is no such name which one may have been meant."""
+    """Add a note to an error about an unknown name: the closest existing name, and the command that lists all."""
     for pattern, operation, field, command in NAMES:
         match = re.search(pattern, str(error))
         if match is None:
@@ -118,7 +118,7 @@ def note_nearest(error: ForebayError, connect: Callable[[], ControlClient], vhos
             with connect() as client:
                 names = [str(item.get(field)) for item in client.items(operation, vhost=place)]
         except ForebayError:
-            names = []  # whoever may not list them gets the error alone
+            names = []  # a user who may not list the names gets no suggestion
         near = get_close_matches(match[1], names, 1, NEAR)
         mean = f"did you mean '{near[0]}'? " if near else ""
         of_vhost = f" --vhost {place}" if place and place != "/" else ""

@@ -11,5 +11,5 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def show_json(value: object) -> None:
-    """Print a value for programs."""
+    """Print a value as JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -9,17 +9,17 @@ from forebay import __version__
 
 
 def build() -> str:
-    """True if the hot modules are compiled; none is loaded to find out."""
+    """Return "compiled" or "interpreted", by how the hot modules were built. Loads none of these modules."""
     spec = find_spec("forebay.log.block")
     assert spec is not None and spec.origin is not None
     return "interpreted" if spec.origin.endswith(".py") else "compiled"
 
 
 def python() -> str:
-    """The version of the interpreter."""
+    """Return the version of the Python interpreter."""
     return sys.version.split()[0]
 
 
 def print_build() -> None:
-    """Print all of it in a line."""
+    """Print the versions of forebay and Python, and the build, in a line."""
     print(f"forebay {__version__} ({build()}, Python {python()})")

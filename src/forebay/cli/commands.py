@@ -38,7 +38,7 @@ class Word:
     section: str
 
     def load(self, word: str) -> typer.Typer | Callable[..., Any]:
-        """The group, or the command that is in none."""
+        """Import the command, or the group of commands, and return it. `word` is its name."""
         module, _, name = self.place.partition(":")
         if not name:
             from forebay.cli.manage.from_rows import group_of
@@ -118,7 +118,7 @@ class Forebay(HelpGroup):
 
 
 def command_line(word: str | None = None) -> typer.Typer:
-    """The command `forebay`, whole, or with a word of which alone more than its line of help is loaded."""
+    """Return the command `forebay`. With `word`, import only that command. The others have only their line of help."""
     app = typer.Typer(
         name="forebay",
         help="One durable message broker for MQTT and AMQP whose queues are tables for Apache Spark.",
@@ -154,8 +154,8 @@ def before(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options before a command: each of them ends the run."""
+    """Accept the options before a command. Each of them ends the run."""
 
 
 def nothing() -> None:
-    """Stands for a command that is not meant."""
+    """Do nothing, in the place of a command that is not imported."""

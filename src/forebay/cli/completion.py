@@ -1,4 +1,4 @@
-"""`forebay completion`: what has a shell complete what is typed."""
+"""`forebay completion`: prints the script by which a shell completes forebay's commands."""
 
 from __future__ import annotations
 

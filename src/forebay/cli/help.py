@@ -20,7 +20,7 @@ class HelpCommand(typer.core.TyperCommand):
     """A command whose help tells its own options from those of the connection."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections of parameters; a help that has one is given in two columns."""
+        """Write arguments, options and connection options each as a section of two columns."""
         asks = any(item.name == "server" for item in self.params)
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Connection options": []}
         for item in self.get_params(ctx):
@@ -48,7 +48,7 @@ class HelpGroup(typer.core.TyperGroup):
     sections: dict[str, list[str]] = {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an option of a command that stands before the command; OptionError says where it goes."""
+        """Parse the arguments. Raises OptionError for an option of a command that stands before the command."""
         word = args[0].partition("=")[0] if args else ""
         if word in OF_COMMANDS:
             raise OptionError(f"{word} belongs after the command: forebay COMMAND {word} ...")
@@ -56,7 +56,7 @@ class HelpGroup(typer.core.TyperGroup):
         return parsed
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section of commands after the other, each with the whole sentence about it."""
+        """Write the sections of commands, each command with its whole sentence of help."""
         for title, names in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].help or "") for name in names])

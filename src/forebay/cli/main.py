@@ -34,14 +34,14 @@ def main() -> None:
 
 
 def exit_code(error: ForebayError) -> int:
-    """The code that a command ends with after this error."""
+    """Return the exit code for an error."""
     if isinstance(error, OptionError):
         return MISTAKE
     return UNREACHABLE if isinstance(error, Unreachable | OutcomeUnknown) else FAILED
 
 
 def first_word() -> str:
-    """The command that is meant, or that a shell completes: what others need is not loaded."""
+    """Return the command to run, or to complete for a shell. Only its module is imported then."""
     typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS")
     words = typed.split() if typed is not None and "_FOREBAY_COMPLETE" in os.environ else sys.argv
     return next((word for word in words[1:] if not word.startswith("-")), "")

@@ -20,15 +20,15 @@ OCTETS: Final = "octets"  # what is counted so is shown as sizes
 
 
 def is_watched() -> bool:
-    """True if standard error is a terminal, which shows bars; elsewhere a total is not worth its time."""
+    """Return whether standard error is a terminal, which shows progress bars. If not, a total is not worth its time."""
     return sys.stderr.isatty()
 
 
 @contextmanager
 def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[ProgressBar]:
-    """A progress bar on standard error, where that is a terminal; call it with what is done more.
+    """Show a progress bar if standard error is a terminal. Call the bar with the work done since the last call.
 
-    total  None: nobody knows
+    total  amount of work; None if unknown
     """
     bar = ProgressBar(what, total)
     if not shown or not is_watched():
@@ -58,18 +58,18 @@ class ProgressBar:
         self._lock = threading.Lock()
 
     def __call__(self, done: float) -> None:
-        """Note that so much more is done."""
+        """Add to the work done, and redraw the bar if it is due."""
         self._done += done
         if self._progress is not None and time.monotonic() >= self._due:
             with self._lock:
                 self._draw()
 
     def expect(self, total: float) -> None:
-        """Note how much is to be done altogether, as is known by now."""
+        """Set the total work, as far as it is known by now."""
         self._total = total
 
     def show(self) -> None:
-        """Begin to show it, unless it has ended."""
+        """Draw the bar from now on, unless the work has ended."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -89,7 +89,7 @@ class ProgressBar:
             progress.start()
 
     def counted(self) -> str:
-        """The count, such as 1,204 of 5,000, or the sizes; nothing where nothing is counted."""
+        """Return the count, such as "1,204 of 5,000", or the sizes. Returns "" if nothing is counted yet."""
         if self._total is None and not self._done:
             return ""
         done, total = (
@@ -99,7 +99,7 @@ class ProgressBar:
         return done if self._total is None else f"{done} of {total}"
 
     def end(self) -> None:
-        """Take it away."""
+        """Draw the bar once more, and remove it from the terminal."""
         with self._lock:
             self._ended = True
             if self._progress is not None:
@@ -107,7 +107,7 @@ class ProgressBar:
                 self._progress.stop()
 
     def _draw(self) -> None:
-        """Tell the picture how far it is."""
+        """Redraw the bar with the work done so far. Call with the lock held."""
         assert self._progress is not None
         task = self._progress.task_ids[0]
         self._progress.update(task, completed=self._done, total=self._total, counted=self.counted())

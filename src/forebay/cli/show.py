@@ -19,7 +19,7 @@ NONE: Final = "none"
 
 
 def show_table(columns: Sequence[str], items: Sequence[dict[str, object]]) -> None:
-    """Print rows for people: one line each, figures to the right."""
+    """Print items as a table for people, a row an item, numbers aligned to the right."""
     from forebay.cli.table import NUMBER, TEXT, WHOLE, print_table
 
     kinds = []
@@ -33,7 +33,7 @@ def show_table(columns: Sequence[str], items: Sequence[dict[str, object]]) -> No
 
 
 def show_fields(fields: dict[str, object]) -> None:
-    """Print the fields of one thing, one a line, and lists of things within it as tables."""
+    """Print the fields of one object, one a line, and lists of objects within it as tables."""
     nested: list[tuple[str, list[dict[str, object]]]] = []
     width = max((len(head(name)) for name in fields), default=0)
     for name, value in fields.items():
@@ -52,7 +52,7 @@ def show_fields(fields: dict[str, object]) -> None:
 
 
 def show_message(message: dict[str, object]) -> None:
-    """Print one message for people: a line of fields, its properties and headers, and what there is of its body."""
+    """Print one message for people: a line of fields, its properties and headers, and the fetched part of its body."""
     exchange = cell(message["exchange"]) or "(default)"
     print(f"offset {message['offset']}  exchange {exchange}  key {cell(message['routing_key'])}", end="  ")
     print(f"{figure('octets', message['octets'])}  stored {moment(message['stored_ms'])}", end="  ")
@@ -70,7 +70,7 @@ def show_message(message: dict[str, object]) -> None:
 
 
 def heads(columns: Sequence[str]) -> list[str]:
-    """The heads of a table; where two would be alike, the time says that it is one."""
+    """Return the heads of a table's columns. Adds "time" to the head of a time that equals another head."""
     said = [head(column) for column in columns]
     return [
         f"{each} time" if said.count(each) > 1 and column.endswith(tuple(UNITS_MS)) else each
@@ -79,7 +79,7 @@ def heads(columns: Sequence[str]) -> list[str]:
 
 
 def head(name: str) -> str:
-    """The name of a field as people read it: its unit stands with the value."""
+    """Return a field's name for people, without its unit, which stands with the value."""
     if "-" in name:  # of an argument or a header, which is somebody else's name
         return cell(name)
     for unit in UNITS_MS:
@@ -88,7 +88,7 @@ def head(name: str) -> str:
 
 
 def figure(name: str, value: object) -> str:
-    """The value of a field, by what its name says it is."""
+    """Return a field's value for people, in the unit that the field's name implies."""
     if not is_number(value):
         return cell(value)
     assert isinstance(value, int | float)
@@ -107,13 +107,13 @@ def date_or_period(ms: float) -> str:
 
 
 def moment(time_ms: object) -> str:
-    """A time in UTC."""
+    """Return a time in milliseconds since 1970 as text in UTC."""
     assert isinstance(time_ms, int)
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + " UTC"
 
 
 def moment_ms(text: str) -> int | None:
-    """Milliseconds since 1970 of a time in ISO 8601, in UTC where it names no zone; None where it is no time."""
+    """Parse a time in ISO 8601, UTC if it names no zone, into milliseconds since 1970. Returns None if invalid."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -126,7 +126,7 @@ def is_number(value: object) -> bool:
 
 
 def cell(value: object) -> str:
-    """A value in one line of text, without characters that a terminal would obey."""
+    """Return a value as one line of text, with control characters escaped so that a terminal does not obey them."""
     if value is None:
         return ""
     if isinstance(value, bool):

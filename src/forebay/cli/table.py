@@ -25,21 +25,21 @@ BOLD: Final = "\x1b[1m{}\x1b[0m"
 
 
 def terminal_columns() -> int:
-    """The width of the terminal, or without an end where there is none."""
+    """Return the width of the terminal in columns, or WIDE if standard output is none."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     return WIDE
 
 
 def fitted(text: str, columns: int) -> str:
-    """A text in so many columns, cut where it is longer."""
+    """Return a text cut with `…` if it is wider than `columns`."""
     if cell_len(text) <= columns:
         return text
     return set_cell_size(text, max(columns - 1, 0)).rstrip() + CUT
 
 
 def padded(text: str, columns: int, right: bool) -> str:
-    """A text that fits, with blanks on its other side."""
+    """Return a text cut or filled with blanks to `columns`; `right` aligns it to the right."""
     shown = fitted(text, columns)
     blanks = " " * (columns - cell_len(shown))
     return blanks + shown if right else shown + blanks
@@ -48,7 +48,7 @@ def padded(text: str, columns: int, right: bool) -> str:
 def table_lines(
     heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str], columns: int
 ) -> tuple[list[str], list[str]]:
-    """The lines of a table that is at most so wide, head first, and the heads that found no room.
+    """Return the lines of a table at most `columns` wide, head first, and the heads of columns without room.
 
     kinds  of each column: TEXT, which is cut where there is no room, or WHOLE or NUMBER, which are not
     """
@@ -69,7 +69,7 @@ def table_lines(
 
 
 def shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths of columns that together have this room: the widest give first, and none becomes less than its least."""
+    """Return column widths that add up to `room`. Shrinks the widest first, and none below its `least` if possible."""
     widths = list(wanted)
     for _ in range(sum(widths) - room):
         loose = [at for at, width in enumerate(widths) if width > least[at]] or [len(widths) - 1]
@@ -79,7 +79,7 @@ def shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> None:
-    """Print a table for people, its head in bold where that is a terminal."""
+    """Print a table for people, with its head in bold on a terminal."""
     lines, hidden = table_lines(heads, rows, kinds, terminal_columns())
     bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     print(BOLD.format(lines[0]) if bold else lines[0])

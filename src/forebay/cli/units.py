@@ -15,7 +15,7 @@ Counts = Mapping[str, int]
 
 
 def octets_said(octets: int) -> str:
-    """4.0 KiB"""
+    """Return a size in its largest unit, such as "4.0 KiB"."""
     for size, unit in UNITS:
         if octets >= size:
             return f"{octets / size:.1f} {unit}"
@@ -23,7 +23,7 @@ def octets_said(octets: int) -> str:
 
 
 def period_said(seconds: float) -> str:
-    """3 h 5 min: the largest unit that it has, and the next."""
+    """Return a period in its largest unit and the next, such as "3 h 5 min"."""
     left = int(seconds)
     for at, (size, unit) in enumerate(PERIODS):
         if left >= size:
@@ -34,23 +34,23 @@ def period_said(seconds: float) -> str:
 
 
 def messages(count: int, one: str = "", many: str = "") -> str:
-    """1 message is, 2 messages are"""
+    """Return a count of messages with the verb that agrees, such as "1 message is" or "2 messages are"."""
     return f"1 message {one}".strip() if count == 1 else f"{count:,} messages {many}".strip()
 
 
 def objects(count: int, many: str) -> str:
-    """1 policy, 2 policies"""
+    """Return a count with its noun, such as "1 policy" or "2 policies". `many` is the plural."""
     one = f"{many[:-3]}y" if many.endswith("ies") else many.removesuffix("s")
     return f"1 {one}" if count == 1 else f"{count:,} {many}"
 
 
 def rate_said(rate: float) -> str:
-    """1,234/s"""
+    """Return a rate, such as "1,234/s"."""
     return f"{rate:,.0f}/s" if rate >= 10 or rate == 0 else f"{rate:.1f}/s"
 
 
 def rates(before: dict[str, Any], after: dict[str, Any], seconds: float) -> dict[str, float]:
-    """Messages a second between two answers that have `counts`: in, out and acknowledged."""
+    """Return the messages a second between two answers that have `counts`: in, out and acknowledged."""
     if seconds <= 0:
         return {"in": 0.0, "out": 0.0, "acked": 0.0}
     first, last = flows(before["counts"]), flows(after["counts"])
@@ -62,6 +62,6 @@ def flows(counts: Counts) -> dict[str, int]:
 
 
 def seconds_between(before: dict[str, Any], after: dict[str, Any]) -> float:
-    """The seconds between two times of the broker's clock."""
+    """Return the seconds between two answers, by the broker's clock."""
     passed: int = after["time_us"] - before["time_us"]
     return passed / US_PER_S

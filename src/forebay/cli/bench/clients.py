@@ -32,7 +32,7 @@ PREFETCH: Final = 2000
 ACK_AFTER: Final = 200
 ROWS: Final = 1000  # of a batch of the block protocol
 POLL_S: Final = 0.2
-LOOK_AFTER: Final = 64  # messages between two looks at the clock
+LOOK_AFTER: Final = 64  # messages after which a publisher checks whether its time is over
 STEP: Final = math.log(1.02)  # of two neighbouring latencies that are told apart
 
 
@@ -61,20 +61,20 @@ class Latencies:
         self.most_us = 0.0
 
     def add(self, body: bytes, now_ns: int) -> None:
-        """Take in a message that came just now."""
+        """Add the latency of a message received at `now_ns`, whose body begins with its time of publishing."""
         us = max((now_ns - int.from_bytes(body[:STAMP_OCTETS], "little")) / 1000, 1.0)
         self.most_us = max(us, self.most_us)
         step = int(math.log(us) / STEP)
         self.counts[step] = self.counts.get(step, 0) + 1
 
     def merge(self, other: Latencies) -> None:
-        """Take in what another process has counted."""
+        """Add the latencies that another process has counted."""
         self.most_us = max(other.most_us, self.most_us)
         for step, count in other.counts.items():
             self.counts[step] = self.counts.get(step, 0) + count
 
     def quantile_ms(self, part: float) -> float | None:
-        """The latency that so great a part of the messages did not exceed; None without messages."""
+        """Return the latency in ms that the fraction `part` of the messages did not exceed. None without messages."""
         left = part * sum(self.counts.values())
         for step in sorted(self.counts):
             left -= self.counts[step]
@@ -85,7 +85,7 @@ class Latencies:
 
 @dataclass(slots=True)
 class Done:
-    """The result of one client: messages, in `seconds`, for which it took `cpu_s` of a CPU; or why it could not."""
+    """The result of one client: messages in `seconds`, the CPU time `cpu_s` for them, and the `error` if it failed."""
 
     publishes: bool
     messages: int = 0
@@ -96,22 +96,22 @@ class Done:
 
 
 class BenchPublisher(ABC):
-    """One connection that publishes."""
+    """A connection that publishes messages for the benchmark."""
 
     @abstractmethod
     def __init__(self, plan: BenchPlan) -> None: ...
 
     @abstractmethod
     def publish(self, body: bytes) -> None:
-        """Publish a message; messages that are confirmed late hold the next ones up."""
+        """Publish a message. Waits while too many messages are unconfirmed."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Wait until all that was published is confirmed."""
+        """Wait until all published messages are confirmed."""
 
 
 class AmqpPublisher(BenchPublisher):
-    """Over AMQP 0.9.1 to a queue, with confirms."""
+    """A publisher over AMQP 0.9.1 to a queue, with confirms."""
 
     def __init__(self, plan: BenchPlan) -> None:
         properties = Properties()
@@ -131,7 +131,7 @@ class AmqpPublisher(BenchPublisher):
 
 
 class MqttPublisher(BenchPublisher):
-    """Over MQTT to a topic, at QoS 1."""
+    """A publisher over MQTT to a topic, at QoS 1."""
 
     def __init__(self, plan: BenchPlan) -> None:
         self.client = mqtt_client(plan, "p")
@@ -147,7 +147,7 @@ class MqttPublisher(BenchPublisher):
 
 
 class BlocksPublisher(BenchPublisher):
-    """Over the block protocol to a queue, in transactions of many rows."""
+    """A publisher over the block protocol to a queue, in transactions of many rows."""
 
     def __init__(self, plan: BenchPlan) -> None:
         login = plan.login
@@ -177,18 +177,18 @@ class BlocksPublisher(BenchPublisher):
 
 
 class BenchConsumer(ABC):
-    """One connection that consumes."""
+    """A connection that consumes messages for the benchmark."""
 
     @abstractmethod
     def __init__(self, plan: BenchPlan) -> None: ...
 
     @abstractmethod
     def take(self, latencies: Latencies) -> int:
-        """Take what has come, and settle it; how many messages, 0 where none comes for a while."""
+        """Receive and settle the messages that have arrived. Return their number, 0 if none came within POLL_S."""
 
 
 class AmqpConsumer(BenchConsumer):
-    """Over AMQP 0.9.1 from a queue, with acknowledgements."""
+    """A consumer over AMQP 0.9.1 from a queue, with acknowledgements."""
 
     def __init__(self, plan: BenchPlan) -> None:
         self.client: AmqpClient = plan.login.amqp()
@@ -208,7 +208,7 @@ class AmqpConsumer(BenchConsumer):
 
 
 class MqttConsumer(BenchConsumer):
-    """Over MQTT; the consumers share the subscription."""
+    """A consumer over MQTT. All consumers share one subscription."""
 
     def __init__(self, plan: BenchPlan) -> None:
         self.client = mqtt_client(plan, "c")
@@ -223,7 +223,7 @@ class MqttConsumer(BenchConsumer):
 
 
 class BlocksConsumer(BenchConsumer):
-    """Over the block protocol: reads the queue's log, and settles nothing."""
+    """A consumer over the block protocol. Reads the queue's log, and settles nothing."""
 
     def __init__(self, plan: BenchPlan) -> None:
         login = plan.login
@@ -265,7 +265,7 @@ def mqtt_client(plan: BenchPlan, role: str) -> MqttClient:
 def publish_all(
     plan: BenchPlan, ready: Barrier, over: Event, stop: Event, counts: MutableSequence[int], place: int, out: Connection
 ) -> None:
-    """The process of one publisher: publishes until the time is over, and all of it is confirmed."""
+    """Run the process of one publisher. Publishes until `over` is set and every message is confirmed."""
     done = Done(True)
     try:
         publisher = PUBLISHERS[plan.protocol](plan)
@@ -296,7 +296,7 @@ def publish_all(
 def consume_all(
     plan: BenchPlan, ready: Barrier, over: Event, stop: Event, counts: MutableSequence[int], place: int, out: Connection
 ) -> None:
-    """The process of one consumer: takes messages until the time is over and no more comes, or it must `stop`."""
+    """Run the process of one consumer. Consumes until `over` is set and no more messages come, or `stop` is set."""
     done = Done(False)
     try:
         consumer = CONSUMERS[plan.protocol](plan)

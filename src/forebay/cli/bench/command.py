@@ -86,7 +86,7 @@ def bench(
 
 @contextmanager
 def queue_for(plan: BenchPlan) -> Iterator[None]:
-    """The queue, as long as the clients need it; MQTT's clients need none."""
+    """Declare the queue for the clients, and delete it at the end. MQTT clients need none."""
     if plan.protocol == MQTT:
         yield
         return
@@ -100,9 +100,9 @@ def queue_for(plan: BenchPlan) -> Iterator[None]:
 
 
 class Interrupt:
-    """Answers Ctrl-C: the first ends the publishing, a second everything.
+    """The handler of Ctrl-C: the first ends the publishing, a second the command.
 
-    It sets no event of the processes: who is waiting for one just then would wait for ever.
+    The handler sets no event of the processes: if it interrupts a wait for that event, the wait would never end.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Interrupt:
 
 
 def run(plan: BenchPlan, publishers: int, consumers: int, seconds: float) -> list[Done]:
-    """Have all clients work at the same time; what each did. Ctrl-C ends it early."""
+    """Run all clients at the same time, and return the result of each. Ctrl-C ends the run early."""
     context = multiprocessing.get_context("spawn")  # a fork would take the command's sockets and threads with it
     clients = publishers + consumers
     ready = context.Barrier(clients + 1)
@@ -150,7 +150,7 @@ def run(plan: BenchPlan, publishers: int, consumers: int, seconds: float) -> lis
 
 
 def start_deaf(process: BaseProcess) -> None:
-    """Start a process that never hears Ctrl-C, which goes to all of a terminal's: the command says when it is over."""
+    """Start a process with SIGINT blocked: Ctrl-C reaches a terminal's processes, but the command ends the clients."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         process.start()
@@ -159,7 +159,7 @@ def start_deaf(process: BaseProcess) -> None:
 
 
 def begins(ready: Any) -> bool:
-    """Wait until all clients are there; False where they are not, and say why."""
+    """Wait until all clients are connected. Returns False if one could not, which then reports its error itself."""
     from threading import BrokenBarrierError
 
     try:
@@ -170,7 +170,7 @@ def begins(ready: Any) -> bool:
 
 
 def watch(interrupt: Interrupt, seconds: float) -> None:
-    """Let the time pass, with a progress bar."""
+    """Wait `seconds`, or until Ctrl-C, and show a progress bar."""
     end = time.monotonic() + seconds
     with progress_bar("seconds", seconds) as advance:
         while (left := end - time.monotonic()) > 0 and not interrupt.came:
@@ -179,7 +179,7 @@ def watch(interrupt: Interrupt, seconds: float) -> None:
 
 
 def result(process: BaseProcess, pipe: Connection, interrupt: Interrupt, stop: Any) -> Done:
-    """The result of a client's process; ForebayError where it ended without a word."""
+    """Return the result of a client's process. Raises ForebayError if the process ended without one, or did not end."""
     until = time.monotonic() + END_S_MAX
     while not pipe.poll(LOOK_S):
         if not process.is_alive() and not pipe.poll(LOOK_S):
@@ -197,7 +197,7 @@ def result(process: BaseProcess, pipe: Connection, interrupt: Interrupt, stop: A
 
 
 def cpu_of(login: LoginOptions) -> float | None:
-    """Seconds of CPU that the broker has used so far; None where the user may not ask."""
+    """Return the seconds of CPU that the broker has used so far. Returns None if the user may not query it."""
     try:
         with login.control() as client:
             used = client.run("broker.status").get("cpu_s")
@@ -207,7 +207,7 @@ def cpu_of(login: LoginOptions) -> float | None:
 
 
 def summed(plan: BenchPlan, done: list[Done], cpu_s: float | None, took_s: float) -> dict[str, Any]:
-    """All clients together."""
+    """Return the results of all clients together, for programs."""
     publishing = [each for each in done if each.publishes]
     consuming = [each for each in done if not each.publishes]
     latencies = Latencies()
@@ -233,7 +233,7 @@ def summed(plan: BenchPlan, done: list[Done], cpu_s: float | None, took_s: float
 
 
 def said(found: dict[str, Any], size: int) -> list[tuple[str, str]]:
-    """The result in lines."""
+    """Return the names and values to print for a result."""
     lines = []
     for name in ("published", "consumed"):
         rate = found[f"{name}_rate"]

@@ -32,7 +32,7 @@ TEXT_MAX: Final = 100
 
 @dataclass(slots=True)
 class Installation:
-    """The installation that is meant.
+    """The installation to check.
 
     options  of the configuration; those that nothing is said of have their defaults
     data     the data folder; None where it is on another machine
@@ -50,14 +50,14 @@ class Installation:
     asked_s: float = 0.0
 
     def addresses(self) -> dict[str, str]:
-        """The listeners, of the broker that runs or as they would be."""
+        """Return the addresses of the running broker's listeners by name, or those of the configuration."""
         if self.status is not None:
             return {name: str(address) for name, address in self.status["listeners"].items()}
         named = {name: str(getattr(self.options, name)) for name in installation.LISTENERS}
         return {name: address for name, address in named.items() if address}
 
     def limit(self, name: str) -> int:
-        """An option that is a number, as it is in force."""
+        """Return the value of a numeric option, as in force in the running broker or else as configured."""
         found: int = getattr(self.options, name) if self.status is None else self.status[name]
         return found
 
@@ -93,7 +93,7 @@ def doctor(
 
 
 def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Diagnosis]:
-    """Look at everything."""
+    """Make all checks, and return their findings."""
     findings = installation.configuration(config, os.environ)
     found = Installation(options_of(config), None)
     findings += asked(found, login)
@@ -120,7 +120,7 @@ def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Di
 
 
 def options_of(config: str | None) -> Options:
-    """The options of the configuration, or the defaults where it is wrong, which is a finding of its own."""
+    """Return the options of the configuration. Returns the defaults if it is invalid, which another check reports."""
     from forebay.server.config.sources import load_options
 
     try:
@@ -130,7 +130,7 @@ def options_of(config: str | None) -> Options:
 
 
 def asked(found: Installation, login: LoginOptions) -> list[Diagnosis]:
-    """Ask the broker, if one runs."""
+    """Query the running broker, store its answers in `found`, and return the findings about it."""
     try:
         with login.control() as client:
             began = time.time()
@@ -149,7 +149,7 @@ def asked(found: Installation, login: LoginOptions) -> list[Diagnosis]:
 
 
 def guest_enters(login: LoginOptions) -> bool:
-    """True if the broker takes guest with its known password, from here."""
+    """Return whether guest can log in from here with its known password."""
     try:
         with ControlClient.connect(login.server, USER, USER, tls=login.tls):
             return True
@@ -158,7 +158,7 @@ def guest_enters(login: LoginOptions) -> bool:
 
 
 def place_data(found: Installation, data: str | None, config: str | None) -> None:
-    """Find the data folder, and whether the broker that answers is the one that uses it."""
+    """Set the data folder, and the process id of a broker on this machine that uses it."""
     from forebay.cli.log.folder import user_of
 
     given = data or (found.status["data"] if found.status is not None else found.options.data)
@@ -166,7 +166,7 @@ def place_data(found: Installation, data: str | None, config: str | None) -> Non
     try:
         user = user_of(str(place)) if place.is_dir() else ""
     except ForebayError:
-        user = ""  # whoever may not even look: the finding on the folder says so
+        user = ""  # no right to read the folder: the finding on the folder says so
     if found.status is not None:
         here = user == str(found.status["pid"])
         if not here and data is None and config is None:
@@ -176,7 +176,7 @@ def place_data(found: Installation, data: str | None, config: str | None) -> Non
 
 
 def disk_of(found: Installation) -> list[Diagnosis]:
-    """Measure the disk under the data folder, or under the nearest folder that is there."""
+    """Measure the disk under the data folder, or under its nearest existing parent."""
     assert found.data is not None
     place = found.data.absolute()
     while not place.is_dir() and place != place.parent:
@@ -191,7 +191,7 @@ def disk_of(found: Installation) -> list[Diagnosis]:
 
 
 def clock_of(found: Installation) -> Diagnosis:
-    """Compare the clocks, and the newest file."""
+    """Check the clock against the broker's clock and the newest WAL file."""
     newest = None
     if found.data is not None and found.data.is_dir():
         try:
@@ -206,7 +206,7 @@ def clock_of(found: Installation) -> Diagnosis:
 
 
 def show(findings: list[Diagnosis]) -> None:
-    """Print the findings for people, and how many of each there are."""
+    """Print the findings for people, and the numbers of errors and warnings."""
     from forebay.cli.table import terminal_columns
 
     room = max(min(terminal_columns() - LEVEL_ROOM - CHECK_ROOM, TEXT_MAX), TEXT_MIN)

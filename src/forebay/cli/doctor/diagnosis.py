@@ -15,7 +15,7 @@ LEVELS: Final = (GOOD, NOTE, WARNING, ERROR)
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at.
+    """The result of one check.
 
     check   disk, clock and the like
     text    how it is, in plain words
@@ -30,10 +30,10 @@ class Diagnosis:
     fields: dict[str, object] = field(default_factory=dict)
 
     def shown(self) -> dict[str, object]:
-        """The fields for programs."""
+        """Return the diagnosis as fields for JSON."""
         return asdict(self)
 
 
 def worst(findings: Sequence[Diagnosis]) -> str:
-    """The highest level there is."""
+    """Return the highest level among findings. Returns GOOD if there are none."""
     return max((each.level for each in findings), key=LEVELS.index, default=GOOD)

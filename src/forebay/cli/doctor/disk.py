@@ -1,4 +1,4 @@
-"""The disk under a data folder: how long an fdatasync takes, what it says of the disk, and how much room there is.
+"""Checks the disk under a data folder: the time of an fdatasync, what it says of the disk, and the free space.
 
 A confirm means that an fdatasync has come back. A disk that lies, because its cache loses its content with the power
 and nobody waits until it is flushed, answers faster than its medium can write: a spinning one must wait for half a turn
@@ -37,7 +37,7 @@ ROOM_PART: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class DiskTrial:
-    """A disk, as the system tells and as it was measured.
+    """A disk, as the system describes it and as it was measured.
 
     syncs       how many fdatasyncs were made, each behind 4 KiB
     rotational  None where nobody knows
@@ -56,7 +56,7 @@ class DiskTrial:
 
 
 def measured(folder: Path) -> DiskTrial:
-    """Measure the disk that a folder is on; OSError where nothing can be written there."""
+    """Measure the disk that a folder is on. Raises OSError if the folder cannot be written."""
     times = sync_times(folder)
     source, kind, options = mount_of(folder)
     device = block_device(folder)
@@ -77,7 +77,7 @@ def measured(folder: Path) -> DiskTrial:
 
 
 def sync_times(folder: Path) -> list[float]:
-    """Seconds of each fdatasync behind a write of a file in the folder that has no name, or loses it at the end."""
+    """Return the seconds of each fdatasync after a write of 4 KiB to a temporary file in the folder."""
     with tempfile.TemporaryFile(dir=folder) as file:
         handle = file.fileno()
         os.posix_fallocate(handle, 0, WRITE_OCTETS * SYNCS_MAX)  # as the broker does: no sync is one of the length
@@ -94,7 +94,7 @@ def sync_times(folder: Path) -> list[float]:
 
 
 def assessed(trial: DiskTrial) -> Diagnosis:
-    """Say what a disk is good for."""
+    """Return a diagnosis of whether a disk keeps synced data, and is fast enough."""
     said = f"an fdatasync takes {trial.median_ms:g} ms (p99 {trial.p99_ms:g} ms), {trial.file_system} on {trial.device}"
     unsafe = sorted(UNSAFE.intersection(trial.options))
     level, text, remedy = GOOD, said, ""
@@ -128,7 +128,7 @@ def assessed(trial: DiskTrial) -> Diagnosis:
 
 
 def room(folder: Path, free_min_octets: int) -> Diagnosis:
-    """Say how much room there is."""
+    """Return a diagnosis of the free space and free inodes on the folder's disk."""
     stats = os.statvfs(folder)
     free, size = stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
     fields: dict[str, object] = {"free_octets": free, "octets": size, "free_min_octets": free_min_octets}
@@ -145,7 +145,7 @@ def room(folder: Path, free_min_octets: int) -> Diagnosis:
 
 
 def mount_of(folder: Path) -> tuple[str, str, list[str]]:
-    """Source, file system and options of the mount that a folder is on."""
+    """Return source, file system and options of the mount that a folder is on."""
     place = os.path.realpath(folder)
     best = ("unknown", "unknown", [""])
     length = -1
@@ -158,7 +158,7 @@ def mount_of(folder: Path) -> tuple[str, str, list[str]]:
 
 
 def block_device(folder: Path) -> Path | None:
-    """The folder of the whole device under /sys/block; None where the system names none."""
+    """Return the folder under /sys/block of the device that a folder is on. Returns None if the system names none."""
     number = os.stat(folder).st_dev
     place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     with suppress(OSError):
@@ -168,7 +168,7 @@ def block_device(folder: Path) -> Path | None:
 
 
 def read_text(path: Path) -> str:
-    """A small file of the system; empty where it is not to be had."""
+    """Return the content of a small system file. Returns "" if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -36,7 +36,7 @@ DAMAGED: Final = ".damaged"
 
 
 def configuration(file: str | None, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """The faults of the configuration that a start would have, and what is dangerous in it."""
+    """Return the errors that would stop a broker with this configuration, and its risky settings."""
     from forebay.server.config.sources import check
 
     where = file or "the environment"
@@ -54,7 +54,7 @@ def is_loopback(host: str) -> bool:
 
 
 def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
-    """Say who can reach the listeners, and of a broker that is to be started whether their ports are free."""
+    """Return findings on who can reach the listeners. Unless `running`, also checks that their ports are free."""
     found: list[Diagnosis] = []
     for name in LISTENERS:
         address = addresses.get(name, "")
@@ -83,14 +83,14 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
 
 
 def name_with_tls(name: str) -> str:
-    """The option of the listener that does the same over TLS."""
+    """Return the option of the TLS listener for the same protocol."""
     return {"amqp": "amqps", "mqtt": "mqtts", "mqtt_websocket": "mqtt_websocket_tls", "http": "https"}.get(
         name, "mqtts"
     )
 
 
 def taken(host: str, port: int, is_udp: bool = False) -> str:
-    """The reason why nobody can listen there; empty where one can."""
+    """Return the reason why a listener cannot be bound to the address. Returns "" if it can."""
     wanted = socket.SOCK_DGRAM if is_udp else socket.SOCK_STREAM
     try:
         for family, kind, protocol, _, place in socket.getaddrinfo(host or None, port, type=wanted):
@@ -104,7 +104,7 @@ def taken(host: str, port: int, is_udp: bool = False) -> str:
 
 
 def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool) -> Diagnosis:
-    """Say whether guest, whose password everybody knows, can come in.
+    """Return a diagnosis of whether guest can log in with its well-known password.
 
     everywhere  guest is not kept to this machine
     """
@@ -123,7 +123,7 @@ def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool)
 
 
 def guest_of(options: Options) -> bool:
-    """True if the configuration has guest with its known password."""
+    """Return whether the configuration has the user guest with its known password."""
     from forebay.directory.logins.passwords import is_hash, is_right
 
     kept = options.users.get("guest", "")
@@ -154,7 +154,7 @@ def folder(path: Path, pid: int | None) -> list[Diagnosis]:
 
 
 def owners(path: Path) -> list[Diagnosis]:
-    """The rights of others to the folder."""
+    """Return a warning if other users have rights to the folder."""
     mode = path.stat().st_mode
     if mode & OTHERS:
         text = f"{path} can be read by other users (mode {mode & 0o777:o}): messages and hashes of passwords are in it"
@@ -163,7 +163,7 @@ def owners(path: Path) -> list[Diagnosis]:
 
 
 def opened(path: Path) -> list[Diagnosis]:
-    """The result of reading the folder as a broker would that starts on it."""
+    """Read the folder as a broker does when it starts, and return a finding on whether that succeeds."""
     from forebay.cli.log.folder import Recovered, folder_of
 
     if not (path / FOLDER).is_dir():
@@ -191,7 +191,7 @@ def opened(path: Path) -> list[Diagnosis]:
 
 
 def broker(status: dict[str, Any]) -> list[Diagnosis]:
-    """The trouble that a running broker knows of."""
+    """Return findings from the status of a running broker."""
     ways = {
         "memory": "have queues drained or limited, or raise memory_octets_max",
         "disk": "make room on the disk of its data folder",
@@ -217,7 +217,7 @@ def broker(status: dict[str, Any]) -> list[Diagnosis]:
 
 
 def cluster(status: dict[str, Any]) -> list[Diagnosis]:
-    """The cluster that a running broker is a node of, in a line."""
+    """Return a finding on the cluster that a running broker is a node of. Returns an empty list if there is none."""
     known = status.get("cluster")
     if not known:
         return []

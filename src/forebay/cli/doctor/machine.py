@@ -28,7 +28,7 @@ UNLIMITED: Final = 1 << 60
 
 
 def handles(most: int, connections_max: int, whose: str) -> Diagnosis:
-    """Say whether there may be enough open files for all connections; `most` is the hard limit."""
+    """Return a diagnosis of whether open files suffice for all connections. `most` is the hard limit."""
     fields: dict[str, object] = {"limit": most, "connections_max": connections_max, "own": OWN}
     if most in {resource.RLIM_INFINITY, -1} or most >= connections_max + OWN:
         said = "without limit" if most in {resource.RLIM_INFINITY, -1} else f"{most:,}"
@@ -43,7 +43,7 @@ def handles(most: int, connections_max: int, whose: str) -> Diagnosis:
 
 
 def limit_of(pid: int | None) -> int:
-    """The hard limit of open files of a process, or of this one."""
+    """Return the hard limit of open files of a process, or of this one. Returns -1 for no limit."""
     found = re.search(r"Max open files\s+\S+\s+(\S+)", read_text(Path(f"/proc/{pid}/limits"))) if pid else None
     if found is not None:
         return -1 if found[1] == "unlimited" else int(found[1])
@@ -51,7 +51,7 @@ def limit_of(pid: int | None) -> int:
 
 
 def memory(octets_max: int, there: int, available: int) -> Diagnosis:
-    """Say whether the memory that the broker may use is there; `there` is the machine's or the container's."""
+    """Return a diagnosis of the broker's memory limit. `there` is the memory of the machine or container, in bytes."""
     fields: dict[str, object] = {"memory_octets_max": octets_max, "octets": there, "available_octets": available}
     said = f"the broker may use {octets_said(octets_max)} of {octets_said(there)}"
     remedy = f"set memory_octets_max to {octets_said(int(there * 0.6))} or less, or give it more"
@@ -70,7 +70,7 @@ def memory(octets_max: int, there: int, available: int) -> Diagnosis:
 
 
 def memory_there() -> tuple[int, int]:
-    """Octets of memory that this machine or container has, and that are available."""
+    """Return the bytes of memory that this machine or container has, and those available."""
     fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", read_text(Path("/proc/meminfo")), re.MULTILINE))
     there = int(fields.get("MemTotal", 0)) << 10 or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     available = int(fields.get("MemAvailable", 0)) << 10 or there
@@ -84,7 +84,7 @@ def memory_there() -> tuple[int, int]:
 
 
 def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | None) -> Diagnosis:
-    """Say whether the clock is right.
+    """Return a diagnosis of whether the clock is right.
 
     state     of adjtimex; UNSYNCHRONISED where nobody sets it
     newest_s  when the newest file of the data folder was written, if there is one
@@ -110,7 +110,7 @@ def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | No
 
 
 def clock_state() -> int:
-    """The kernel's word on its clock, from adjtimex, which changes nothing here; 0 where it has none."""
+    """Return the state of the kernel's clock from adjtimex, which changes nothing here. Returns 0 if it has none."""
     try:
         return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_OCTETS)))
     except (OSError, AttributeError):
@@ -118,7 +118,7 @@ def clock_state() -> int:
 
 
 def version(of_broker: str | None, build_of_broker: str | None) -> Diagnosis:
-    """Say which forebay this is, and whether the broker's is the same."""
+    """Return a diagnosis of the installed version and build, and whether the broker runs the same version."""
     fields: dict[str, object] = {"version": __version__, "build": build(), "python": python()}
     said = f"forebay {__version__} ({build()}, Python {python()})"
     if of_broker is not None and of_broker != __version__:

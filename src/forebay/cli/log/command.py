@@ -61,7 +61,7 @@ def inspect_log(
 def inspect(
     disk: ReadingDisk, queue: str | None, vhost: str, offset: int | None, limit: int, body: bool, as_json: bool
 ) -> None:
-    """Show what is asked for of a folder."""
+    """Print the files and queues of a folder, the blocks of one queue, or its messages from an offset on."""
     recovered, failure = recovery_of(disk)
     if offset is not None:
         if queue is None:
@@ -179,7 +179,7 @@ def dump_log(
 
 
 def show_row(row: dict[str, Any]) -> None:
-    """Print a row of a dump for people."""
+    """Print one row of a dump for people."""
     if row["row"] == "file":
         print(f"{row['file']}  {told(row, 'row', 'file')}")
     elif row["row"] == "damage":
@@ -196,7 +196,7 @@ def show_row(row: dict[str, Any]) -> None:
 
 
 def told(row: dict[str, Any], *without: str) -> str:
-    """The fields of a row in a line."""
+    """Return the fields of a row as one line, except those in `without`."""
     return "  ".join(f"{head(name)} {figure(name, value)}" for name, value in row.items() if name not in without)
 
 
@@ -251,7 +251,7 @@ def repair_log(
 
 
 def show_repair(steps: list[dict[str, Any]], notes: list[str], names: dict[int, tuple[str, str]]) -> None:
-    """Print the steps of a repair, and the messages that are kept and lost by it."""
+    """Print the steps of a repair, and the messages that each keeps and loses."""
     if not steps:
         print("nothing has to be mended")
     for step in steps:
@@ -269,7 +269,7 @@ def show_repair(steps: list[dict[str, Any]], notes: list[str], names: dict[int, 
 
 
 def opened(folder: str) -> ReadingDisk:
-    """The folder; if a broker uses it that is said, and it is read as it is at this moment."""
+    """Open a data folder for reading, and warn if a broker uses it. The folder is then read as it is now."""
     from forebay.cli.log.folder import folder_of
 
     disk = folder_of(folder)
@@ -282,7 +282,7 @@ def opened(folder: str) -> ReadingDisk:
 
 
 def recovery_of(disk: ReadingDisk) -> tuple[Recovered | None, str]:
-    """The state to which a broker would come; or None, and why it could not start."""
+    """Recover a folder as a broker would. Return the state, or None and the reason why a broker could not start."""
     from forebay.cli.log.folder import Recovered
 
     failure = ""
@@ -293,7 +293,7 @@ def recovery_of(disk: ReadingDisk) -> tuple[Recovered | None, str]:
         except CorruptFile as error:
             if str(error) == failure or not disk.renew():
                 return None, str(error)
-            failure = str(error)  # of a broker's folder: is it the same at another moment?
+            failure = str(error)  # a running broker may have changed a file meanwhile: try again
     return None, failure
 
 
@@ -312,7 +312,7 @@ def total_octets(disk: ReadingDisk) -> int:
 
 
 def queue_of(recovered: Recovered, name: str, vhost: str) -> Queue:
-    """The queue of that name; OptionError where there is none."""
+    """Return the recovered queue with a name. Raises OptionError if there is none."""
     found = recovered.vhosts.by_name.get(vhost.encode())
     if found is None:
         raise OptionError(f"--vhost: there is no vhost {vhost!r} in the folder")
@@ -323,7 +323,7 @@ def queue_of(recovered: Recovered, name: str, vhost: str) -> Queue:
 
 
 def number_of(recovered: Recovered | None, failure: str, name: str, vhost: str) -> int:
-    """A queue's number; where nobody can tell names any more, the number may be given for the name."""
+    """Return a queue's number. If recovery failed, `name` has to be the number itself, as names cannot be read."""
     if recovered is not None:
         return int(queue_of(recovered, name, vhost).id)
     if not name.isdigit():
@@ -332,7 +332,7 @@ def number_of(recovered: Recovered | None, failure: str, name: str, vhost: str) 
 
 
 def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, object]]:
-    """The queues as recovery finds them."""
+    """Return the fields of the recovered queues, or of the queue `chosen` alone."""
     from forebay.management.operations.queues import queue_fields
     from forebay.queue.totals import oldest_us
 
@@ -409,7 +409,7 @@ def file_row(file: FileSummary) -> dict[str, object]:
 def show_records(
     recovered: Recovered, name: str, vhost: str, offset: int, limit: int, body: bool, as_json: bool
 ) -> None:
-    """Messages as they stand in the log, settled or not."""
+    """Print up to `limit` messages of a queue's log from `offset` on, settled or not."""
     from forebay.message.shown import record_shown
     from forebay.message.subject import RecordSubject
 

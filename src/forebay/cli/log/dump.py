@@ -72,7 +72,11 @@ class Dump:
         self.damaged = False
 
     def rows(self, file: str | None, first_lsn: int) -> Iterator[Row]:
-        """Everything, segments first, as recovery reads it; `file`: only that one, by its path below the folder."""
+        """Yield a row for each file, frame, block and damage, segments first.
+
+        file       path below the data folder of the only file to read; None for all
+        first_lsn  first frame of the write-ahead log to return
+        """
         for queue in sorted(int(name) for name in self.disk.list("queues") if name.isdigit()):
             for name in self.disk.list(queue_folder(queue)):
                 path = f"{queue_folder(queue)}/{name}"
@@ -131,7 +135,7 @@ class Dump:
             self.disk.close(handle)
 
     def _frames(self, reader: WalReader) -> Iterator[Frame | CorruptFile]:
-        """The frames to the end of the file, those behind damage as well."""
+        """Yield the frames of a WAL file to its end, also those behind damage. Damage is yielded as an error."""
         while True:
             try:
                 while (frame := reader.next()) is not None:
@@ -146,7 +150,7 @@ class Dump:
             return
 
     def _frame(self, path: str, position: int, frame: Frame) -> Row:
-        """One frame; of a chosen queue only what is about it."""
+        """Return the row of a frame, with only the blocks and notes of the chosen queue."""
         blocks = [
             block_fields(self.name_of(int(each.queue)), int(each.base), int(each.count), each)
             for each in frame.blocks
@@ -179,7 +183,7 @@ class Dump:
         return {"kind": kind, **about, "octets": len(entry.payload), **said(entry)}
 
     def name_of(self, queue: int) -> Row:
-        """A log's number, and whose it is."""
+        """Return a log's number, with its queue and vhost, or the name of an internal log."""
         if queue in self.names:
             vhost, name = self.names[queue]
             return {"queue": queue, "vhost": vhost, "name": name}
@@ -190,7 +194,7 @@ class Dump:
 
 
 def names_in(recovered: Recovered | None) -> dict[int, tuple[str, str]]:
-    """Vhost and name of each queue, by its number."""
+    """Return vhost and name of each queue, by its number."""
     if recovered is None:
         return {}
     return {
@@ -201,7 +205,7 @@ def names_in(recovered: Recovered | None) -> dict[int, tuple[str, str]]:
 
 
 def block_fields(name: Row, base: int, count: int, place: Any) -> Row:
-    """A block: whose it is, its offsets, and where it stands, in a frame or in a segment."""
+    """Return the fields of a block: its queue, offsets, size, time, and position in a frame or segment."""
     return {
         **name,
         "first": base,
@@ -214,7 +218,7 @@ def block_fields(name: Row, base: int, count: int, place: Any) -> Row:
 
 
 def said(entry: FrameEntry) -> Row:
-    """The content of a note, in words where it has some."""
+    """Return the decoded content of a note. Returns its first bytes in hex if it has no decoder."""
     payload = entry.payload
     if entry.kind == START:
         kept, end, start = parse_start(payload)
@@ -237,7 +241,7 @@ def said(entry: FrameEntry) -> Row:
 
 
 def plain(value: object) -> object:
-    """A command as JSON can say it, without hashes of passwords."""
+    """Return a catalog command as a JSON value, without passwords and hashes."""
     if isinstance(value, dict):
         return {
             str(plain(name)): "***" if plain(name) in SECRETS and each else plain(each) for name, each in value.items()

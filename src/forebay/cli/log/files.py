@@ -25,7 +25,7 @@ Advance = Callable[[float], None]
 
 @dataclass(slots=True)
 class FoundDamage:
-    """Octets that are not as they were written; queue and offsets are None where nobody can tell."""
+    """Bytes that differ from those written. Queue and offsets are None where nobody can tell."""
 
     file: str
     position: int
@@ -35,14 +35,14 @@ class FoundDamage:
     end: int | None = None
 
     def said(self) -> str:
-        """A line about the problem, for people."""
+        """Return a line about the damage for people."""
         where = "" if self.end is None else f"queue {self.queue}, offsets {self.first} to {self.end - 1}: "
         return f"{self.file}: at octet {self.position}: {where}{self.text}"
 
 
 @dataclass(slots=True)
 class RecordStretch:
-    """One queue's records in a file: the offsets from `first` to below `end`, some of which may be missing between."""
+    """One queue's records in a file: offsets from `first` to below `end`, of which some may be missing."""
 
     first: int
     end: int
@@ -64,7 +64,7 @@ class RecordStretch:
 
 @dataclass(slots=True)
 class FileSummary:
-    """One file.
+    """The summary of one file.
 
     path    below the data folder
     frames  of the write-ahead log, from `first_lsn` to `last_lsn`
@@ -87,13 +87,13 @@ class FileSummary:
     clean: bool = False
 
     def add(self, queue: int, base: int, count: int, octets: int, stamp_us: int) -> None:
-        """Take in a block."""
+        """Add a block of a queue to the summary."""
         if queue not in self.queues:
             self.queues[queue] = RecordStretch(base, base + count)
         self.queues[queue].add(base, count, octets, stamp_us)
 
     def fields(self) -> dict[str, object]:
-        """The fields for programs."""
+        """Return the summary as fields for JSON."""
         return {**asdict(self), "queues": {str(queue): asdict(each) for queue, each in sorted(self.queues.items())}}
 
 
@@ -110,7 +110,7 @@ class BlockPlace:
 
 
 class Survey:
-    """All files, and what was found in them.
+    """A survey of all files of a data folder, and the damage found in them.
 
     places  every block of the queue that was asked for
     """
@@ -124,7 +124,7 @@ class Survey:
         self._advance = advance
 
     def run(self, whole: bool) -> None:
-        """Read the write-ahead log, and of segments the index; `whole`: every block of theirs as well."""
+        """Read the write-ahead log and the segments' indexes. `whole` reads every block of the segments as well."""
         for queue in sorted(int(name) for name in self.disk.list("queues") if name.isdigit()):
             for name in self.disk.list(queue_folder(queue)):
                 path = f"{queue_folder(queue)}/{name}"
@@ -170,7 +170,7 @@ class Survey:
             self.disk.close(handle)
 
     def _check(self, handle: int, segment: Segment, entry: SegmentEntry) -> None:
-        """Read one block, and note it where it is not as it was written."""
+        """Read one block, and record damage if it differs from the block that was written."""
         octets = self.disk.pread(handle, entry.octets, entry.position)
         try:
             block = parse_whole(octets)
@@ -202,7 +202,7 @@ class Survey:
             self.disk.close(handle)
 
     def _frames(self, reader: WalReader, fields: FileSummary) -> bool:
-        """Read frames to the end, True, or to damage behind which a whole frame stands."""
+        """Read frames up to damage or the end. Return False if whole frames follow the damage, else True."""
         before = int(reader.position)
         try:
             while (frame := reader.next()) is not None:
@@ -238,14 +238,14 @@ class Survey:
 
 
 def damage_of(disk: ReadingDisk, error: CorruptFile) -> FoundDamage:
-    """The damage that an error of the log's own code tells of."""
+    """Return the damage that an error of the log's reader describes."""
     return FoundDamage(
         error.path, error.position, str(error).removeprefix(f"{error.path}: at octet {error.position}: ")
     )
 
 
 def octets_in(disk: ReadingDisk) -> int:
-    """Octets of all segments and WAL files."""
+    """Return the bytes of all segments and WAL files."""
     paths = [f"{FOLDER}/{name}" for name in disk.list(FOLDER) if name.endswith(".wal")]
     for queue in disk.list("queues"):
         paths += [f"queues/{queue}/{name}" for name in disk.list(f"queues/{queue}") if name.endswith(".seg")]

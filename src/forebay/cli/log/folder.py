@@ -1,4 +1,4 @@
-"""A data folder that is looked at from outside: its files are read, and what recovery would do to them is noted.
+"""A data folder read from outside: its files are not changed, and what recovery would do to them is recorded.
 
 While a broker uses the folder its files come, grow and go. `HeldDisk` is such a folder at one moment: the files that
 were there stay open, and the write-ahead log ends where it ended then.
@@ -29,9 +29,9 @@ LISTINGS_MAX: Final = 100  # of a folder whose files are replaced while they are
 
 
 class ReadingDisk(Disk):
-    """Files under a folder, none of which is ever changed.
+    """The files under a folder, opened only for reading.
 
-    changes  what whoever holds this disk would have done to them, for people
+    changes  changes that the reader of this disk would have made, as text for people
     user     the process of the broker that uses the folder; empty if none does
     """
 
@@ -105,7 +105,7 @@ class ReadingDisk(Disk):
         raise AssertionError("a folder that is looked at is not written to")
 
     def renew(self) -> bool:
-        """Have the files as they are now; False if they do not change."""
+        """Open the files as they are now. Return False if the folder does not change."""
         return False
 
     def close_all(self) -> None:
@@ -130,7 +130,7 @@ class HeldDisk(ReadingDisk):
         self.hold()
 
     def hold(self) -> None:
-        """Have the files of this moment."""
+        """Open all files of the folder as they are at this moment."""
         self._names = {"": super().list("")}
         self._ends = {}
         if MANIFEST in self._names[""]:
@@ -196,7 +196,7 @@ class HeldDisk(ReadingDisk):
             return
 
     def _find_end(self) -> None:
-        """The end of the last file of the write-ahead log. If it is damaged it is left as it is, to be read so."""
+        """Find the end of the last WAL file. Sets no end if the file is damaged, so that readers find the damage."""
         files = [name for name in self._names[FOLDER] if name.endswith(".wal") and name[:-4].isdigit()]
         if not files:
             return
@@ -218,13 +218,13 @@ class HeldDisk(ReadingDisk):
 
 
 def room_for_files() -> None:
-    """Have as many files open as the system allows."""
+    """Raise this process's limit of open files to the hard limit."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Recovered:
-    """The state to which a broker would come with this folder.
+    """The state that a broker would recover from a data folder.
 
     report  what it would say of that
     """
@@ -238,7 +238,7 @@ class Recovered:
 
 
 def folder_of(path: str) -> ReadingDisk:
-    """The disk of a data folder, as it is now; OptionError where there is none."""
+    """Return the disk of a data folder as it is now. Raises OptionError if `path` is no data folder."""
     if not (Path(path) / "wal").is_dir():
         raise OptionError(f"{path}: is no data folder of a broker: it has no folder wal")
     user = user_of(path)
@@ -246,7 +246,7 @@ def folder_of(path: str) -> ReadingDisk:
 
 
 def user_of(folder: str) -> str:
-    """The process of the broker that uses a data folder just now, empty if none does."""
+    """Return the process id of the broker that uses a data folder, or "another process". Returns "" if none does."""
     lock = os.path.join(folder, LOCK)
     try:
         handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""The repair of a data folder: planned beside the files, tried, and only then put in their place."""
+"""The repair of a data folder: planned in a scratch folder, tried there, and only then put in place."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FileRepair:
 
 
 class MendedDisk(ReadingDisk):
-    """A data folder as it will be after these steps."""
+    """A data folder as it will be after the steps of a repair."""
 
     def __init__(self, root: str, steps: dict[str, FileRepair]) -> None:
         super().__init__(root)
@@ -89,7 +89,7 @@ class MendedDisk(ReadingDisk):
 
 
 class Repair:
-    """A plan for one data folder, which is locked meanwhile.
+    """A plan for the repair of one data folder, which stays locked meanwhile.
 
     cut    give up all of the write-ahead log from the first damage on
     steps  by path
@@ -107,7 +107,7 @@ class Repair:
         self.mended = MendedDisk(root, self.steps)
 
     def close(self) -> None:
-        """Leave the folder as it is now."""
+        """Delete the scratch folder, and unlock the data folder in its present state."""
         shutil.rmtree(self.disk.path(SCRATCH), ignore_errors=True)
         self.mended.close_all()
         self.disk.close_all()
@@ -115,7 +115,7 @@ class Repair:
     # ---- planning
 
     def plan(self) -> None:
-        """Find what has to be done until a broker can start and every block can be read; Unmendable."""
+        """Add steps until a broker can start and every block can be read. Raises Unmendable if that is impossible."""
         while not self.recovers():
             pass
         if self.mend_blocks():
@@ -123,7 +123,7 @@ class Repair:
                 pass
 
     def recovers(self) -> bool:
-        """True if a broker could start on what is planned; else one file more is mended."""
+        """Return whether a broker could start on the planned folder. If not, add a step that repairs one more file."""
         try:
             recovered = Recovered(self.mended)
         except CorruptFile as error:
@@ -165,7 +165,7 @@ class Repair:
                 self.mend_segment(step)
 
     def mend_blocks(self) -> bool:
-        """Mend the segments in which a block cannot be read; whether there was any."""
+        """Rewrite the segments in which a block cannot be read. Return whether there were any."""
         survey = Survey(self.mended, None, lambda _: None)
         survey.run(True)
         self.mended.close_all()
@@ -179,7 +179,7 @@ class Repair:
         return bool(paths)
 
     def scratch(self, path: str, step: FileRepair) -> str:
-        """The path at which a file is made anew."""
+        """Return the scratch path at which a file is rewritten."""
         return f"{SCRATCH}/{step.tries}/{path}"
 
     def output(self, step: FileRepair) -> tuple[Output, str]:
@@ -190,7 +190,7 @@ class Repair:
     # ---- the write-ahead log
 
     def numbers(self) -> list[int]:
-        """The numbers of the WAL files that are there by now."""
+        """Return the numbers of the WAL files, as planned so far."""
         return [int(name[:-4]) for name in self.mended.list(FOLDER) if name.endswith(".wal") and name[:-4].isdigit()]
 
     def mend_wal(self, step: FileRepair, number: int, error: CorruptFile) -> None:
@@ -215,7 +215,7 @@ class Repair:
         return name in self.mended.list(where)
 
     def mend_head(self, step: FileRepair, number: int) -> bool:
-        """Write the head of a WAL file anew where it is damaged."""
+        """Rewrite the head of a WAL file if it is damaged. Return whether it was."""
         head = encode_file_head(mended_head(self.mended, number))
         handle = self.mended.open(step.path, False)
         try:
@@ -231,7 +231,7 @@ class Repair:
         return True
 
     def rewrite_wal(self, step: FileRepair, number: int) -> bool:
-        """Write a WAL file anew with all of it that is whole; whether anything of it was not."""
+        """Rewrite a WAL file with its undamaged frames. Return whether any part was damaged."""
         head = mended_head(self.mended, number)
         mender = WalMender(self.mended, number, head, lambda: self.state_before(number), self.epoch_before(number))
         out, made = self.output(step)
@@ -246,11 +246,11 @@ class Repair:
         return mender.changed
 
     def epoch_before(self, number: int) -> int:
-        """The epoch of the last file before this one that says its own; 0 where none does."""
+        """Return the epoch of the last WAL file before `number` that states its own. Returns 0 if none does."""
         return next((epoch for each in reversed(self.numbers()) if each < number and (epoch := self.epoch(each))), 0)
 
     def epoch(self, number: int) -> int:
-        """The epoch of the first whole frame of a WAL file; 0 where none is left."""
+        """Return the epoch of the first whole frame of a WAL file. Returns 0 if no frame is left."""
         handle = self.mended.open(wal_path(number), False)
         try:
             reader = WalReader(self.mended, wal_path(number), handle, number, True)
@@ -266,13 +266,13 @@ class Repair:
             self.mended.close(handle)
 
     def first_lsn(self, number: int) -> int | None:
-        """The LSN of the first frame of a WAL file; None if the file is not there."""
+        """Return the LSN of the first frame of a WAL file. Returns None if the file does not exist."""
         if number not in self.numbers():
             return None
         return int(mended_head(self.mended, number).first_lsn)
 
     def replace_wal(self, step: FileRepair, number: int) -> None:
-        """Have an empty WAL file in the place of one that is missing, or if it was the newest do without."""
+        """Replace a missing WAL file by an empty one. If the newest is missing, rewrite the manifest instead."""
         numbers = self.numbers()
         later = [each for each in numbers if each > number]
         earlier = [each for each in numbers if each < number]
@@ -287,7 +287,7 @@ class Repair:
         if earlier:
             handle = self.mended.open(wal_path(earlier[-1]), False)
             reader = WalReader(self.mended, wal_path(earlier[-1]), handle, earlier[-1], True)
-            with suppress(CorruptFile):  # of which the next try takes care
+            with suppress(CorruptFile):  # the next try repairs this damage
                 while reader.next() is not None:
                     pass
             first_lsn = min(int(reader.lsn) + 1, first_lsn)
@@ -299,10 +299,10 @@ class Repair:
         step.losses += self.offsets_between(number, later[0])
 
     def offsets_between(self, number: int, later: int) -> list[str]:
-        """The offsets that are in no file before this one, though they were there when a later one was begun."""
+        """Return the offsets lost with WAL file `number`: they existed when `later` began, in no older file."""
         disk = MendedDisk(self.mended.root, self.steps)
         try:
-            with suppress(CorruptFile):  # then they cannot be told
+            with suppress(CorruptFile):  # damage hides which offsets are lost
                 logs = self.opened_before(disk, number).logs.stored
                 handle = disk.open(wal_path(later), False)
                 begun = WalReader(disk, wal_path(later), handle, later, False).next()
@@ -320,7 +320,7 @@ class Repair:
         return []
 
     def cut_at(self, step: FileRepair, number: int) -> None:
-        """Give up the write-ahead log from the first damage of a file on."""
+        """Discard the write-ahead log from the first damage of a file on."""
         handle = self.mended.open(step.path, False)
         reader = WalReader(self.mended, step.path, handle, number, True)
         begin = end = int(reader.position)
@@ -341,7 +341,7 @@ class Repair:
         self.make_manifest(self.steps.setdefault(MANIFEST, FileRepair(MANIFEST)), [])
 
     def make_manifest(self, step: FileRepair, losses: list[str]) -> None:
-        """Have the manifest say what is there."""
+        """Write a manifest that names the newest WAL file there is."""
         numbers = self.numbers()
         step.tries += 1
         made = f"{SCRATCH}/{step.tries}"
@@ -351,7 +351,7 @@ class Repair:
         step.losses += losses
 
     def state_before(self, number: int) -> list[FrameEntry]:
-        """The entries that a checkpoint at the beginning of this file has to have."""
+        """Return the entries of a checkpoint at the start of a WAL file. Raises Unmendable without an older file."""
         numbers = self.numbers()
         if number - 1 not in numbers:
             raise Unmendable(
@@ -373,7 +373,7 @@ class Repair:
         return said + opening.replay.entries
 
     def opened_before(self, disk: MendedDisk, number: int) -> Opening:
-        """All segments, and what the WAL files before this one say."""
+        """Read all segments, and the WAL files before `number`."""
         opening = Opening(disk, Logs(disk, StoreOptions()))
         for name in disk.list("queues"):
             if name.isdigit():
@@ -386,7 +386,7 @@ class Repair:
     # ---- segments
 
     def mend_segment(self, step: FileRepair) -> None:
-        """Write a segment anew with its whole blocks; an empty one in the place of one that is missing."""
+        """Rewrite a segment with its undamaged blocks. Put an empty segment in the place of a missing one."""
         queue, first = int(step.path.split("/")[1]), int(Path(step.path).stem)
         end = self.required_end(queue, first)
         made = f"{SCRATCH}/{step.tries}"
@@ -411,7 +411,7 @@ class Repair:
         step.made = f"{made}/{step.path}"
 
     def required_end(self, queue: int, first: int) -> int | None:
-        """The end of the segment that has to begin there, as the write-ahead log has it; None if it does not say."""
+        """Return the end offset that the write-ahead log requires of the segment that begins at `first`, or None."""
         disk = MendedDisk(self.mended.root, self.steps)
         try:
             opening = Opening(disk, Logs(disk, StoreOptions()))
@@ -419,7 +419,7 @@ class Repair:
             for number in self.numbers():
                 opening.read_wal(number, True)
         except CorruptFile:
-            pass  # it is mended later; what was read of it may say so
+            pass  # repaired later; the entries read so far may have the end
         finally:
             disk.close_all()
         opening.note_required()
@@ -428,12 +428,12 @@ class Repair:
     # ---- doing
 
     def apply(self) -> list[str]:
-        """Put everything in its place, one file after the other; the paths of what was there before."""
+        """Put all repaired files in place, one after the other. Return the paths under which the old files are kept."""
         kept: list[str] = []
         if self.steps and IDENTITY not in self.steps and self.is_there(IDENTITY):
-            # The folder is no longer what it was: to the nodes of a cluster it must not pass for that.
+            # The folder may have lost data: it must not rejoin its cluster as the same node.
             self.disk.remove(IDENTITY)
-        # The manifest last: it says less by then than before.
+        # The manifest last: the new one requires less of the folder than the old one.
         for step in sorted(self.steps.values(), key=lambda each: each.path == MANIFEST):
             target = self.disk.path(step.path)
             if os.path.exists(target):
@@ -446,7 +446,7 @@ class Repair:
         return kept
 
     def keep(self, target: str) -> str:
-        """Give what is there another name as well; it loses the old one when something takes its place."""
+        """Link or copy a file to a free name with DAMAGED. The old name stays until another file takes its place."""
         number = 1
         name = target + DAMAGED
         while os.path.exists(name):

@@ -98,7 +98,7 @@ def import_definitions(
 
 
 def web(login: LoginOptions, ask: Any) -> Any:
-    """An answer of the broker's HTTP API."""
+    """Connect to the broker's HTTP API, call `ask` with the client, and return its answer."""
     with login.control() as control:
         client = WebClient.beside(control, login.user, login.password, login.tls)
     return ask(client)
@@ -124,7 +124,7 @@ def read(file: str) -> dict[str, Any]:
 
 
 def left(document: dict[str, Any], without: str | None) -> dict[str, Any]:
-    """The document without some parts; OptionError for a part that it cannot have."""
+    """Return the document without the parts in `without`. Raises OptionError for a part that is not a list."""
     parts = part_list(without) or []
     for part in parts:
         if not isinstance(document.get(part, []), list):
@@ -133,11 +133,11 @@ def left(document: dict[str, Any], without: str | None) -> dict[str, Any]:
 
 
 def counted(document: dict[str, Any]) -> dict[str, int]:
-    """The number of objects of each kind."""
+    """Return the number of objects of each kind in a document."""
     return {name: len(value) for name, value in document.items() if isinstance(value, list)}
 
 
 def said(document: dict[str, Any]) -> str:
-    """1 user, 5,000 queues"""
+    """Return the numbers of objects in a document as text, such as "1 user, 5,000 queues"."""
     counts = [objects(count, name.replace("_", " ")) for name, count in counted(document).items() if count]
     return ", ".join(counts) or "nothing"

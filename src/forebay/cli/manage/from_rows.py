@@ -55,20 +55,20 @@ COMPLETIONS: Final = {
 
 
 def group_of(word: str, help: str) -> typer.Typer:
-    """A group whose commands are all rows."""
+    """Return a group whose commands all come from the table of rows."""
     app = typer.Typer(help=help, no_args_is_help=True)
     add_commands(app, *(each for each in ROWS if each.startswith(f"{word.replace('-', '_')}.")))
     return app
 
 
 def add_commands(app: typer.Typer, *operations: str) -> None:
-    """Add the commands of rows to a group."""
+    """Add the commands of these operations' rows to a group."""
     for each in operations:
         app.command(each.partition(".")[2])(command_of(each, ROWS[each]))
 
 
 def command_of(operation: str, row: CommandRow) -> Callable[..., None]:
-    """A function whose signature and docstring tell typer what a command takes and what it does."""
+    """Make a command of a row. Its signature and docstring tell typer its options and help."""
     parameters = parameters_of(operation)
     group, _, verb = operation.replace("_", "-").partition(".")
     taken = [each for each in parameters if each != VHOST and each not in PAGE]
@@ -99,7 +99,7 @@ def command_of(operation: str, row: CommandRow) -> Callable[..., None]:
 
 
 def option_of(parameter: Parameter) -> inspect.Parameter:
-    """The option, or the switch, of a parameter."""
+    """Return the command's option for an operation's parameter, or its switch."""
     switch = switch_of(parameter)
     if switch is not None:
         option, help, _ = switch
@@ -111,7 +111,7 @@ def option_of(parameter: Parameter) -> inspect.Parameter:
 def typer_parameter(
     parameter: Parameter, kind: Callable[..., Any], *names: str, metavar: str | None = None
 ) -> inspect.Parameter:
-    """A parameter in a command's signature; its name there is none of the options that all commands have."""
+    """Return a parameter for a command's signature. A trailing `_` keeps its name apart from the common options."""
     help = f"{parameter.sentence()}."
     about = kind(*names, metavar=metavar, help=help, autocompletion=COMPLETIONS.get(parameter.name))
     default = inspect.Parameter.empty if parameter.required else parameter.default
@@ -132,7 +132,7 @@ def switch_of(parameter: Parameter) -> tuple[str, str, object] | None:
 
 
 def value_of(parameter: Parameter, typed: Any) -> object:
-    """The operation's argument, of what was typed."""
+    """Return the operation's argument for a typed value."""
     switch = switch_of(parameter)
     if switch is not None:
         return switch[2] if typed else parameter.default

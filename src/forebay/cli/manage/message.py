@@ -114,7 +114,7 @@ def offset_at(
 
 
 def say_if_none(answer: dict[str, Any]) -> None:
-    """The reason why a search has found nothing, if it has."""
+    """Print the reason why a search found no message, if it found none."""
     if not answer["found"]:
         print(
             "there is no such message" if answer["complete"] else "it was not among the newest messages of the queues"
@@ -122,7 +122,7 @@ def say_if_none(answer: dict[str, Any]) -> None:
 
 
 def explained(found: dict[str, Any]) -> str:
-    """One explanation: its summary, and the reasons behind it."""
+    """Return one explanation as lines: its summary, and the reasons behind it."""
     summary = cell(found["summary"])  # which names queue and offset
     if "client_id" in found:
         summary = f"session {cell(found['client_id'])}: {summary}"

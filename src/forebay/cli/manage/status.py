@@ -53,7 +53,7 @@ def status(
 
 
 def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
-    """The lines above the table."""
+    """Return the names and values of the lines above the table."""
     lacking = ", ".join(each for each in found["alarms"] if each != DAMAGE)
     alarms = f"{lacking}: publishers are not read until that is over" if lacking else ""
     if DAMAGE in found["alarms"]:
@@ -84,7 +84,7 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
 
 
 def damage_said(damage: dict[str, Any]) -> str:
-    """A block that cannot be read, in a line."""
+    """Return a line about a block that cannot be read."""
     where = f"queue {cell(damage['queue'])} of vhost {cell(damage['vhost'])}, {damage['first']} to {damage['last']}"
     return f"{where}: {cell(damage['file'])} at octet {damage['position']}: {cell(damage['reason'])}"
 
@@ -104,11 +104,11 @@ def clients(found: dict[str, Any]) -> str:
 
 
 def longest(queue: dict[str, Any]) -> dict[str, object]:
-    """A row of the table."""
+    """Return a queue's row of the table of longest queues."""
     return {**queue, "oldest": oldest_said(queue)}
 
 
 def oldest_said(queue: dict[str, Any]) -> str:
-    """The age of a queue's first message."""
+    """Return the age of a queue's first message as text. Returns "" if it has none."""
     age_ms = queue["oldest_ms"]
     return "" if age_ms is None or not queue["ready"] + queue["unacked"] else period_said(age_ms / 1000)

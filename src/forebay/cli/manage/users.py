@@ -109,7 +109,10 @@ add_commands(app, "user.delete")
 
 
 def new_password(name: str, given: str | None, hash: str | None, no_password: bool) -> str:
-    """The hash that the broker is to keep of a new password: it takes a time in which a broker does much else."""
+    """Return the hash of a new password. Hashed here, as it takes long, and the broker should not wait for it.
+
+    Returns "" for no password. Raises OptionError if more than one option gives a password.
+    """
     if (given is not None) + (hash is not None) + no_password > 1:
         raise OptionError("--new-password, --hash and --no-password: one of them")
     if no_password:

@@ -121,7 +121,7 @@ def check_together(queue: str | None, topic: str | None, mode: str, count: int) 
 
 
 class Consumption:
-    """Messages being taken until there are enough, no more, or somebody ends it.
+    """A run of `forebay consume`, until there are enough messages, no more come, or a signal ends it.
 
     taken    messages printed
     stopped  by Ctrl-C or SIGTERM
@@ -140,7 +140,7 @@ class Consumption:
         self._flushed = 0
 
     def run(self, follow: bool, wait_s: float, advance: Callable[[int], None]) -> None:
-        """Take and print messages; all that are printed are settled when it returns."""
+        """Consume and print messages. All printed messages are settled when it returns."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
         until = time.monotonic() + wait_s
@@ -159,9 +159,10 @@ class Consumption:
         self._settle(True)
 
     def _settle(self, last: bool) -> None:
-        """Acknowledge what is printed, once it has left this process.
+        """Acknowledge the printed messages, after they have been flushed to the output.
 
-        Each acknowledgement has the broker send another: not beyond --count, whose rest would go back as redelivered.
+        Each acknowledgement makes the broker send another message. With --count, the last ones are acknowledged only
+        at the end: messages beyond the count would be returned as redelivered.
         """
         if self._flushed < self.taken:
             self.printer.flush()
@@ -182,7 +183,7 @@ class Consumption:
 
 
 class Printer:
-    """Writes messages in one form; those for people without what a terminal would obey.
+    """The output of `forebay consume` in one form. Text for people has control characters escaped.
 
     decode  returns a message's properties
     """
@@ -207,14 +208,14 @@ class Printer:
             self.out.write(said(described(message, self.decode(message))).encode("utf-8", "replace"))
 
     def flush(self) -> None:
-        """Flush what is shown; if it goes to a file, it is on disk after this."""
+        """Flush the printed messages. If the output is a file, also sync it to disk."""
         self.out.flush()
         if self._is_file:
             os.fsync(self.out.fileno())
 
 
 def described(message: Delivered, properties: Properties) -> dict[str, object]:
-    """A message as JSON can say it; a body that is no text in base64."""
+    """Return a message as fields for JSON. A body that is not UTF-8 is in base64."""
     fields: dict[str, object] = {
         "exchange": message.exchange,
         "routing_key": message.routing_key,
@@ -235,7 +236,7 @@ def fields_of(properties: Properties) -> dict[str, object]:
 
 
 def said(fields: dict[str, object]) -> str:
-    """A message for people: a line of fields, its properties and headers, and its body."""
+    """Return a message as text for people: a line of fields, its properties and headers, and its body."""
     again = "  redelivered" if fields["redelivered"] else ""
     parts = [f"exchange {cell(fields['exchange']) or '(default)'}  key {cell(fields['routing_key'])}{again}"]
     for part, word in (("properties", "property"), ("headers", "header")):
@@ -247,13 +248,13 @@ def said(fields: dict[str, object]) -> str:
 
 
 def place(text: str | None) -> object:
-    """The start, as `x-stream-offset` says it: a time in ISO 8601 becomes its milliseconds."""
+    """Return the value of `x-stream-offset` for a start. A time in ISO 8601 becomes a timestamp in milliseconds."""
     if text is None:
         return None
     if text.isdigit():
         return int(text)
     time_ms = moment_ms(text)
-    return text if time_ms is None else f"timestamp={time_ms}"  # of what is neither, the broker says what it may be
+    return text if time_ms is None else f"timestamp={time_ms}"  # the broker reports the error if it knows no such start
 
 
 def checked(option: str, word: str, words: tuple[str, ...]) -> str:

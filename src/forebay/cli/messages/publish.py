@@ -90,7 +90,7 @@ def publish(
 
 
 def report(login: LoginOptions, client: MessageClient, where: Destination, seconds: float) -> None:
-    """Say what became of the messages."""
+    """Print the outcome. Ends with an error if messages were refused or reached no queue."""
     if login.as_json:
         counts = {"published": client.published, "confirmed": client.confirmed, "refused": client.refused}
         show_json({**counts, "unroutable": client.returned, "seconds": round(seconds, 3)})
@@ -115,7 +115,7 @@ def report(login: LoginOptions, client: MessageClient, where: Destination, secon
 
 
 def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> Destination:
-    """The place that messages go to; OptionError unless just one place is meant."""
+    """Return the destination of messages. Raises OptionError unless exactly one destination is given."""
     if sum(each is not None for each in (queue, exchange, topic)) != 1:
         raise OptionError("one of --queue, --exchange and --topic says where the messages go")
     if key and exchange is None:
@@ -126,7 +126,7 @@ def place(queue: str | None, exchange: str | None, key: str, topic: str | None) 
 
 
 def properties_of(headers: list[str] | None, fields: list[str] | None, transient: bool) -> Properties:
-    """The properties that the options describe; OptionError naming the one that is wrong."""
+    """Return the properties that the options describe. Raises OptionError for an invalid one."""
     properties = Properties()
     properties.durable = not transient
     properties.headers = [(name, value_of(value)) for name, value in pairs("--header", headers).items()]
@@ -146,7 +146,7 @@ def properties_of(headers: list[str] | None, fields: list[str] | None, transient
 
 
 def bodies_of(body: str | None, file: str | None, lines: bool, count: int) -> Iterator[bytes]:
-    """The bodies of all messages, as they are read."""
+    """Return the bodies of all messages, read as they are needed."""
     if body is not None and (file is not None or lines):
         raise OptionError("BODY, --file and --lines: one of them says what is published")
     if lines and count != 1:
@@ -162,12 +162,12 @@ def bodies_of(body: str | None, file: str | None, lines: bool, count: int) -> It
 
 
 def source(file: str | None) -> BinaryIO:
-    """The source of bodies: a file or standard input, either open until the command ends."""
+    """Open the file with bodies, or return standard input. Stays open until the command ends."""
     return sys.stdin.buffer if file in {None, "-"} else open(str(file), "rb")
 
 
 def lines_of(file: str | None) -> int | None:
-    """The number of lines of a file; None where it can be read only once, or nobody sees the number."""
+    """Return the number of lines of a file. Returns None if it can be read only once, or no progress bar is shown."""
     if file is None or not is_watched() or not Path(file).is_file():
         return None
     with Path(file).open("rb") as counted:
@@ -175,7 +175,7 @@ def lines_of(file: str | None) -> int | None:
 
 
 def wait_turn(client: MessageClient, due: float) -> None:
-    """Wait until it is time for the next message; what was published before leaves first."""
+    """Wait until `due`, the time of the next message. Flushes the messages published before."""
     while (wait_s := due - time.monotonic()) > 0:
         client.flush()
         time.sleep(min(wait_s, client.silence_s_max))

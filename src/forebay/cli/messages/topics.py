@@ -23,7 +23,7 @@ DELAY_MS_MAX: Final = 100 * 366 * 86_400_000
 
 @dataclass
 class Destination:
-    """The place that messages go to.
+    """The destination of published messages.
 
     delay_s   how long they wait first
     until_s   the time for which they wait, in seconds since 1970; 0 for none
@@ -38,7 +38,7 @@ class Destination:
 
 
 def place_of(topic: str) -> Destination:
-    """The place of a topic, as a client of MQTT would publish to it; OptionError where nothing can go there."""
+    """Return the destination of a topic, as an MQTT client would publish to it. Raises OptionError if it is invalid."""
     if topic == CANCEL:
         return Destination("", "", cancels=True)
     if topic.startswith(DELAYED):
@@ -55,7 +55,7 @@ def place_of(topic: str) -> Destination:
 
 
 def delayed_place(topic: str) -> Destination:
-    """The place of `$delayed/<n>/<topic>`."""
+    """Return the destination of `$delayed/<n>/<topic>`. Raises OptionError if delay or topic is invalid."""
     digits, _, target = topic[len(DELAYED) :].partition("/")
     if not (digits.isascii() and digits.isdigit()) or int(digits) > SECONDS_MAX:
         raise OptionError(f"--topic: {topic!r}: {digits!r} is no number of seconds from 0 to {SECONDS_MAX}")
@@ -71,7 +71,7 @@ def delayed_place(topic: str) -> Destination:
 
 
 def heed_delay(place: Destination, properties: Properties) -> None:
-    """Have the properties of messages say what their place asks for; OptionError where a name is missing for that."""
+    """Add the delay headers that a destination needs. Raises OptionError if a cancellation lacks its `delay-id`."""
     names = [str(value) for name, value in properties.headers if name == "delay-id"]
     if place.cancels:
         if not names:
@@ -85,7 +85,10 @@ def heed_delay(place: Destination, properties: Properties) -> None:
 
 
 def consumed_address(topic: str) -> str | None:
-    """The queue's address that a topic filter is, for basic.consume; None where it is of topics."""
+    """Return the queue address that a topic filter stands for. Returns None for a filter of topics.
+
+    Raises OptionError for a filter that only MQTT clients can subscribe to.
+    """
     if topic.startswith((QUEUE, DEAD_LETTERS)):
         return topic
     if topic.startswith((SHARE, DELAYED)):

@@ -131,7 +131,7 @@ def sources_of(
     watermarks: list[str] | None,
     options: dict[str, str],
 ) -> dict[str, Source]:
-    """The tables that the options describe."""
+    """Return the tables that the options describe, by name."""
     from forebay.spark.jobs.views import Source
 
     named = dict(named_value(each) if "=" in each else (each, each) for each in queues)
@@ -145,7 +145,7 @@ def sources_of(
 
 
 def by_table(option: str, values: list[str] | None, tables: dict[str, str]) -> dict[str, str]:
-    """The value of an option for each table; without a name it is for all."""
+    """Return an option's value for each table. A value without a table's name is for all."""
     found: dict[str, str] = {}
     for each in values or ():
         name, value = named_value(each) if "=" in each else ("", each)
@@ -429,7 +429,7 @@ READER_COLUMNS: Final = ("queue", "group", "cursor", "lag", "octets", "seconds_l
 
 
 def readers(access: AdminAccess) -> list[dict[str, object]]:
-    """The retention pins of the block protocol's readers, each with how many records are left to read."""
+    """Return the retention pins of the block protocol's readers, each with the number of records left to read."""
     groups = access.client.items("group.list", vhost=access.vhost)
     return [
         {name: group.get("ready" if name == "lag" else name) for name in READER_COLUMNS}

@@ -49,7 +49,7 @@ SPARK: Final = (
 
 
 class SparkJob:
-    """One command: the broker that it works with, and its session of Spark, made when it is needed.
+    """A Spark command: the broker's options, and a Spark session made on first use.
 
     options  those of the source and the sink that name the broker
     """
@@ -62,7 +62,7 @@ class SparkJob:
 
     @functools.cached_property
     def spark(self) -> SparkSession:
-        """The session."""
+        """Return the Spark session, made on first use."""
         from forebay.spark import session
 
         # Spark's log lines would drown a command's own output; Spark's errors come as exceptions.
@@ -71,14 +71,14 @@ class SparkJob:
         return session(self.master, "forebay", {**quiet, **self.conf})
 
     def show(self, fields: dict[str, object], sentence: str) -> None:
-        """Print what was done."""
+        """Print `fields` as JSON, or `sentence` for people."""
         if self.as_json:
             show_json(fields)
         else:
             print(sentence)
 
     def show_rows(self, frame: DataFrame) -> None:
-        """Print the rows of a table that is not long."""
+        """Collect a short table, and print its rows."""
         rows = [plain(row.asDict(recursive=True)) for row in frame.collect()]
         assert all(isinstance(row, dict) for row in rows)
         self.show_items(frame.columns, rows)
@@ -92,7 +92,7 @@ class SparkJob:
         show_table(columns, cut)
 
     def shown(self, start: Callable[[], object]) -> object:
-        """The result of a stream that ends by itself, showing its progress meanwhile where somebody looks."""
+        """Run a stream that ends by itself, and return its result. Shows its progress on a terminal."""
         from forebay.spark import show_progress
 
         console = Console(stderr=True)
@@ -168,21 +168,21 @@ def works(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_pyspark() -> None:
-    """OptionError where the package has been installed without what its jobs need."""
+    """Refuse to go on without the packages that Spark jobs need. Raises OptionError."""
     for name in ("pyspark", "pyarrow", "numpy"):
         if importlib.util.find_spec(name) is None:
             raise OptionError(f"forebay spark needs the package {name}: pip install 'forebay[spark]'")
 
 
 def said_by(error: Any) -> str:
-    """Spark's error, in a line."""
+    """Return a Spark error as one line."""
     from forebay.spark.jobs.bodies import first_line
 
     return first_line(error)
 
 
 def plain(value: object) -> Any:
-    """A value of a row as JSON can say it: octets that are no text in base64, times in ISO 8601."""
+    """Return a row's value as a JSON value: bytes that are not UTF-8 in base64, times in ISO 8601."""
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -202,7 +202,7 @@ def plain(value: object) -> Any:
 
 
 def shortened(value: object) -> object:
-    """A value as a cell of a table for people."""
+    """Return a value shortened for a cell of a table for people."""
     if isinstance(value, list):
         return "; ".join(str(shortened(each)) for each in value)
     if isinstance(value, dict):

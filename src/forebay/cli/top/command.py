@@ -64,7 +64,7 @@ def top(
 
 
 def print_once(screen: Screen, interval_s: float) -> None:
-    """Print one picture, with the rates of a short time."""
+    """Print the screen once, with rates over at most 1 s."""
     from forebay.cli.table import terminal_columns
 
     time.sleep(min(interval_s, 1.0))
@@ -91,7 +91,7 @@ def print_lines(screen: Screen, interval_s: float, once: bool) -> None:
 
 
 def watch(screen: Screen, interval_s: float) -> None:
-    """Show it until somebody ends it."""
+    """Show the screen, and refresh it until a key ends the command."""
     from rich.console import Console
     from rich.live import Live
 
@@ -118,9 +118,10 @@ def watch(screen: Screen, interval_s: float) -> None:
 
 @contextmanager
 def keyboard() -> Iterator[Callable[[float], str | None]]:
-    """A function that gives the keys pressed within so many seconds; the terminal is as it was afterwards.
+    """Read keys without echo. Yields a function that waits for keys, and restores the terminal afterwards.
 
-    It gives None once the terminal is gone: no key says that, as a text to be found takes any key.
+    The function takes the most seconds to wait. It returns None once the terminal is gone. No key can stand for that,
+    as the text of a search takes any key.
     """
     handle = sys.stdin.fileno()
     before = termios.tcgetattr(handle)

@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 
 class Screen:
-    """The view, and what the keys have chosen.
+    """The screen of `forebay top`, and the view that its keys have chosen.
 
     broker      the broker's last answer
     rows        its queues, each with its rates since the look before
@@ -66,7 +66,7 @@ class Screen:
         self._holding: set[tuple[object, ...]] = set()
 
     def look(self) -> None:
-        """Ask the broker; ForebayError where it does not answer."""
+        """Fetch the broker's state. Raises ForebayError if the broker does not answer."""
         if self._client is None:
             self._client = self._connect()
             self._before, self._holding = {}, set()
@@ -85,7 +85,7 @@ class Screen:
         self.away_since = None
 
     def try_look(self) -> None:
-        """Ask the broker, and note since when it does not answer."""
+        """Fetch the broker's state. If it does not answer, record since when and why."""
         try:
             self.look()
         except ForebayError as error:
@@ -94,13 +94,13 @@ class Screen:
             self.why = str(error)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection to the broker."""
         if self._client is not None:
             self._client.close()
         self._client = None
 
     def _look_at_consumers(self, client: ControlClient) -> None:
-        """Find the consumers that hold messages while more wait behind these."""
+        """Find slow consumers: they hold messages at two fetches in a row while more wait in their queue."""
         suspects = [row for row in self.rows if row["ready"] and row["consumers"]]
         holding: list[tuple[tuple[object, ...], Row]] = []
         for row in sorted(suspects, key=lambda row: -row["ready"])[:SUSPECTS_MAX]:
@@ -118,7 +118,7 @@ class Screen:
         self._holding = {key for key, _ in holding}
 
     def press(self, key: str) -> bool:
-        """Take one key; False where it ends the command."""
+        """Handle one key. Returns False if the key ends the command."""
         if self.finding:
             if key in ENTER or key == ESCAPE:
                 self.finding = False
@@ -141,7 +141,7 @@ class Screen:
         return self.finding or key not in {"q", "Q", "\x03", "\x04"}
 
     def chosen(self) -> list[Row]:
-        """The queues that are asked for, in their order."""
+        """Return the rows of the queues that match the search, in the chosen order."""
         column, descending = ORDERS[self.order]
         found = [row for row in self.rows if self.find.lower() in row["queue"].lower()]
         if not descending:
@@ -149,14 +149,14 @@ class Screen:
         return sorted(found, key=lambda row: (-(row[column] or 0), row["queue"]))
 
     def fields(self) -> dict[str, object]:
-        """The picture for programs."""
+        """Return the screen's content as fields for JSON."""
         if self.away_since is not None:
             return {"away_since_ms": int(self.away_since * 1000), "error": self.why}
         found = {"broker": self.broker, "rates": self.rates, "queues": self.chosen(), "slow_consumers": self.slow}
         return {"time_us": self.broker["time_us"], **found}
 
     def headline(self) -> str:
-        """The broker in a line."""
+        """Return the line about the broker, or since when it has been away."""
         if self.away_since is not None:
             since = datetime.fromtimestamp(self.away_since, UTC).strftime("%H:%M:%S UTC")
             return f"AWAY since {since}, {period_said(time.time() - self.away_since)}: {cell(self.why)}"
@@ -170,7 +170,7 @@ class Screen:
         )
 
     def sums(self) -> str:
-        """All queues in a line."""
+        """Return the line of totals over all queues."""
         broker = self.broker
         slow = f"{len(self.slow)} slow consumers  " if self.slow else ""
         readers = f"{broker['slow_readers']} slow readers  " if broker["slow_readers"] else ""
@@ -178,7 +178,7 @@ class Screen:
         return f"{slow}{readers}{broker['queues']:,} queues  {broker['ready']:,} ready  {flow}"
 
     def table(self, rows: Sequence[Row], columns: int) -> list[str]:
-        """The lines of the table that is chosen, its head first."""
+        """Return the lines of the chosen table, its head first."""
         from forebay.cli.table import NUMBER, TEXT, table_lines
 
         names = CONSUMER_COLUMNS if self.consumers else COLUMNS
@@ -193,7 +193,7 @@ class Screen:
         return table_lines(heads, [[cell(each[name]) for name in names] for each in shown], kinds, columns)[0]
 
     def view(self, lines: int, columns: int) -> RenderableType:
-        """The whole screen, of so many lines; grey while the broker is away."""
+        """Return the whole screen, `lines` high, grey while the broker is away."""
         from rich.console import Group
         from rich.text import Text
 
@@ -213,7 +213,7 @@ class Screen:
         return Group(*(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in parts))
 
     def foot(self, found: int, room: int) -> str:
-        """The last line: what is typed, or the keys."""
+        """Return the last line: the search being typed, or the keys."""
         if self.finding:
             return f"find: {self.find}_"
         what = "slow consumers" if self.consumers else "queues"
@@ -222,7 +222,7 @@ class Screen:
 
 
 def queue_stats(run: Callable[..., dict[str, object]]) -> Iterator[Row]:
-    """The statistics of all queues; each page of them is of one moment."""
+    """Yield the statistics of all queues. Each page of them is of one moment."""
     place: object = None
     while True:
         answer: Row = run("queue.stats", **{"from": place, "limit": 1000})
