@@ -1,4 +1,4 @@
-"""The common part of commands that ask a running broker: its address, the user, and how answers are shown."""
+"""The common part of commands that query a running broker: its address, the user, and the output of answers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
-COMPLETION_S: Final = 1.0  # nobody who presses a key waits longer
-OF_BROKER: Final = ("user.list", "vhost.list")  # operations of no one vhost
+COMPLETION_S: Final = 1.0  # longest wait for the broker after the completion key
+OF_BROKER: Final = ("user.list", "vhost.list")  # operations that take no vhost
 PORTION: Final = 1000  # messages that one request moves
 
 ServerOption = Annotated[
@@ -83,12 +83,12 @@ KeyOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-# Of commands that publish or consume.
+# For commands that publish or consume.
 AMQP, AMQP10 = PROTOCOLS = ("amqp", "amqp10")
 ProtocolOption = Annotated[
     str, typer.Option("--protocol", metavar="WORD", help="amqp (AMQP 0.9.1) or amqp10 (AMQP 1.0).")
 ]
-# Of commands that show or choose messages.
+# For commands that show or choose messages.
 WhereOption = Annotated[
     str | None,
     typer.Option(metavar="FILTER", help="Only messages that match this filter; see docs/reference/filters.md."),
@@ -158,7 +158,7 @@ def names_for_shell(context: typer.Context, incomplete: str, operation: str, fie
 
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """The broker and the user that the options name.
+    """The broker, the user and the vhost that the options name.
 
     vhost    None for commands that are about no one vhost
     as_json  print JSON instead of tables and sentences
@@ -361,7 +361,7 @@ def go_through(access: AdminAccess, operation: str, what: str, **arguments: obje
             held += kept
             end = whole(answer["end"]) if end is None else end
             place = whole(answer["next"]) if "next" in answer else None
-            # Offsets below the first message, and those that are settled, are no messages.
+            # Lower the total: offsets below the first message and settled ones were skipped.
             bar.expect(done + held + (0 if place is None else max(end - place, 0)))
             bar(moved + kept)
     return done, held

@@ -1,6 +1,6 @@
-"""Errors say what to do next: a second line, by what the first one says.
+"""Adds a second line to an error, which says what to do next.
 
-What only whoever is connected can know, such as the nearest name, is a note of the error (`BaseException.add_note`).
+Advice that needs a connection, such as the closest name, is a note of the error (`BaseException.add_note`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ NAMES: Final = (
     (r"no group '(.*)' on queue", "group.list", "key", "group list"),
     (r"no trace '(.*)'", "trace.list", "name", "trace list"),
 )
-NEAR: Final = 0.6  # of 1, which is the same
+NEAR: Final = 0.6  # similarity from which a name is suggested; 1 is equality
 
 
 def advice(error: ForebayError, words: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The JSON that a command prints for programs; loaded by those too that ask no broker."""
+"""The JSON output of commands, without an import of the client, which some commands do not need."""
 
 from __future__ import annotations
 

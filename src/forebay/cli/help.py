@@ -8,7 +8,7 @@ import typer.core
 
 from forebay.core.errors import OptionError
 
-# By their parameters: what every command has that asks a broker.
+# Parameters of the options that connect to a broker or to Spark.
 CONNECTION_NAMES: Final = (
     *("server", "user", "password", "vhost", "tls", "ca_file", "certificate", "certificate_key"),
     *("master", "conf"),

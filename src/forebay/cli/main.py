@@ -26,9 +26,9 @@ def main() -> None:
 
         print(f"forebay: {error}", *advice(error, sys.argv[1:]), sep="\n", file=sys.stderr)
         sys.exit(exit_code(error))
-    except OSError as error:  # of the output: everything else is one of the errors above by now
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
-        if not isinstance(error, BrokenPipeError):  # else whoever read what was printed has seen enough
+    except OSError as error:  # writing the output failed: other errors are a ForebayError by now
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
+        if not isinstance(error, BrokenPipeError):  # a closed pipe is normal: its reader wanted no more
             print(f"forebay: {error}", file=sys.stderr)
         sys.exit(FAILED)
 

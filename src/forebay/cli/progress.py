@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 AFTER_S: Final = 1.0
-DRAWN_S: Final = 0.1  # between two pictures: drawing costs more than a message
-OCTETS: Final = "octets"  # what is counted so is shown as sizes
+DRAWN_S: Final = 0.1  # between two redraws: drawing costs more than a message
+OCTETS: Final = "octets"  # a count with this name is shown as sizes
 
 
 def is_watched() -> bool:
@@ -83,7 +83,7 @@ class ProgressBar:
                 *columns, TimeElapsedColumn(), *rest, console=console, transient=True, redirect_stdout=False
             )
             progress.add_task(self._what, total=self._total, counted=self.counted())
-            progress.tasks[0].start_time = self._began  # the clock of both is the monotonic one
+            progress.tasks[0].start_time = self._began  # both use the monotonic clock
             self._progress = progress
             self._draw()
             progress.start()

@@ -50,7 +50,7 @@ def serve(
     loaded = source.load()
     options = loaded.options
     from forebay.admin.webhooks.service import WebhookService
-    from forebay.server.serve import serve as run  # after the options: a mistake in them needs no event loop
+    from forebay.server.serve import serve as run  # after the options: do not load the event loop if they are wrong
 
     services: list[MakeService] = []
     tell_metrics: TellMetrics | None = None

@@ -14,7 +14,7 @@ from typing import Final
 from forebay.cli.units import octets_said, period_said
 
 UNITS_MS: Final = {"_us": 0.001, "_ms": 1, "_s": 1000}
-DATE_MS: Final = 10**12  # in the year 2001: what is below it is a period
+DATE_MS: Final = 10**12  # in the year 2001: smaller values are periods
 NONE: Final = "none"
 
 
@@ -80,7 +80,7 @@ def heads(columns: Sequence[str]) -> list[str]:
 
 def head(name: str) -> str:
     """Return a field's name for people, without its unit, which stands with the value."""
-    if "-" in name:  # of an argument or a header, which is somebody else's name
+    if "-" in name:  # a queue argument or header, whose name is not ours to change
         return cell(name)
     for unit in UNITS_MS:
         name = name.removesuffix(unit)

@@ -14,7 +14,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-WIDE: Final = 100_000  # columns where nobody looks at them: a file or another program gets whole lines
+WIDE: Final = 100_000  # columns without a terminal: a file or another program gets whole lines
 GAP: Final = "  "
 TEXT_MIN: Final = 8  # columns that a text keeps, however narrow the terminal is
 CUT: Final = "…"

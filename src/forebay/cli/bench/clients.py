@@ -26,14 +26,14 @@ from forebay.message.formats.table import EXCHANGE_FORMAT
 from forebay.wire.amqp091.properties import encode_properties
 
 AMQP, MQTT, BLOCKS = PROTOCOLS = ("amqp", "mqtt", "blocks")
-STAMP_OCTETS: Final = 8  # the first of every body: when it was published, in ns of this machine's clock
+STAMP_OCTETS: Final = 8  # at the start of each body: its time of publishing, in ns of the monotonic clock
 UNCONFIRMED_MAX: Final = 1000
 PREFETCH: Final = 2000
 ACK_AFTER: Final = 200
-ROWS: Final = 1000  # of a batch of the block protocol
+ROWS: Final = 1000  # in a batch of the block protocol
 POLL_S: Final = 0.2
 LOOK_AFTER: Final = 64  # messages after which a publisher checks whether its time is over
-STEP: Final = math.log(1.02)  # of two neighbouring latencies that are told apart
+STEP: Final = math.log(1.02)  # width of a histogram bucket, on a logarithmic scale
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`forebay bench`: a small load generator. What it shows are its own clients' limits as often as the broker's."""
+"""`forebay bench`: a small load generator. Its results often show the limits of its clients, not of the broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from forebay.core.errors import ForebayError, OptionError
 LOOK_S: Final = 0.1
 START_S_MAX: Final = 60
 END_S_MAX: Final = 120
-INTERRUPTED_S_MAX: Final = 2  # for the clients to say what they have done
+INTERRUPTED_S_MAX: Final = 2  # for the clients to send their results after Ctrl-C
 NOTE: Final = "these clients are Python, and each is a process: they are often slower than the broker"
 
 

@@ -170,7 +170,7 @@ def place_data(found: Installation, data: str | None, config: str | None) -> Non
     if found.status is not None:
         here = user == str(found.status["pid"])
         if not here and data is None and config is None:
-            return  # it runs elsewhere: this machine is not its own
+            return  # the broker runs on another machine: check no folder here
     found.data = place
     found.pid = int(user) if user.isdigit() else None
 
@@ -197,7 +197,7 @@ def clock_of(found: Installation) -> Diagnosis:
         try:
             newest = max((each.stat().st_mtime for each in found.data.rglob("*.wal")), default=None)
         except OSError:
-            newest = None  # a file that goes meanwhile says nothing of the clock
+            newest = None  # a file was deleted meanwhile: skip this comparison
     now = time.time()
     broker_s = None
     if found.status is not None:

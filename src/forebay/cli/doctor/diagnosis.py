@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 GOOD: Final = "good"
-NOTE: Final = "note"  # worth knowing, and nothing is wrong
+NOTE: Final = "note"  # worth knowing, but not a fault
 WARNING: Final = "warning"
 ERROR: Final = "error"
 LEVELS: Final = (GOOD, NOTE, WARNING, ERROR)

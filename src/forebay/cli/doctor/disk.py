@@ -24,14 +24,14 @@ ROOM: Final = "disk room"
 WRITE_OCTETS: Final = 4096
 SYNCS_MAX: Final = 200
 SECONDS_MAX: Final = 2.0
-TURN_MS: Final = 2.0  # a spinning disk that is faster does not write
+TURN_MS: Final = 2.0  # a spinning disk that syncs faster has only filled its cache
 FLASH_MS: Final = 0.03
 SLOW_MS: Final = 20.0
 IN_MEMORY: Final = {"tmpfs", "ramfs", "devtmpfs", "zram"}
 ON_NETWORK: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "ceph", "glusterfs"}
 UNSAFE: Final = {"nobarrier", "barrier=0", "data=writeback", "nosync", "eatmydata", "volatile"}
-THROUGH: Final = "write through"  # as the kernel says of a cache that needs no flush
-SPINNING: Final = ("sd", "hd")  # names of devices that may
+THROUGH: Final = "write through"  # the kernel's word for a cache that needs no flush
+SPINNING: Final = ("sd", "hd")  # prefixes of the names of devices that may spin
 ROOM_PART: Final = 0.1
 
 
@@ -60,7 +60,7 @@ def measured(folder: Path) -> DiskTrial:
     times = sync_times(folder)
     source, kind, options = mount_of(folder)
     device = block_device(folder)
-    # A virtual machine's disk says that it spins whatever is below it.
+    # Ask only real disks: a virtual disk always claims to spin.
     rotational = read_text(device / "queue/rotational") if device and device.name.startswith(SPINNING) else ""
     cache = read_text(device / "queue/write_cache") if device else ""
     return DiskTrial(
@@ -80,7 +80,7 @@ def sync_times(folder: Path) -> list[float]:
     """Return the seconds of each fdatasync after a write of 4 KiB to a temporary file in the folder."""
     with tempfile.TemporaryFile(dir=folder) as file:
         handle = file.fileno()
-        os.posix_fallocate(handle, 0, WRITE_OCTETS * SYNCS_MAX)  # as the broker does: no sync is one of the length
+        os.posix_fallocate(handle, 0, WRITE_OCTETS * SYNCS_MAX)  # as the broker does: no sync has to write a length
         os.fsync(handle)
         times: list[float] = []
         end = time.monotonic() + SECONDS_MAX
@@ -162,7 +162,7 @@ def block_device(folder: Path) -> Path | None:
     number = os.stat(folder).st_dev
     place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     with suppress(OSError):
-        found = place.resolve(strict=True)  # of a partition: below its device
+        found = place.resolve(strict=True)  # a partition's folder is below its device's
         return found if (found / "queue").is_dir() else found.parent if (found.parent / "queue").is_dir() else None
     return None
 

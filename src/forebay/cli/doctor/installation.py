@@ -1,4 +1,4 @@
-"""The installation: configuration, passwords, ports, the data folder, and what a running broker says of itself."""
+"""Checks of the installation: configuration, passwords, ports, the data folder, and a running broker's status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LISTENERS: Final = (
 )
 ENCRYPTED: Final = ("amqps", "mqtts", "mqtt_websocket_tls", "https")
 OTHERS: Final = 0o077
-# Of ports and guest's password there are findings of their own.
+# Left out here: `ports` and `password` report these.
 SAID_ELSEWHERE: Final = ("passwords cross the network as they are", "with the password that everybody knows")
 DAMAGED: Final = ".damaged"
 

@@ -1,4 +1,4 @@
-"""The machine: open files, memory, the clock, and which forebay this is."""
+"""Checks of the machine: open files, memory, the clock, and the installed version."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from forebay.server.system.handles import OWN
 
 TIMEX_OCTETS: Final = 256  # struct timex has 208
 UNSYNCHRONISED: Final = 5  # TIME_ERROR of adjtimex
-BUILT_S: Final = 1_767_225_600  # 2026: no clock that is right says less
+BUILT_S: Final = 1_767_225_600  # start of 2026: an earlier time is wrong
 AHEAD_S_MAX: Final = 60.0
 BROKER_S_MAX: Final = 2.0
-MEMORY_PART: Final = 0.8  # of the machine's, that a broker may be given
+MEMORY_PART: Final = 0.8  # largest share of the machine's memory for a broker
 CGROUP: Final = Path("/sys/fs/cgroup")
 UNLIMITED: Final = 1 << 60
 

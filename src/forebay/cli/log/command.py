@@ -1,4 +1,4 @@
-"""`forebay log`: a data folder is read without a broker."""
+"""`forebay log`: inspects, verifies, dumps and repairs a data folder without a broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ app = typer.Typer(help="The files of a broker's data folder, read without a brok
 
 BODY_OCTETS: Final = 1024
 UNFINISHED: Final = "of no whole frame: a write that was never confirmed, unless the disk has spoilt one that was"
-LOOKS_MAX: Final = 20  # at a folder in which a broker is busy
+LOOKS_MAX: Final = 20  # attempts to read a folder that a running broker changes
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The broker's data folder.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only this queue.")]
 VhostName = Annotated[str, typer.Option("--vhost", metavar="NAME", help="The queue's vhost.")]

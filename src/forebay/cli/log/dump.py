@@ -1,4 +1,4 @@
-"""Everything that stands in the log files, one after the other: frames with their blocks and notes, and segments."""
+"""The content of the log files in order: frames with their blocks and notes, and segments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ INTERNALS: Final = {
     MESSAGE_SESSIONS_LOG: "message sessions",
 }
 SECRETS: Final = {"password", "hash"}
-HEX_OCTETS: Final = 64  # shown of what has no words
+HEX_OCTETS: Final = 64  # printed of a note that has no decoder
 WORD_OCTETS: Final = 8
 
 Row = dict[str, Any]
@@ -171,7 +171,7 @@ class Dump:
         }
 
     def _is_about(self, entry: FrameEntry) -> bool:
-        return entry.queue == self.queue and entry.kind not in {CATALOG, BROKER}  # these have a vhost's number there
+        return entry.queue == self.queue and entry.kind not in {CATALOG, BROKER}  # their `queue` is a vhost's number
 
     def _note(self, entry: FrameEntry) -> Row:
         about: Row = {} if entry.kind in {CATALOG, BROKER, WALS} else self.name_of(entry.queue)

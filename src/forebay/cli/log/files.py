@@ -1,4 +1,4 @@
-"""Every file of a data folder, read from its first octet to its last, with what is wrong in it."""
+"""A survey of every file of a data folder, read from its first byte to its last, with its damage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forebay.log.wal import FOLDER, wal_path
 
 WAL: Final = "wal"
 SEGMENT: Final = "segment"
-LEFTOVER: Final = "leftover"  # made ahead, or of a write that never came to its end
+LEFTOVER: Final = "leftover"  # a file created ahead of use, or by a write that did not finish
 READ_OCTETS: Final = 8 << 20
 
 Advance = Callable[[float], None]
@@ -194,7 +194,7 @@ class Survey:
             reader = WalReader(self.disk, path, handle, number, last)
             fields.first_lsn = reader.head.first_lsn
             while not self._frames(reader, fields):
-                pass  # behind the damage, as long as whole frames follow
+                pass  # continue behind damage as long as whole frames follow
             fields.used = reader.position
             fields.last_lsn = reader.lsn
             fields.rest = reader.rest_octets() if last and not self._is_damaged(path) else 0

@@ -25,7 +25,7 @@ from forebay.log.wal import FOLDER
 from forebay.server.system.clock import SystemClock
 from forebay.server.system.disk import LOCK, storage_errors
 
-LISTINGS_MAX: Final = 100  # of a folder whose files are replaced while they are opened
+LISTINGS_MAX: Final = 100  # attempts, as files may be replaced while they are opened
 
 
 class ReadingDisk(Disk):
@@ -184,7 +184,7 @@ class HeldDisk(ReadingDisk):
                         opened[path] = os.open(self.path(path), os.O_RDONLY | os.O_CLOEXEC)
                     except FileNotFoundError:
                         if left and not name.endswith(".tmp"):
-                            raise  # what stands for it now may have a name that is open already, as it was before
+                            raise  # list again: its replacement may have the name of an older file that is open already
             except FileNotFoundError:
                 for handle in opened.values():
                     os.close(handle)
@@ -212,7 +212,7 @@ class HeldDisk(ReadingDisk):
                     return
             self._ends[path] = reader.position
         except CorruptFile:
-            return  # not even its head is sound
+            return  # even the file head is damaged
         finally:
             self.close(handle)
 
@@ -255,7 +255,7 @@ def user_of(folder: str) -> str:
     except OSError as error:
         raise StorageError(f"{lock}: cannot open: {error.strerror}") from None
     try:
-        # Only for a moment: a broker that starts just now must not find the folder in use.
+        # Release the lock at once: a broker that starts now must not find the folder in use.
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return ""
     except BlockingIOError:

@@ -29,9 +29,9 @@ from forebay.log.stored import StoreOptions
 from forebay.log.wal import FOLDER, wal_path
 from forebay.server.system.disk import DataDisk
 
-SCRATCH: Final = "repair.tmp"  # folder of the data folder in which files are made anew
-DAMAGED: Final = ".damaged"  # added to the name of what was there
-TRIES_MAX: Final = 4  # of mending one file: its head, its frames, its end
+SCRATCH: Final = "repair.tmp"  # folder below the data folder in which files are rewritten
+DAMAGED: Final = ".damaged"  # added to the name of the file that is replaced
+TRIES_MAX: Final = 4  # to repair one file: its head, its frames, its end
 WRITES: Final = "write anew"
 SETS_ASIDE: Final = "set aside"
 LOST_NOTES: Final = {

@@ -54,7 +54,7 @@ def export_definitions(
         return
     try:
         path = Path(file)
-        path.touch(mode=0o600)  # what is in it is nobody else's business
+        path.touch(mode=0o600)  # the file has password hashes
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OptionError(f"FILE: {file}: cannot be written: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""The commands of the table of rows, made of the parameters of their operations."""
+"""Makes the commands of the table of rows from the parameters of their operations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forebay.management.parameters import FLAG, PAGE, TABLE, TEXT, TEXTS, VHOST,
 
 TYPES: Final[dict[str, Any]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: str, TEXTS: str}
 METAVARS: Final = {WHOLE: "N", TABLE: "JSON", TEXTS: "A,B"}
-# Options whose names are not those of their parameters.
+# Options named differently from their parameters.
 SPELLINGS: Final = {
     "client_id": "--client",
     "connected": "--connected/--offline",
@@ -38,13 +38,13 @@ SPELLINGS: Final = {
     "routing_key": "--key",
     "user": "--of",
 }
-# Switches that give a parameter another value than its default, by both: option, help, value.
+# Switches by parameter and its default: option, help, and the value that the switch sets.
 SWITCHES: Final[dict[tuple[str, object], tuple[str, str, object]]] = {
     ("destination_type", "queue"): ("--to-exchange", "the destination is an exchange", "exchange"),
     ("durable", True): ("--transient", "it ends with the broker's process", False),
     ("if_unused", True): ("--force", "delete it even if it has consumers, which are cancelled", False),
 }
-# For a shell: the values that a parameter may have.
+# Completion functions by parameter.
 COMPLETIONS: Final = {
     "client_id": session_names,
     "exchange": exchange_names,

@@ -123,7 +123,7 @@ def say_if_none(answer: dict[str, Any]) -> None:
 
 def explained(found: dict[str, Any]) -> str:
     """Return one explanation as lines: its summary, and the reasons behind it."""
-    summary = cell(found["summary"])  # which names queue and offset
+    summary = cell(found["summary"])  # the summary names queue and offset
     if "client_id" in found:
         summary = f"session {cell(found['client_id'])}: {summary}"
     elif "queue" not in found:

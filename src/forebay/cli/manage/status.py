@@ -12,7 +12,7 @@ from forebay.cli.as_json import show_json
 from forebay.cli.show import cell, show_table
 from forebay.cli.units import messages, objects, octets_said, period_said, rate_said, rates, seconds_between
 
-DAMAGE: Final = "damage"  # the alarm
+DAMAGE: Final = "damage"  # name of the alarm for unreadable messages
 UNREADABLE: Final = "messages cannot be read; forebay log repair mends it while the broker is stopped"
 
 

@@ -26,7 +26,7 @@ from forebay.message.shown import plain
 
 PREFETCH: Final = 500
 PREFETCH_MAX: Final = 65_535
-ACK_AFTER: Final = 100  # messages, or when no more has come
+ACK_AFTER: Final = 100  # messages; earlier if no more are waiting
 POLL_S: Final = 0.2
 FIELDS: Final = (
     "content_type",
@@ -172,7 +172,7 @@ class Consumption:
         if self.mode == ACK:
             most = self.taken if last or not self.count else min(self.taken, max(self.count - self.prefetch, 0))
             if most > self._acked:
-                self.client.ack(self._printed_tag - (self.taken - most))  # tags count what one consumer gets
+                self.client.ack(self._printed_tag - (self.taken - most))  # one consumer: its tags are consecutive
                 self._acked = most
         elif self.mode == REQUEUE and last and self.taken:
             self.client.requeue(self._printed_tag)

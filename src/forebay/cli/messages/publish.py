@@ -20,8 +20,8 @@ from forebay.client.messaging import TOPIC_EXCHANGE, MessageClient
 from forebay.core.errors import NOT_FOUND, OptionError, RequestError
 from forebay.core.message import Properties
 
-UNCONFIRMED_MAX: Final = 1000  # messages on their way at a time
-UNCONFIRMED_OCTETS: Final = 8 << 20  # the same, of their bodies
+UNCONFIRMED_MAX: Final = 1000  # messages that await their confirm
+UNCONFIRMED_OCTETS: Final = 8 << 20  # bytes of bodies that await their confirm
 TEXTS: Final = ("content_type", "content_encoding", "message_id", "reply_to", "type", "user_id", "app_id")
 NUMBERS: Final = ("priority", "expiration_ms", "timestamp_s")
 

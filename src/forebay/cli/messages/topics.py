@@ -16,7 +16,7 @@ DELAYED: Final = "$delayed/"
 CANCEL: Final = "$delayed/$cancel"
 SHARE: Final = "$share/"
 SETTLING: Final = ("$ack", "$nack", "$reject")
-ABSOLUTE_MIN: Final = 42_949_670  # below it: seconds from now; else since 1970, as the broker has it
+ABSOLUTE_MIN: Final = 42_949_670  # smaller values are seconds from now, others since 1970, as in the broker
 SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
 DELAY_MS_MAX: Final = 100 * 366 * 86_400_000
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Queues as tables: jobs in Apache Spark.", no_args_is_help=True)
 
 REFRESH_S: Final = 1.0
-READER: Final = "reader"  # the kind of a group that is a hold of the block protocol
+READER: Final = "reader"  # kind of a group that is a retention pin of the block protocol
 
 Columns = Annotated[
     str,

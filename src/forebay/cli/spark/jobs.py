@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK_S: Final = 1  # after which a running stream is asked whether it goes on
-TEXT_MAX: Final = 200  # of a value in a table for people
+LOOK_S: Final = 1  # between two checks whether a stream still runs
+TEXT_MAX: Final = 200  # longest text in a cell of a table for people
 
 MasterOption = Annotated[
     str,
@@ -198,7 +198,7 @@ def plain(value: object) -> Any:
         return value.isoformat()
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    return str(value)  # of a decimal, an interval, a VARIANT
+    return str(value)  # such as a decimal, an interval, a VARIANT
 
 
 def shortened(value: object) -> object:

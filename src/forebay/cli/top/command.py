@@ -22,8 +22,8 @@ from forebay.cli.top.screen import ORDERS, Screen
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError
 
-LOOK_S: Final = 0.2  # after which a terminal of another size is drawn anew
-ANSWER_S: Final = 5.0  # within which a broker answers that is there
+LOOK_S: Final = 0.2  # between two checks whether the terminal changed its size
+ANSWER_S: Final = 5.0  # limit for an answer of the broker
 
 
 @logs_in_broker
@@ -125,7 +125,7 @@ def keyboard() -> Iterator[Callable[[float], str | None]]:
     """
     handle = sys.stdin.fileno()
     before = termios.tcgetattr(handle)
-    decoder = codecs.getincrementaldecoder("utf-8")("ignore")  # a letter may come in two parts
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")  # a read may end within a character
 
     def keys(wait_s: float) -> str | None:
         if not select.select([handle], [], [], wait_s)[0]:
@@ -140,5 +140,5 @@ def keyboard() -> Iterator[Callable[[float], str | None]]:
         tty.setcbreak(handle)
         yield keys
     finally:
-        with suppress(termios.error):  # it is gone
+        with suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(handle, termios.TCSADRAIN, before)

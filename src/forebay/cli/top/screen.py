@@ -1,4 +1,4 @@
-"""The picture of `forebay top`, and what its keys have chosen."""
+"""The screen of `forebay top`, and the view that its keys have chosen."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ORDERS: Final[dict[str, tuple[str, bool]]] = {
     "n": ("queue", False),
 }
 HELP: Final = "q quit  r ready  u unacked  i in  o out  a age  n name  c slow consumers  / find  space pause"
-HEAD_LINES: Final = 6  # above and below the rows
-SUSPECTS_MAX: Final = 50  # queues whose consumers are looked at
-CONSUMERS_MAX: Final = 20  # of each
+HEAD_LINES: Final = 6  # lines above and below the rows
+SUSPECTS_MAX: Final = 50  # queues whose consumers are fetched
+CONSUMERS_MAX: Final = 20  # consumers fetched of each of these queues
 ESCAPE: Final = "\x1b"
 ENTER: Final = "\r\n"
 DELETE: Final = "\x7f\b"
@@ -109,7 +109,7 @@ class Screen:
             except ForebayError as error:
                 if getattr(error, "reason", None) is None:
                     raise
-                continue  # the queue went meanwhile
+                continue  # the queue was deleted meanwhile
             for each in answer["items"]:
                 if each["held"]:
                     key = (row["vhost"], row["queue"], each["connection"], each["channel"], each["consumer"])
