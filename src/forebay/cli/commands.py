@@ -26,11 +26,11 @@ FILES: Final = "Files and tools"
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A command, or a group of them: its place, and its line in the list of all commands.
+    """A command, or a group of commands, that is imported when it is used.
 
-    place    module below forebay.cli, and the name in it; without a name all commands of the group are rows there
-    help     the first sentence of its own help: so that the list loads nothing
-    section  of the list of all commands
+    place    `module:name` below forebay.cli; without a name, all commands of the group come from the table of rows
+    help     first sentence of the command's help, repeated here so that the list of commands imports none
+    section  title of the command's section in the list of all commands
     """
 
     place: str
@@ -109,7 +109,7 @@ WORDS: Final = {
 
 
 class Forebay(HelpGroup):
-    """The list of all commands, by the sections of the table."""
+    """The command `forebay`, whose commands are listed by the sections of the table."""
 
     sections = {
         title: [name for name, each in WORDS.items() if each.section == title]

@@ -1,4 +1,4 @@
-"""`forebay config`: what a configuration says, and what is in force."""
+"""`forebay config`: checks a configuration, and shows the options in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of `--help`: options of the connection stand in a group of their own, and commands by what they are for."""
+"""The text of `--help`: the connection's options in a section of their own, and commands by purpose."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_COMMANDS: Final = frozenset(f"--{name.replace('_', '-')}" for name in ("json"
 
 
 class HelpCommand(typer.core.TyperCommand):
-    """A command whose help tells its own options from those of the connection."""
+    """A command whose help lists the options of the connection in a section of their own."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, options and connection options each as a section of two columns."""
@@ -40,9 +40,9 @@ class HelpCommand(typer.core.TyperCommand):
 
 
 class HelpGroup(typer.core.TyperGroup):
-    """The command `forebay`: the list of its commands goes by what they are for.
+    """The command `forebay`, whose commands are listed by purpose.
 
-    sections  the names of the commands, by the title of their section
+    sections  names of the commands, by the title of their section
     """
 
     sections: dict[str, list[str]] = {}

@@ -45,7 +45,7 @@ def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator
 
 
 class ProgressBar:
-    """The work done so far, and the bar that tells of it from some time on."""
+    """A progress bar: counts the work done, and is drawn from `show` on."""
 
     def __init__(self, what: str, total: float | None) -> None:
         self._what = what

@@ -50,7 +50,7 @@ def table_lines(
 ) -> tuple[list[str], list[str]]:
     """Return the lines of a table at most `columns` wide, head first, and the heads of columns without room.
 
-    kinds  of each column: TEXT, which is cut where there is no room, or WHOLE or NUMBER, which are not
+    kinds  kind of each column: TEXT, which may be cut, or WHOLE or NUMBER, which are not cut
     """
     widths = [min(max(cell_len(text) for text in column), columns) for column in zip(heads, *rows, strict=True)]
     least = [

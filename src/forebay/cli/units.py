@@ -1,4 +1,4 @@
-"""Figures for people: octets, times, and how fast what is counted grows."""
+"""Sizes, times and rates as text for people."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ STEP: Final = math.log(1.02)  # width of a histogram bucket, on a logarithmic sc
 class BenchPlan:
     """The work of each client.
 
-    place  the queue, or the topic
-    size   octets of a body
-    rate   messages a second that this client publishes at most; 0 for no limit
+    place  name of the queue, or the topic
+    size   bytes of a message's body
+    rate   limit on the messages a second of this client; 0 for no limit
     """
 
     protocol: str

@@ -34,11 +34,11 @@ TEXT_MAX: Final = 100
 class Installation:
     """The installation to check.
 
-    options  of the configuration; those that nothing is said of have their defaults
-    data     the data folder; None where it is on another machine
-    status   of the broker that answers; None where none does
-    pid      of the broker that runs on this machine with that folder
-    asked_s  the time here when the broker answered
+    options  options of the configuration, with defaults for the others
+    data     the data folder; None if it is on another machine
+    status   status of the running broker; None if none answers
+    pid      process id of the broker on this machine that uses the folder; None if there is none
+    asked_s  time on this machine when the broker answered, in seconds since 1970
     """
 
     options: Options

@@ -17,10 +17,10 @@ LEVELS: Final = (GOOD, NOTE, WARNING, ERROR)
 class Diagnosis:
     """The result of one check.
 
-    check   disk, clock and the like
-    text    how it is, in plain words
-    remedy  what to do; empty where nothing is to be done
-    fields   what was measured, for programs
+    check   name of the check, such as disk or clock
+    text    what the check found
+    remedy  what to do; empty if nothing is to be done
+    fields  measured values, for JSON
     """
 
     check: str

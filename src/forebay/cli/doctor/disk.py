@@ -39,9 +39,9 @@ ROOM_PART: Final = 0.1
 class DiskTrial:
     """A disk, as the system describes it and as it was measured.
 
-    syncs       how many fdatasyncs were made, each behind 4 KiB
-    rotational  None where nobody knows
-    cache       of the device: `write back` may lose what was not flushed; empty where nobody knows
+    syncs       number of fdatasyncs measured, each after a write of 4 KiB
+    rotational  whether the disk spins; None if unknown
+    cache       mode of the device's cache: `write back` may lose writes that were not flushed; empty if unknown
     """
 
     folder: str

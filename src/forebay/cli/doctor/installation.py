@@ -106,7 +106,7 @@ def taken(host: str, port: int, is_udp: bool = False) -> str:
 def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool) -> Diagnosis:
     """Return a diagnosis of whether guest can log in with its well-known password.
 
-    everywhere  guest is not kept to this machine
+    everywhere  whether guest may log in from other machines
     """
     fields: dict[str, object] = {"guest": guest_enters, "everywhere": everywhere}
     if not guest_enters:
@@ -131,7 +131,7 @@ def guest_of(options: Options) -> bool:
 
 
 def folder(path: Path, pid: int | None) -> list[Diagnosis]:
-    """Say whether the data folder is one, and sound; `pid` is of the broker that has it, which knows better."""
+    """Return findings on the data folder. With `pid`, the broker that uses the folder, its content is not checked."""
     name = "data folder"
     if not path.exists():
         return [Diagnosis(name, NOTE, f"{path} does not exist yet: a broker creates it when it starts")]

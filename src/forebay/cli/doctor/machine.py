@@ -86,9 +86,9 @@ def memory_there() -> tuple[int, int]:
 def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | None) -> Diagnosis:
     """Return a diagnosis of whether the clock is right.
 
-    state     of adjtimex; UNSYNCHRONISED where nobody sets it
-    newest_s  when the newest file of the data folder was written, if there is one
-    broker_s  the broker's clock at `now_s`, if one answers
+    state     result of adjtimex; UNSYNCHRONISED if nothing sets the clock
+    newest_s  when the newest file of the data folder was written; None if there is none
+    broker_s  the broker's clock at `now_s`; None if no broker answers
     """
     fields: dict[str, object] = {"now_s": round(now_s, 3), "synchronised": state != UNSYNCHRONISED}
     sync = "set the clock, and keep it set: chronyd or systemd-timesyncd (`timedatectl set-ntp true`)"

@@ -61,8 +61,8 @@ Row = dict[str, Any]
 class Dump:
     """The files of a folder as rows: each a file, a frame, a segment's block, or damage.
 
-    names  of queues, by number, as far as anybody can tell
-    queue  the number of the only one that is meant; None for all
+    names  vhost and name of queues by number, as far as they could be recovered
+    queue  number of the only queue to include; None for all
     """
 
     def __init__(self, disk: ReadingDisk, names: dict[int, tuple[str, str]], queue: int | None) -> None:

@@ -25,7 +25,7 @@ Advance = Callable[[float], None]
 
 @dataclass(slots=True)
 class FoundDamage:
-    """Bytes that differ from those written. Queue and offsets are None where nobody can tell."""
+    """Damaged bytes in a file. Queue and offsets are None if they cannot be determined."""
 
     file: str
     position: int
@@ -67,10 +67,10 @@ class FileSummary:
     """The summary of one file.
 
     path    below the data folder
-    frames  of the write-ahead log, from `first_lsn` to `last_lsn`
-    queues  what it holds, by queue number
-    rest    octets behind the last whole frame that are not zero: most likely a write that was never confirmed
-    clean   its last frame says that the broker was stopped in good order
+    frames  number of frames of the write-ahead log, from `first_lsn` to `last_lsn`
+    queues  the records in the file, by queue number
+    rest    bytes after the last whole frame that are not zero: most likely a write that was never confirmed
+    clean   whether the last frame records a clean stop of the broker
     """
 
     path: str
@@ -112,7 +112,7 @@ class BlockPlace:
 class Survey:
     """A survey of all files of a data folder, and the damage found in them.
 
-    places  every block of the queue that was asked for
+    places  every block of the chosen queue
     """
 
     def __init__(self, disk: ReadingDisk, queue: int | None, advance: Advance) -> None:

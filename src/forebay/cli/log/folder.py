@@ -32,7 +32,7 @@ class ReadingDisk(Disk):
     """The files under a folder, opened only for reading.
 
     changes  changes that the reader of this disk would have made, as text for people
-    user     the process of the broker that uses the folder; empty if none does
+    user     process id of the broker that uses the folder; empty if none does
     """
 
     def __init__(self, root: str) -> None:
@@ -116,8 +116,8 @@ class ReadingDisk(Disk):
 class HeldDisk(ReadingDisk):
     """The files of a folder that a broker uses, as they were at one moment.
 
-    The write-ahead log is opened, and its end found, before the segments: what has left it since is in these. But a
-    segment may have gone since, of which a later note says so: whoever finds one missing has to `hold` again.
+    The write-ahead log is opened, and its end found, before the segments: blocks that left the log since are in these.
+    A segment may be gone since, as a later note records. A reader that finds one missing has to call `renew`.
     """
 
     def __init__(self, root: str, user: str) -> None:
@@ -226,7 +226,7 @@ def room_for_files() -> None:
 class Recovered:
     """The state that a broker would recover from a data folder.
 
-    report  what it would say of that
+    report  messages about the recovery that the broker would log
     """
 
     def __init__(self, disk: ReadingDisk) -> None:

@@ -44,11 +44,12 @@ LOST_NOTES: Final = {
 class FileRepair:
     """The repair of one file.
 
-    path    below the data folder, as `made` is: the file to be put there; empty for none
-    gone    it is taken away, and nothing comes in its place
-    kept    what stays of it, for people; empty where that is all
-    losses  what is lost by it, for people
-    tries   how often it was mended
+    path    the file below the data folder
+    made    path below the data folder of the file to put there; empty for none
+    gone    whether the file is removed without a replacement
+    kept    the content that is kept, for people; empty if that is not known
+    losses  the content that is lost, for people
+    tries   number of attempts to repair the file
     """
 
     path: str
@@ -91,10 +92,10 @@ class MendedDisk(ReadingDisk):
 class Repair:
     """A plan for the repair of one data folder, which stays locked meanwhile.
 
-    cut    give up all of the write-ahead log from the first damage on
-    steps  by path
-    notes  what else is lost, for people
-    names  of the queues that will be there, with their vhosts, by the numbers that losses have
+    cut    whether to discard the write-ahead log from the first damage on
+    steps  repairs of files, by path
+    notes  other losses, for people
+    names  vhost and name of the queues after the repair, by the number that `losses` uses
     """
 
     def __init__(self, root: str, cut: bool) -> None:
@@ -463,7 +464,7 @@ class Repair:
 
 
 class Below(DataDisk):
-    """A folder of a data folder that is locked already."""
+    """A subfolder of a data folder that this process has locked."""
 
     def __init__(self, disk: DataDisk, folder: str) -> None:
         self.begin(disk.path(folder), disk.paths, disk.nameless)

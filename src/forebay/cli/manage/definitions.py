@@ -1,4 +1,4 @@
-"""`forebay definitions`: users, vhosts, queues and all else that is declared, in a file as RabbitMQ has them."""
+"""`forebay definitions`: exports and imports all declarations, in RabbitMQ's file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`forebay dlq`: dead letters are looked at, sent back, changed or discarded."""
+"""`forebay dlq`: shows, sends back, edits and discards dead letters."""
 
 from __future__ import annotations
 

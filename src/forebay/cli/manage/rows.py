@@ -1,4 +1,4 @@
-"""The table of commands that hand what was typed on to one operation; `from_rows.py` makes them.
+"""The table of commands that pass their arguments to one operation; `from_rows.py` makes them.
 
 What the operation must have are the arguments of a command, what it may have its options; the requests of operations
 (`management/requests`) describe them. `group.seek` is `forebay group seek`.
@@ -14,13 +14,13 @@ POLICY: Final = "policy pattern apply_to priority definition"
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """The command of an operation; it shows the answer field by field unless it lists or changes something.
+    """A command that runs one operation. Prints the answer field by field, unless it lists or changes something.
 
-    example     the words that follow the command in its example
-    positional  a parameter that is an argument although it may be left out
-    columns     of a list, with blanks between
-    question    before a change, unless --yes is given or the option of the parameter `sure`; {queue} is an argument
-    said        after a change; {queue} is an argument or a field of the answer
+    example     arguments of the command in its example
+    positional  optional parameter that is an argument, not an option
+    columns     columns of a list, separated by blanks
+    question    asked before a change, unless --yes or the option of parameter `sure` is given; {queue} is an argument
+    said        printed after a change; {queue} is an argument or a field of the answer
     """
 
     help: str

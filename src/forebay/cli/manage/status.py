@@ -1,4 +1,4 @@
-"""`forebay status`: how a broker is, on one screen."""
+"""`forebay status`: a broker's state on one screen."""
 
 from __future__ import annotations
 

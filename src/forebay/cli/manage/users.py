@@ -1,4 +1,4 @@
-"""`forebay user`."""
+"""`forebay user`: users, their passwords, tags and limits."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ add_commands(app, "user.delete")
 
 
 def new_password(name: str, given: str | None, hash: str | None, no_password: bool) -> str:
-    """Return the hash of a new password. Hashed here, as it takes long, and the broker should not wait for it.
+    """Return the hash of a new password. Computed here, as it would keep the broker busy for long.
 
-    Returns "" for no password. Raises OptionError if more than one option gives a password.
+    Returns "" for no password. Raises OptionError if it is empty, or given by more than one option.
     """
     if (given is not None) + (hash is not None) + no_password > 1:
         raise OptionError("--new-password, --hash and --no-password: one of them")

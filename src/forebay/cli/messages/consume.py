@@ -123,8 +123,8 @@ def check_together(queue: str | None, topic: str | None, mode: str, count: int) 
 class Consumption:
     """A run of `forebay consume`, until there are enough messages, no more come, or a signal ends it.
 
-    taken    messages printed
-    stopped  by Ctrl-C or SIGTERM
+    taken    number of messages printed
+    stopped  whether Ctrl-C or SIGTERM ended the run
     """
 
     def __init__(self, client: MessageClient, printer: Printer, mode: str, count: int, prefetch: int) -> None:
@@ -185,7 +185,7 @@ class Consumption:
 class Printer:
     """The output of `forebay consume` in one form. Text for people has control characters escaped.
 
-    decode  returns a message's properties
+    decode  function that returns a message's properties
     """
 
     def __init__(self, form: str, out: BinaryIO, decode: Callable[[Delivered], Properties]) -> None:

@@ -1,4 +1,4 @@
-"""Topics of MQTT in AMQP's words: what `--topic` means to `forebay publish` and `forebay consume`."""
+"""The meaning of MQTT topics given with `--topic` to `forebay publish` and `forebay consume`, in AMQP's terms."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ DELAY_MS_MAX: Final = 100 * 366 * 86_400_000
 class Destination:
     """The destination of published messages.
 
-    delay_s   how long they wait first
-    until_s   the time for which they wait, in seconds since 1970; 0 for none
-    cancels   they do not go anywhere: each ends what waits under its `delay-id`
+    delay_s   delay before the messages are delivered
+    until_s   time before which they are not delivered, in seconds since 1970; 0 for none
+    cancels   whether each message cancels the delayed messages with its `delay-id`, and is not delivered
     """
 
     exchange: str

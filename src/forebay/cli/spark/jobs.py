@@ -51,7 +51,7 @@ SPARK: Final = (
 class SparkJob:
     """A Spark command: the broker's options, and a Spark session made on first use.
 
-    options  those of the source and the sink that name the broker
+    options  options of Spark's source and sink that name the broker
     """
 
     def __init__(self, options: dict[str, str], as_json: bool, master: str, conf: dict[str, str]) -> None:
@@ -102,9 +102,9 @@ class SparkJob:
             return start()
 
     def watch(self, start: Callable[[], StreamingQuery]) -> None:
-        """Run a stream until it ends or somebody ends it with Ctrl-C or SIGTERM, showing its progress meanwhile.
+        """Run a stream until it ends or Ctrl-C or SIGTERM ends it, and show its progress.
 
-        raises  ForebayError where it failed
+        Raises ForebayError if the stream failed.
         """
         from forebay.spark import show_progress
 

@@ -42,10 +42,10 @@ class Screen:
     """The screen of `forebay top`, and the view that its keys have chosen.
 
     broker      the broker's last answer
-    rows        its queues, each with its rates since the look before
-    slow        consumers that held messages at two looks in a row while their queue had more
+    rows        the broker's queues, each with its rates since the previous fetch
+    slow        consumers that held messages at two fetches in a row while their queue had more
     away_since  when the broker went away, in seconds since 1970; None while it answers
-    finding     whether what is typed is the text to be found
+    finding     whether keys are the text of a search
     """
 
     def __init__(self, connect: Callable[[], ControlClient], order: str, find: str) -> None:
