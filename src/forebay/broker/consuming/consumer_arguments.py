@@ -86,7 +86,7 @@ class ConsumerArguments:
         return value.encode()
 
     def whole(self, arguments: dict[str, object], name: str) -> i64:
-        """A number of 64 bits; 0 where it is absent."""
+        """Return an integer argument, or 0 if it is absent. Raises RequestError if it is not an integer in range."""
         if name not in arguments:
             return 0
         value = arguments[name]
@@ -114,7 +114,7 @@ class ConsumerArguments:
         return value
 
     def texts(self, arguments: dict[str, object], name: str) -> list[bytes] | None:
-        """A text, or an array of texts; None where it is absent."""
+        """Return the texts of an argument that is a text or an array of texts, or None if it is absent."""
         if name not in arguments:
             return None
         value = arguments[name]

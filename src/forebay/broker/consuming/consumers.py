@@ -204,7 +204,7 @@ class Consumers(ConsumingContract):
         queue.unused_since_us = 0
 
     def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
-        """The time for which the consumer may hold a record, and what becomes of it then."""
+        """Set how long a consumer may hold a record, and whether the consumer is cancelled after that."""
         limits = queue.limits
         consumer.tells_lease = limits.tells_leases
         consumer.settles_at_send = consumer.no_ack or limits.settles_at_send
@@ -227,7 +227,7 @@ class Consumers(ConsumingContract):
             raise
 
     def group_for(self, queue: Queue, asked: ConsumerArguments, filter: bytes, work: bool) -> Group:
-        """The group that a consumer asks for, made where there is none."""
+        """Return the group that a consumer asks for. Creates the group if it does not exist."""
         name = asked.group
         if not work and not name:
             name = b"\0%d" % self.next_id  # a cursor of its own
@@ -299,7 +299,7 @@ class Consumers(ConsumingContract):
             raise
 
     def leave_unused(self, queue: Queue) -> None:
-        """A queue may end with its last consumer."""
+        """Remove an auto-delete queue that has lost its last consumer."""
         if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():
             self.catalog.remove_queue(queue)
 
@@ -448,7 +448,7 @@ def queue_and_filter(address: bytes) -> tuple[bytes, bytes]:
 
 
 def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
-    """True if a consumer takes from a work group, and does not read the queue as a stream."""
+    """Return whether a consumer takes from a work group rather than reading the queue as a stream."""
     if asked.start is not None:
         return False
     return queue.kind != STREAM or asked.group == primary_name(queue)

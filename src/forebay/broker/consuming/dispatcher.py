@@ -119,7 +119,7 @@ class Dispatcher:
         return count
 
     def forget(self, consumer: Consumer) -> None:
-        """A consumer has just given back everything."""
+        """Drop the early deliveries of a consumer that has just returned all its records."""
         if self.early:
             self.early = still_held(self.early, consumer)
 
@@ -227,7 +227,7 @@ class Dispatcher:
 
 
 def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:
-    """The deliveries without those of a consumer that has just given back everything."""
+    """Return the deliveries except the leased ones of a consumer that has just returned all its records."""
     kept: list[Delivery] = []
     for delivery in deliveries:
         if delivery.consumer is not gone or delivery.lease is None:

@@ -32,18 +32,18 @@ class PrimaryGroup:
         return group if isinstance(group, WorkGroup) else None
 
     def committed(self) -> i64:
-        """The offset below which everything is settled."""
+        """Return the offset below which the group has settled every record."""
         group = self.group()
         return self.queue.start() if group is None else max(group.settlement.advance(), self.queue.start())
 
     def has_settled(self, offset: i64) -> bool:
-        """True if this record needs no work any more."""
+        """Return whether the group has settled the record at `offset`."""
         group = self.group()
         return group is not None and group.settlement.is_settled(offset)
 
 
 def primary_name(queue: Queue) -> bytes | None:
-    """The name of a queue's primary group; None where it has none."""
+    """Return the name of a queue's primary group, or None if it has none."""
     name = queue.spec.arguments.get(ARGUMENT)
     if isinstance(name, str):
         return name.encode()
@@ -51,7 +51,7 @@ def primary_name(queue: Queue) -> bytes | None:
 
 
 def reader_primary(queue: Queue, consumer: Consumer) -> PrimaryGroup | None:
-    """The group whose progress a consumer is told of; None where there is none, or the consumer is no reader."""
+    """Return the primary group whose progress is reported to a stream consumer. Returns None if the queue has none."""
     name = primary_name(queue)
     if name is None or not isinstance(queue.groups[consumer.group], StreamGroup):
         return None

@@ -194,7 +194,7 @@ class Settling(SettlingContract):
         return max(lease.deadline_us, group.leases.extended.get(offset, 0))
 
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
-        """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
+        """Return the lease of a record, if a consumer holds it. Raises RequestError if queue or group is unknown."""
         where = self.catalog.queue(queue)
         found = where.find_group(group)
         if found is None:

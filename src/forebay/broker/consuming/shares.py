@@ -82,7 +82,7 @@ class Shares:
             )
 
     def leave(self, filter: bytes, number: i64) -> None:
-        """A session is no member any more; without members there is no shared subscription."""
+        """Remove a session from a shared subscription. Removes the subscription with its last member."""
         members = self.members.get(filter)
         if members is None:
             return
@@ -110,7 +110,7 @@ class Shares:
 
 
 def share_filter(filter: bytes) -> bytes:
-    """The topic filter in `$share/<group>/<filter>`; RequestError(INVALID) if it is none [MQTT-4.8.2-1, -2]."""
+    """Return the topic filter in `$share/<group>/<filter>`. Raises RequestError(INVALID) [MQTT-4.8.2-1, -2]."""
     cut = filter.find(b"/", len(SHARE_PREFIX))
     name = filter[len(SHARE_PREFIX) : cut] if cut >= 0 else b""
     if not name or b"+" in name or b"#" in name or cut + 1 == len(filter):

@@ -170,7 +170,7 @@ class AudienceBuilder:
 
 
 def identifier_property(identifier: i64) -> bytes:
-    """The property that tells a subscription's identifier; empty for 0, which means none."""
+    """Return the encoded Subscription Identifier property, or nothing for 0, which means no identifier."""
     if identifier == 0:
         return b""
     out = BytesWriter()

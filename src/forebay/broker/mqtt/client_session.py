@@ -199,7 +199,7 @@ class ClientSession:
         self.last_operation = 0
 
     def take_notes(self) -> bytes:
-        """The operations since the last call."""
+        """Return the operations recorded since the last call, and clear them."""
         self.cut_note()
         notes = self.notes
         if notes is None:
@@ -243,7 +243,7 @@ class ClientSession:
             self.received.discard(int(id))
 
     def has_taken(self, offset: i64) -> bool:
-        """True if the record has left the backlog; by binary search, as the bounds ascend."""
+        """Return whether the record has left the backlog. The search is binary, as the bounds ascend."""
         taken = self.taken
         low: i64 = 0
         high: i64 = len(taken)
@@ -256,7 +256,7 @@ class ClientSession:
         return low & 1 == 1
 
     def floor(self, none: i64) -> i64:
-        """The lowest offset that this client still wants; `none` if there is none."""
+        """Return the lowest offset that this client still needs, or `none` if it needs none."""
         lowest = self.mqueue.floor(none)
         for value in self.inflight.values():
             word: i64 = value

@@ -270,7 +270,7 @@ class Fanout:
         self.runs = Runs()
 
     def has_work(self) -> bool:
-        """True if there is something to deliver."""
+        """Return whether messages are waiting to be delivered."""
         return self.writer.count > 0 or bool(self.gathered) or bool(self.wide.batches)
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
@@ -328,7 +328,7 @@ class Fanout:
 
 
 def topic_at(block: Block, index: i64) -> bytes:
-    """The topic that a record was published on, by whichever protocol."""
+    """Return the topic that a record was published on, by whichever protocol."""
     return format_of(block.format(index)).topic(block.routing_key(index))
 
 
@@ -341,5 +341,5 @@ def properties_at(block: Block, index: i64, now_us: i64) -> bytes:
 
 
 def is_zero(block: Block, index: i64) -> bool:
-    """True if a record was published at QoS 0."""
+    """Return whether a record was published at QoS 0."""
     return AT_QOS_0[block.format(index)] != 0

@@ -17,7 +17,7 @@ class SessionNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
     """One note; that of a number is about the session of that number."""
 
     def encoded(self) -> bytes:
-        """The note as it stands in the log."""
+        """Return the note encoded for the log."""
         return msgspec.msgpack.encode(self)
 
 
@@ -78,7 +78,7 @@ NOTES: Final = msgspec.msgpack.Decoder(
 
 
 def session_note(client: ClientSession) -> HeldSession:
-    """A session as it is now."""
+    """Return the log note of the current state of a session."""
     return HeldSession(
         client.client_id,
         int(client.expiry_s),

@@ -144,7 +144,7 @@ class Retained(LedgerLog):
             raise
 
     def refusal(self, topic: bytes, properties: bytes, body: bytes) -> str:
-        """The reason not to store a message; an empty text if it may be stored."""
+        """Return the reason not to store a message, or an empty text if it may be stored."""
         if self.octets_max and len(body) > self.octets_max:
             return f"the retained message has {len(body)} octets, the limit is {self.octets_max}"
         if self.messages_max and len(self.places) >= self.messages_max:
@@ -170,7 +170,7 @@ class Retained(LedgerLog):
             raise
 
     def take(self, topic: bytes, offset: i64, octets: i64, due_us: i64) -> None:
-        """A record is its topic's message from now on."""
+        """Make the record at `offset` the retained message of its topic."""
         self.tree.set(topic, offset)
         self.places[int(offset)] = RetainedEntry(topic, octets, due_us)
         self.body_octets += octets
@@ -204,7 +204,7 @@ class Retained(LedgerLog):
         return RetainedSearch(self.tree, filter, self.log.end + self.log.writer.count, self.next_volatile)
 
     def numbers(self, filter: bytes) -> list[int]:
-        """The numbers, for `message`, of the topics that a filter matches, in the order of `RetainedSearch`."""
+        """Return the numbers, for `message`, of the topics that a filter matches, in the order of `RetainedSearch`."""
         search = self.search(filter)
         search.run(UNCUT)
         return search.numbers()
@@ -235,7 +235,7 @@ class Retained(LedgerLog):
         )
 
     def matching(self, filter: bytes, now_us: i64) -> list[RetainedMessage]:
-        """The messages of the topics that a filter matches, in the order they were stored; volatile ones last."""
+        """Return the retained messages of the topics that a filter matches, in stored order, volatile ones last."""
         found: list[RetainedMessage] = []
         for number in self.numbers(filter):
             message = self.message(number, now_us)
@@ -248,7 +248,7 @@ class Retained(LedgerLog):
         return len(self.places)
 
     def octets(self) -> i64:
-        """The octets of all bodies."""
+        """Return the total size of the bodies in bytes."""
         return self.body_octets
 
     # ---- time
@@ -289,7 +289,7 @@ class Retained(LedgerLog):
 
 
 def expiry_us(format: i64, properties: bytes, stamp_us: i64) -> i64:
-    """The time at which a message expires that was stored at `stamp_us` expires; 0 for never."""
+    """Return the time at which a message stored at `stamp_us` expires, or 0 for never."""
     if not properties:
         return 0
     published = format_of(format)

@@ -113,7 +113,7 @@ class SessionQuota:
         self.crowding.exceed(client, now_us)
 
     def forget(self, client: ClientSession) -> None:
-        """The session is within the limit, or has ended."""
+        """Stop tracking a session that is within the limit again, or has ended."""
         self.over.pop(client, None)
         self.crossed.pop(client, None)
         self.crowding.keep_within(client)

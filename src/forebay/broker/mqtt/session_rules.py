@@ -14,7 +14,7 @@ def session_octets_of(options: Options) -> int:
 
 
 def mqueue_rules(options: Options) -> MqueueRules:
-    """The rules for message queues of sessions, out of the options."""
+    """Return the rules for message queues of sessions, as set in the options."""
     limit = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == DROP else 0
     priorities = {topic.encode(): priority for topic, priority in options.mqtt_mqueue_priorities.items()}
     default = HIGHEST if options.mqtt_mqueue_default_priority == "highest" else LOWEST
@@ -26,5 +26,5 @@ def mqueue_rules(options: Options) -> MqueueRules:
 
 
 def hold_us_of(options: Options) -> int:
-    """The time for which a publisher is held back for a client that does not keep up."""
+    """Return how long, in microseconds, a publisher is held back for a client that does not keep up."""
     return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_publisher_hold_ms * US_PER_MS

@@ -192,7 +192,7 @@ class Sessions(InternalLog):
         return client
 
     def detach(self, client: ClientSession, connection: i64, now_us: i64) -> None:
-        """The connection is gone; nothing happens where another one has taken the session over."""
+        """Detach a closed connection from its session. Does nothing if another has taken the session over."""
         if client.connection != connection or client.ended:
             return
         self.fanout.crowding.relieve(client)
@@ -323,7 +323,7 @@ class Sessions(InternalLog):
         self.memory.add(-subscription.client.number, sign * octets)
 
     def recipient(self, client: ClientSession, block: Block, index: i64) -> Recipient:
-        """The delivery of a record of the log to this client, by its subscriptions of now."""
+        """Return the recipient for delivering a logged record to this client, by its current subscriptions."""
         found = self.fanout.audience(topic_at(block, index), 0)
         if found is not None:
             if is_zero(block, index):
@@ -336,7 +336,7 @@ class Sessions(InternalLog):
     # ---- messages
 
     def next_offset(self) -> i64:
-        """The offset that the next record will have."""
+        """Return the offset that the next record will have."""
         return self.log.end + self.log.writer.count
 
     def append(
@@ -454,7 +454,7 @@ class Sessions(InternalLog):
         return left
 
     def take_taken(self) -> list[int]:
-        """Connections whose session another has taken since the last call."""
+        """Return the connections whose session another connection has taken over since the last call."""
         taken, self.taken = self.taken, []
         return taken
 
@@ -568,7 +568,7 @@ class Sessions(InternalLog):
 
 
 def is_topic(filter: bytes) -> bool:
-    """True if a subscription is to topics, and not to a queue or a share of one."""
+    """Return whether a subscription is to topics, and not to a queue or a share of one."""
     return filter[:1] != b"$" or not filter.startswith(NOT_TOPICS)
 
 

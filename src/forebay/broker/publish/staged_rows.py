@@ -234,7 +234,7 @@ class StagedRows(BatchesContract):
     # ---- what is remembered
 
     def route(self, is_topic: bool, exchange: bytes, key: bytes) -> Route | None:
-        """The route of an address; None where nobody can publish to it any more."""
+        """Return the route of an exchange and key, or None if the exchange no longer exists."""
         router = self.publishing.router
         try:
             return router.route_topic(key, None) if is_topic else router.route(exchange, key)
@@ -257,7 +257,7 @@ class StagedRows(BatchesContract):
 
 
 def has_room(admission: Admission, route: Route, headers: PublishHeaders | None, octets: i64) -> bool:
-    """True if the disk takes a row of so many octets and what comes of it."""
+    """Return whether the disk has room for a row of `octets` bytes and all its copies."""
     copies = route.durable + 1  # a topic may retain it
     if headers is not None:
         copies += len(headers.keys) + 2  # a record for each of its keys, and those that name it

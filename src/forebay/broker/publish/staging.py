@@ -64,14 +64,14 @@ class Staged:
         self.stamp_us: i64 = 0
 
     def rows(self) -> i64:
-        """The rows of all parts."""
+        """Return the number of rows in all parts."""
         rows: i64 = 0
         for part in self.parts.values():
             rows += part.rows
         return rows
 
     def octets(self) -> i64:
-        """The octets of the blocks of all parts."""
+        """Return the size in bytes of the blocks of all parts."""
         octets: i64 = 0
         for part in self.parts.values():
             octets += part.octets
@@ -106,7 +106,7 @@ class CommittedBatch:
         return self.offsets[self.at] if self.at < len(self.offsets) else -1
 
     def note(self) -> bytes:
-        """The commit itself."""
+        """Return the commit encoded for the log."""
         return msgspec.msgpack.encode([self.query, int(self.batch), int(self.used_us), self.parts])
 
     def progress(self) -> bytes:
@@ -147,7 +147,7 @@ class Staging(LedgerLog):
     # ---- what clients do
 
     def is_committed(self, query: str, batch: i64) -> bool:
-        """True if this batch of the query, or a later one, is committed."""
+        """Return whether this batch of the query, or a later one, is committed."""
         return batch <= self.last_batch(query)
 
     def last_of(self, query: str) -> CommittedBatch | None:
@@ -155,7 +155,7 @@ class Staging(LedgerLog):
         return self.last.get(query) or self.last.get(name_in(query))
 
     def octets(self, block: bytes) -> i64:
-        """The octets that `stage` takes on the disk, at most."""
+        """Return the most bytes that `stage` writes to disk for a block."""
         return len(block) + RECORD_OVERHEAD + 1024
 
     def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes, now_us: i64) -> None:
@@ -263,7 +263,7 @@ class Staging(LedgerLog):
                 self.gone += staged.offsets
 
     def last_batch(self, query: str) -> i64:
-        """The last batch of a query that was committed; -1 where none is known."""
+        """Return the last committed batch of a query, or -1 if none is known."""
         last = self.last_of(query)
         return -1 if last is None else last.batch
 
