@@ -67,7 +67,7 @@ def decoded(decoder: msgspec.msgpack.Decoder[C], payload: bytes) -> C:
 
 
 def shown(payload: bytes) -> str:
-    """A command of the log for people: its name, where it has one."""
+    """Describe a logged command for an error message, by its name if it has one."""
     try:
         fields = msgspec.msgpack.decode(payload)
     except msgspec.DecodeError:

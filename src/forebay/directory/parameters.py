@@ -118,7 +118,7 @@ class Parameters:
         self.execute(ClearParameter(vhost, component, name))
 
     def listed(self, vhost: bytes | None = None, component: str | None = None) -> list[dict[str, object]]:
-        """The parameters of vhosts, or of one vhost or component; by vhost, component and name."""
+        """Return the vhost parameters, or those of one vhost or component, sorted by vhost, component and name."""
         return [
             {"vhost": text(where), "component": kind, "name": name, "value": self.of_vhosts[where, kind, name]}
             for where, kind, name in sorted(self.of_vhosts)
@@ -126,7 +126,7 @@ class Parameters:
         ]
 
     def forget_vhost(self, vhost: bytes) -> None:
-        """A vhost is gone with all its parameters."""
+        """Remove all parameters of a vhost that was deleted."""
         self.of_vhosts = {place: value for place, value in self.of_vhosts.items() if place[0] != vhost}
 
     # ---- the disk

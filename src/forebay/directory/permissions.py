@@ -212,7 +212,7 @@ def compiled(pattern: str) -> Pattern | None:
 
 
 def allows(pattern: str, name: str) -> bool:
-    """True if a pattern lets a name pass; none lets pass what is too long to be looked through."""
+    """Return whether a pattern allows a name. A name above NAME_CHARACTERS_MAX passes only `EVERYTHING`."""
     if pattern == EVERYTHING:
         return True
     if not pattern:
@@ -224,7 +224,7 @@ def allows(pattern: str, name: str) -> bool:
 
 
 def escaped(name: str) -> str:
-    """The pattern of nothing but this name."""
+    """Return a pattern that matches only this name."""
     parts: list[str] = []
     for character in name:
         parts.append(character if character.isalnum() or character == "_" else f"\\{character}")
@@ -269,7 +269,7 @@ class Rights:
         return permission.write if right == WRITE else permission.read
 
     def rules(self) -> ClientAcl | None:
-        """The file's rules for this connection, where there are some."""
+        """Return the ACL file's rules for this connection, or None if no file is used."""
         book = self.book
         if book is None or not book.is_used:
             return None
@@ -290,14 +290,14 @@ class Rights:
             self.refuse(right, f"topic '{topic}'")
 
     def is_permitted(self, right: str, name: bytes) -> bool:
-        """True if the permission for this right covers the queue of this name; raises nothing but Undecided."""
+        """Return whether the permission for this right covers the queue of this name. Raises only Undecided."""
         authorizer = self.grants.authorizer
         if authorizer is not None:
             return authorizer.may(self.vhost, right, QUEUE, text(name))
         return allows(self.pattern(right), text(name))
 
     def covers(self, right: str, name: bytes) -> bool:
-        """True if this right covers the whole queue of this name; raises nothing but Undecided."""
+        """Return whether this right covers the whole queue of this name. Raises only Undecided."""
         if right == READ:
             acl = self.rules()
             if acl is not None and not acl.decide(READ, [*levels_of(name), "#"], True):

@@ -74,7 +74,7 @@ class AclBook:
         self.is_used = True
 
     def rules_of(self, user: str, client_id: str, is_anonymous: bool) -> tuple[list[Rule], list[Rule]]:
-        """A client's own rules, and the patterns with its names in them."""
+        """Return a client's own rules, and the pattern rules with its names filled in."""
         own = self.anonymous if is_anonymous else self.users.get(user, [])
         names = {"%u": user, "${username}": user, "%c": client_id, "${clientid}": client_id}
         return own, [filled for filled in (fill(rule, names) for rule in self.patterns) if filled is not None]
@@ -98,11 +98,11 @@ class ClientAcl:
             self.own, self.patterns = self.book.rules_of(self.user, self.client_id, self.is_anonymous)
 
     def may_publish(self, topic: str) -> bool:
-        """True if some rule lets the client publish there."""
+        """Return whether a rule lets the client publish on the topic."""
         return self.decide(WRITE, topic.split("/"))
 
     def decide(self, access: str, asked: Levels, otherwise: bool = False) -> bool:
-        """The answer of the rules, or `otherwise` where none says anything."""
+        """Return whether the rules allow this access, or `otherwise` if no rule applies."""
         self.refresh()
         for rules in (self.own, self.patterns):
             if any(rule.access == DENY and overlaps(rule.levels, asked) for rule in rules):
@@ -113,7 +113,7 @@ class ClientAcl:
 
 
 def parse_rule(rest: str, number: int) -> Rule:
-    """The rule behind `topic` and `pattern`."""
+    """Parse the rule that follows the word `topic` or `pattern` in a line."""
     access, _, filter = rest.partition(" ")
     if access not in ACCESS or not filter:
         access, filter = BOTH, rest
@@ -146,7 +146,7 @@ def fill(rule: Rule, names: dict[str, str]) -> Rule | None:
 
 
 def covers(allowed: Levels, asked: Levels) -> bool:
-    """True if every topic that `asked` matches is matched by `allowed`."""
+    """Return whether `allowed` matches every topic that `asked` matches."""
     if is_hidden(asked[0]) and allowed[0] in {"+", "#"}:
         return False
     for at, level in enumerate(allowed):
@@ -160,7 +160,7 @@ def covers(allowed: Levels, asked: Levels) -> bool:
 
 
 def overlaps(one: Levels, other: Levels) -> bool:
-    """True if there is a topic that both match."""
+    """Return whether a topic exists that both filters match."""
     if (is_hidden(one[0]) and other[0] in {"+", "#"}) or (is_hidden(other[0]) and one[0] in {"+", "#"}):
         return False
     for at in range(max(len(one), len(other))):
@@ -176,5 +176,5 @@ def overlaps(one: Levels, other: Levels) -> bool:
 
 
 def is_hidden(level: str) -> bool:
-    """True if wildcards at the start of a filter do not match topics that begin so [MQTT-4.7.2-1]."""
+    """Return whether wildcards at the start of a filter skip topics that begin with this level [MQTT-4.7.2-1]."""
     return level.startswith("$")

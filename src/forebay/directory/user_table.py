@@ -47,7 +47,7 @@ class UserTable:
         self.usages: dict[str, Usage] = {}
 
     def user(self, name: str) -> User:
-        """The user of that name; RequestError(NOT_FOUND)."""
+        """Return the user of a name. Raises RequestError(NOT_FOUND) if there is none."""
         user = self.by_name.get(name)
         if user is None:
             raise RequestError(NOT_FOUND, f"user: '{name}' does not exist")

@@ -193,7 +193,7 @@ class Users(UserTable):
         return () if user is None else user.tags
 
     def usage_of(self, name: str) -> Usage:
-        """The connections and channels that a user has open, and may have."""
+        """Return the counts and limits of the connections and channels of a user."""
         usage = self.usages.get(name)
         if usage is None:
             if len(self.usages) >= USAGES_MAX:  # tokens may bring any number of names
@@ -215,7 +215,7 @@ class Users(UserTable):
         self.tell("user.changed", {"user": name, "what": "limits"})
 
     def has_hashes(self) -> bool:
-        """True if anybody can log in by a password that was set while the broker ran."""
+        """Return whether a user can log in by a password that was set while the broker ran."""
         return any(user.hash for user in self.by_name.values())
 
     def list_users(self) -> list[dict[str, object]]:
@@ -317,7 +317,7 @@ class Users(UserTable):
             grants.put_in_force(self.granted(*place))
 
     def forget_vhost(self, vhost: bytes) -> None:
-        """A vhost is gone, and with it what anybody may do there."""
+        """Remove all permissions in a vhost that was deleted."""
         self.permissions = {place: each for place, each in self.permissions.items() if place[1] != vhost}
         self.topics = {place: each for place, each in self.topics.items() if place[1] != vhost}
         self.changed()
@@ -367,7 +367,7 @@ def check_configured(users: Mapping[str, str], permissions: Collection[Permissio
 
 
 def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
-    """The key by which lists are sorted: user and vhost."""
+    """Return the sort key of a permission entry: user and vhost."""
     return entry[0]
 
 

@@ -46,7 +46,7 @@ class VhostSettings:
         self.protected = False
 
     def fields(self) -> dict[str, object]:
-        """The fields by name."""
+        """Return the settings by name."""
         return {
             "description": self.description,
             "tags": list(self.tags),
@@ -84,7 +84,7 @@ class VhostSettings:
 
 
 def number(fields: dict[str, object], name: str) -> int:
-    """A limit among the fields."""
+    """Return the value of an integer setting."""
     value = fields[name]
     assert isinstance(value, int)
     return value
@@ -105,7 +105,7 @@ def is_valid(name: str, value: object) -> bool:
 
 
 def domain(name: str) -> str:
-    """The values that the field may have, for an error's text."""
+    """Describe the values that a setting may have, for an error message."""
     if name == "description":
         return "a text"
     if name == PROTECTED:
@@ -120,5 +120,5 @@ def domain(name: str) -> str:
 
 
 def most_of(name: str) -> int:
-    """The highest limit that can be set."""
+    """Return the highest value that a limit can be set to."""
     return OCTETS_MAX if name == "octets_max" else NUMBER_MAX

@@ -174,7 +174,7 @@ def stream_start(
     argument: str = "x-stream-offset",
     first: i64 = -1,
 ) -> i64:
-    """The offset that `x-stream-offset`, or another argument, means now: for a group that has none yet.
+    """Return the first offset of a new group, as `x-stream-offset` or another start argument asks.
 
     named  the group has a name: unless it is told otherwise it misses nothing, and begins at the first record
     first  the first offset that it may be; -1: that of the queue

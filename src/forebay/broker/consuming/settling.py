@@ -230,7 +230,7 @@ class Settling(SettlingContract):
             raise
 
     def may_settle(self, lease: Lease, session_id: i64) -> bool:
-        """True if a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
+        """Return whether a connection may settle a lease: its holder, or any consumer of its group if sublet."""
         if lease.consumer.session_id == session_id:
             return True
         queue = self.catalog.queues_by_id.get(lease.consumer.queue)

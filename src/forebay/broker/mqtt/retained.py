@@ -210,9 +210,9 @@ class Retained(LedgerLog):
         return search.numbers()
 
     def message(self, number: i64, now_us: i64) -> RetainedMessage | None:
-        """The message of that number; None if it is there no longer or cannot be read, or if it has just expired.
+        """Return the retained message of a number, or None if it is gone, unreadable or expired.
 
-        What has expired is removed.
+        Removes an expired message.
         """
         if number < 0:
             return self.volatile.get(int(number))

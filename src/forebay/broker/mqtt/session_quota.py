@@ -34,7 +34,7 @@ class Weights:
         self.total: i64 = total
 
     def up_to(self, offset: i64) -> i64:
-        """The octets of the blocks below an offset, and of its own block as if all records of that were alike."""
+        """Return the size in bytes of the log below an offset. Within a block, all records count as equally long."""
         log = self.log
         at = log.find(offset)
         if at >= log.index.size():

@@ -65,7 +65,7 @@ class Admission:
             raise
 
     def has_room(self, octets: i64) -> bool:
-        """True if `take_room` would give so much."""
+        """Return whether `take_room` would grant `octets` bytes."""
         return octets <= self.room.octets or self.make_room(octets)
 
     def make_room(self, octets: i64) -> bool:
@@ -95,7 +95,7 @@ class Admission:
 
 
 def refusing_client(audience: Audience | None) -> ClientSession | None:
-    """The first of them that takes nothing of QoS 1 and 2."""
+    """Return the first client of an audience that refuses messages of QoS 1 and 2, or None."""
     if audience is not None:
         for recipient in audience.logged:
             if recipient.qos and recipient.client.refuses:

@@ -44,7 +44,7 @@ DOLLAR: Final = 0x24
 
 
 def command_at(exchange: bytes, key: bytes) -> tuple[i64, bytes]:
-    """The command that a publish to this address is to the broker, and its subject."""
+    """Return the broker command that a publish to this address stands for, and its subject."""
     if exchange:
         return MESSAGE, b""
     if key.startswith(QUEUE_PREFIX):
@@ -63,7 +63,7 @@ def command_at(exchange: bytes, key: bytes) -> tuple[i64, bytes]:
 
 
 def topic_command_at(topic: bytes) -> i64:
-    """The place of the command in `$queue/<queue>[/<key>]/$<command>`; 0 if the topic is no such address.
+    """Return the index of the command in `$queue/<queue>[/<key>]/$<command>`, or 0 for other topics.
 
     Directly behind the queue's name, where no key is, every word with a dollar is taken for one.
     """
@@ -75,7 +75,7 @@ def topic_command_at(topic: bytes) -> i64:
 
 
 def name_end(topic: bytes) -> i64:
-    """The place where the name of the queue ends in `$queue/<queue>/...` or `$dlq/<queue>/...`; -1 in other topics."""
+    """Return the index of the end of the queue name in `$queue/<queue>/...` or `$dlq/<queue>/...`, or -1."""
     name_at: i64 = 7
     if not topic.startswith(QUEUE_PREFIX):
         if not topic.startswith(DEAD_LETTER_PREFIX):

@@ -91,7 +91,7 @@ class Deduplication(InternalLog):
     # ---- asking and telling
 
     def is_known(self, address: bytes, identity: Identity, now_us: i64) -> bool:
-        """True if a message is a duplicate; if so, this turn's commit covers what it repeats."""
+        """Return whether a message is a duplicate. If so, this turn's commit covers the message that it repeats."""
         self.expire(now_us)
         found = False
         if identity.producer:
@@ -109,11 +109,11 @@ class Deduplication(InternalLog):
         return found
 
     def octets(self, identity: Identity) -> i64:
-        """The octets that `remember` takes on the disk."""
+        """Return how many bytes `remember` writes to disk."""
         return 2 * RECORD_OCTETS if identity.producer and identity.key else RECORD_OCTETS
 
     def remember(self, identity: Identity) -> None:
-        """The message that `is_known` found to be new has been taken in this turn."""
+        """Remember a message that `is_known` found to be new and that was accepted in this turn."""
         try:
             if identity.producer:
                 self.last[identity.producer_name] = int(identity.sequence)
@@ -125,7 +125,7 @@ class Deduplication(InternalLog):
             raise
 
     def take(self, name: bytes) -> None:
-        """A record of this hash is to be appended at the turn's end, in place of any other."""
+        """Append a record of this hash at the turn's end, in place of an earlier one."""
         offset = self.offsets.get(name)
         if offset is None or offset < self.log.end:
             self.keep(name, int(self.log.end) + len(self.added))
