@@ -166,7 +166,7 @@ class Deduplication(InternalLog):
                 self.floor += 1
 
     def count(self) -> i64:
-        """Producers and keys remembered."""
+        """Return the number of producers and keys remembered."""
         return len(self.offsets)
 
     # ---- the turn, and the log
@@ -239,7 +239,7 @@ class Deduplication(InternalLog):
 
 
 def identity_of(producer: object, sequence: object, key: object) -> Identity | None:
-    """The identity that the values of the three headers give, of which any may be missing (None).
+    """Return the identity that the values of the three headers give. Any of them may be None.
 
     sequence  a number, or a text of its digits
     raises    RequestError(INVALID), with name and value of the wrong one
@@ -260,7 +260,7 @@ def identity_of(producer: object, sequence: object, key: object) -> Identity | N
 
 
 def name_of(header: str, value: object) -> bytes:
-    """A header that is a text of 1 to 255 octets, or else RequestError; empty for None."""
+    """Return the text of a header, or an empty one for None. Raises RequestError unless it has 1 to 255 bytes."""
     if value is None:
         return b""
     octets = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
@@ -270,7 +270,7 @@ def name_of(header: str, value: object) -> bytes:
 
 
 def address_of(exchange: bytes, routing_key: bytes) -> bytes:
-    """The address at which a message is taken only once."""
+    """Return the address within which messages are deduplicated."""
     return exchange + b"\0" + routing_key
 
 
@@ -286,6 +286,6 @@ def unowned_hash(kind: bytes, address: bytes, name: bytes) -> bytes:
 
 
 def taken_annotations(name: bytes, last: int | None) -> bytes:
-    """The annotations that say that a hash was taken; with the last number of a producer."""
+    """Return the annotations that record a hash, with the last sequence number of a producer."""
     said = with_annotation(b"", DEDUPLICATION, name)
     return said if last is None else with_number(said, SEQUENCE, last)

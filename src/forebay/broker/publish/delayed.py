@@ -116,7 +116,7 @@ class Delayed(LedgerLog):
         return offset
 
     def has_places(self, messages: i64) -> bool:
-        """True if so many more may wait."""
+        """Return whether `messages` more messages may wait."""
         return self.messages_max == 0 or len(self.waiting) + messages <= self.messages_max
 
     def cancel(self, name: bytes) -> bool:
@@ -135,7 +135,7 @@ class Delayed(LedgerLog):
             raise
 
     def offset_of(self, name: bytes) -> i64:
-        """The offset of the message of this key, or of this offset in decimal digits; -1 where none waits."""
+        """Return the offset of the waiting message of a key, or of an offset in decimal digits. Returns -1 for none."""
         offset = self.keys.get(name) if name else None
         if offset is not None:
             return offset
@@ -144,7 +144,7 @@ class Delayed(LedgerLog):
         return int(name)
 
     def find(self, name: bytes) -> DelayedMessage | None:
-        """The message of this key or number, which waits on; None where there is none."""
+        """Return the waiting message of a key or offset, or None. The message goes on waiting."""
         offset = self.offset_of(name)
         return None if offset < 0 else self.read(offset)
 
@@ -209,7 +209,7 @@ class Delayed(LedgerLog):
     # ---- looking
 
     def next_due_us(self) -> i64:
-        """The earliest time at which a message is due; 0 if none waits."""
+        """Return the earliest time at which a message is due, or 0 if none waits."""
         times = self.times
         while times and times[0][1] not in self.waiting:
             heapq.heappop(times)
@@ -217,7 +217,7 @@ class Delayed(LedgerLog):
         return max(1, times[0][0]) if times else 0
 
     def listed(self, most: i64) -> list[DelayedMessage]:
-        """The first `most` messages that wait, in the order in which they will be published."""
+        """Return the first `most` waiting messages, in the order in which they will be published."""
         times = sorted([each for each in self.times if each[1] in self.waiting])
         found: list[DelayedMessage] = []
         for due_us, offset in times[: int(most)]:
@@ -230,11 +230,11 @@ class Delayed(LedgerLog):
         return found
 
     def count(self) -> i64:
-        """The number of messages that wait."""
+        """Return the number of waiting messages."""
         return len(self.waiting)
 
     def read(self, offset: i64) -> DelayedMessage:
-        """The message at this offset, which waits."""
+        """Return the waiting message at an offset."""
         if offset >= self.log.end:
             self.make_readable(self.now_us)
         block = self.log.block(offset)
@@ -266,7 +266,7 @@ class Delayed(LedgerLog):
 
 
 def message_at(block: Block, offset: i64) -> DelayedMessage:
-    """The message at this offset of a block."""
+    """Return the delayed message at an offset of a block."""
     index = offset - block.base
     annotations = block.annotations(index)
     return DelayedMessage(

@@ -118,5 +118,5 @@ class Mover:
 
 
 def refusing_queues(route: Route, octets: i64) -> list[Queue]:
-    """The queues that would refuse a message with a body of so many octets."""
+    """Return the queues of a route that would refuse a message with a body of `octets` bytes."""
     return [queue for queue in route.queues if queue.limits.refuses and queue.refuses(octets)]

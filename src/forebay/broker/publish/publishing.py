@@ -209,7 +209,7 @@ class Publishing(PublishingContract):
         return outcome.pressed(queue) if queue.crowded else outcome
 
     def miss(self, flow: ExchangeCounts) -> PublishOutcome:
-        """A message leads nowhere."""
+        """Count a message as unroutable, and return the outcome."""
         flow.published_in += 1
         flow.unroutable += 1
         return NO_WAY

@@ -65,7 +65,7 @@ class Router(RoutingContract):
     # ---- addresses
 
     def route(self, exchange: bytes, routing_key: bytes, work: WorkInHand | None = None) -> Route:
-        """The route of an AMQP address; RequestError if nobody can publish there."""
+        """Return the route of an AMQP address. Raises RequestError if nobody can publish there."""
         known = self.remembered((exchange, routing_key))
         if known is None:
             known = self.find_route(exchange, [routing_key], None, work)
@@ -82,7 +82,7 @@ class Router(RoutingContract):
         return known
 
     def remembered(self, address: object) -> Route | None:
-        """The remembered route of an address; None where it has to be found."""
+        """Return the cached route of an address, or None if it is not cached."""
         known = self.routes.get(address)
         if known is None:
             return None
@@ -126,7 +126,7 @@ class Router(RoutingContract):
         return route
 
     def direct_route(self, keys: list[bytes]) -> Route:
-        """The route through the default exchange."""
+        """Return the route through the default exchange to the queues that the keys name."""
         route = Route(b"", keys[0], self.addressed(keys), None)
         route.flow = self.catalog.bindings.exchange(b"").flow
         for key in keys:
@@ -187,7 +187,7 @@ class Router(RoutingContract):
         return self.fanout.audience_of(ids, way.publisher if way.has_no_local else 0)
 
     def addressed(self, keys: list[bytes]) -> list[Queue]:
-        """The queues that these keys of the default exchange name, each once."""
+        """Return the queues that these keys of the default exchange name, each once."""
         found: list[Queue] = []
         for key in keys:
             if key.startswith(QUEUE_PREFIX):
@@ -201,7 +201,7 @@ class Router(RoutingContract):
         return found
 
     def route_topic(self, topic: bytes, client: ClientSession | None, work: WorkInHand | None = None) -> Route:
-        """The route of an MQTT topic when this client publishes to it; RequestError(INVALID) if it is none."""
+        """Return the route of a publish by this client to an MQTT topic. Raises RequestError(INVALID)."""
         number: i64 = 0 if client is None else client.number
         known = self.remembered((topic, 0))
         if client is not None and (known is None or known.is_personal):
