@@ -191,7 +191,7 @@ class Fanout:
             self.audience_ids = 0
 
     def audience(self, topic: bytes, publisher: i64) -> Audience | None:
-        """The audience of what client `publisher` (0: nobody's) publishes on this topic; None for nobody."""
+        """Return who receives what client `publisher` (0 for no client) publishes on a topic, or None."""
         return self.audience_of(self.trie.match(topic, True), publisher)
 
     def audience_of(self, ids: list[int], publisher: i64) -> Audience | None:

@@ -223,7 +223,7 @@ class Sessions(InternalLog):
             self.wills.append((client, will))
 
     def end(self, client: ClientSession) -> None:
-        """The session is over, and all that it kept."""
+        """End a session, and discard all that it kept."""
         self.settle_will(client, False)
         client.ended = True
         self.quota.forget(client)
@@ -459,7 +459,7 @@ class Sessions(InternalLog):
         return taken
 
     def take_deliveries(self) -> list[Delivery]:
-        """The deliveries of this turn, and of the end of the one before, whose connections are still there."""
+        """Return the pending deliveries whose connections are still open. Keeps the others for their sessions."""
         out: list[Delivery] = []
         for delivery in self.out:
             recipient = delivery.consumer
