@@ -522,9 +522,8 @@ class Planner:
 
     def done(self, job: Job, frame: GatheredFrame | None, durable: int) -> None:
         """Record the results of a job. `frame` is the frame being gathered, if any."""
-        if job.names_written:  # else the disk was full, and a rewrite would find no folder
-            for log in job.name:
-                self.logs.named(log)
+        for log in job.name if job.names_written else []:  # else the disk was full, and they have no folders yet
+            self.logs.named(log)
         if job.manifest is not None and not job.full:
             self.manifest = job.manifest
         if job.inventory is not None:

@@ -1,4 +1,4 @@
-"""What the store knows of each log beside the log itself, and how recovery adds the WAL's blocks to the logs."""
+"""The records that the store keeps of each log beside the log itself, and how recovery adds the WAL's blocks to the logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoredSegment:
 
 @final
 class StoredLog:
-    """What the store knows of a log beside the log itself.
+    """The record that the store keeps of a log beside the log itself.
 
     covered  ignore blocks of the WAL up to this offset: a segment has their records, or they were not needed any more
     named    its folder holds the queue's name
