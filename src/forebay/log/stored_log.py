@@ -1,4 +1,4 @@
-"""The records that the store keeps of each log beside the log itself, and how recovery adds the WAL's blocks to the logs."""
+"""The record that the store keeps of each log beside the log itself, and how recovery adds the blocks of the WAL."""
 
 from __future__ import annotations
 
