@@ -12,7 +12,7 @@ SEEDS = 100
 VIEW_SEEDS = 10
 SEEDS_A_TEST = 10
 STEPS = 200
-PLANT_SEEDS = 60
+PLANT_SEEDS = 120
 # The queues in which these bugs are.
 PLACES: dict[str, tuple[str, ...]] = {
     "the place of readers forgotten": ("stream", "classic"),
